@@ -1,0 +1,63 @@
+"""Time, randomness and ids as values that can be passed in.
+
+Nothing else in the engine asks the machine for the time, a random number or an id: a simulation that
+owns these three owns everything that happens.
+"""
+
+import random
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+from uuid import UUID
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Clock(Protocol):
+    """What an engine may know about time. Instants that decide anything come from the store."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+        ...
+
+    def now(self) -> datetime:
+        """The machine's idea of the time, for ids and for people."""
+        ...
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class Ids:
+    """UUIDv7 ids: unique anywhere, in the order of their making within one process."""
+
+    def __init__(self, clock: Clock, randomness: random.Random) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._last = 0
+
+    def __call__(self) -> str:
+        millisecond = int(self._clock.now().timestamp() * 1000)
+        # 60 bits below the millisecond: a counter in effect, so that ids made at once stay in order.
+        stamp = (
+            (millisecond << 12 | self._randomness.getrandbits(12)) if millisecond > self._last >> 12 else self._last + 1
+        )
+        self._last = stamp
+        head, tail = stamp >> 12, stamp & 0xFFF
+        return str(UUID(int=head << 80 | 0x7 << 76 | tail << 64 | 0b10 << 62 | self._randomness.getrandbits(62)))
+
+
+def system_randomness() -> random.Random:
+    # Seeded by the operating system; for jitter and ids, not for secrets.
+    return random.Random()  # noqa: S311
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as whole microseconds since 1970: exact, sortable, the same in every store."""
+    delta = moment - EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

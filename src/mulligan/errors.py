@@ -1,0 +1,255 @@
+"""Everything mulligan raises.
+
+    MulliganError
+    ├── ConfigurationError          the app, its settings or a policy are not right; nothing was started
+    │   ├── BadSetting              an environment variable or a key of the settings file
+    │   ├── BadUrl                  a database URL
+    │   ├── BadPolicy               a policy, a backoff, a window
+    │   └── BadTask                 a task that cannot be registered
+    ├── Refused                     the job was not accepted; nothing was stored
+    │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
+    │   ├── PayloadTooLarge
+    │   └── UnknownKind
+    ├── JobNotFound
+    ├── IllegalMove                 the job's state does not allow it
+    ├── NotAllowed                  the task's own `can_retry` said no
+    │   └── InsufficientCredits
+    ├── Conflict                    another job holds the dedupe key
+    ├── JobFailed, JobCancelled     what `wait` raises
+    ├── LeaseLost                   another worker runs this job by now
+    ├── StoreError
+    │   ├── StoreUnavailable        try again later
+    │   │   └── StoreFull
+    │   ├── StoreReadOnly
+    │   ├── StoreDamaged
+    │   └── SchemaMismatch          the database was made by a newer version, or must be migrated
+    └── TaskError                   for a task to raise: what went wrong is known
+        ├── FinalError
+        ├── RetryableError
+        └── RateLimitedError
+
+`Snooze` is raised by a task too, but it is no error. `BadDuration` is a ValueError.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import ClassVar
+
+from mulligan.duration import BadDuration, Duration, parse
+from mulligan.lifecycle import Move, State, possible_verbs
+
+__all__ = [
+    "BadDuration",
+    "BadPolicy",
+    "BadSetting",
+    "BadTask",
+    "BadUrl",
+    "ConfigurationError",
+    "Conflict",
+    "FinalError",
+    "IllegalMove",
+    "InsufficientCredits",
+    "InvalidArguments",
+    "JobCancelled",
+    "JobFailed",
+    "JobNotFound",
+    "LeaseLost",
+    "MulliganError",
+    "NotAllowed",
+    "PayloadTooLarge",
+    "RateLimitedError",
+    "Refused",
+    "RetryableError",
+    "SchemaMismatch",
+    "Snooze",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "TaskError",
+    "UnknownKind",
+]
+
+
+class MulliganError(Exception):
+    """The root: catch it to catch all that mulligan itself raises."""
+
+
+class ConfigurationError(MulliganError):
+    pass
+
+
+class BadSetting(ConfigurationError):
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} is {value!r}, but it must be {allowed}")
+        self.name = name
+        self.value = value
+
+
+class BadUrl(ConfigurationError):
+    def __init__(self, url: object, problem: str) -> None:
+        super().__init__(
+            f"{without_password(url)!r} is not a database URL that works here: {problem}; "
+            "use 'sqlite:///jobs.db' for a file beside you or 'sqlite:////var/lib/app/jobs.db' for an absolute path"
+        )
+
+
+class BadPolicy(ConfigurationError):
+    pass
+
+
+class BadTask(ConfigurationError):
+    pass
+
+
+class Refused(MulliganError):
+    """The job was not accepted; nothing was stored."""
+
+
+class InvalidArguments(Refused):
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"the arguments do not fit task {kind!r}: {problem}")
+        self.kind = kind
+
+
+class PayloadTooLarge(Refused):
+    def __init__(self, kind: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the arguments of task {kind!r} take {size:,} bytes as JSON, the limit is {limit:,}; "
+            "store the bulk elsewhere and pass a reference"
+        )
+        self.kind, self.size, self.limit = kind, size, limit
+
+
+class UnknownKind(Refused):
+    def __init__(self, kind: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
+        super().__init__(f"no task is named {kind!r}; known are: {listed or 'none'}")
+        self.kind = kind
+
+
+class JobNotFound(MulliganError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id!r}")
+        self.job_id = job_id
+
+
+class IllegalMove(MulliganError):
+    """The job is not in a state that allows this."""
+
+    def __init__(self, job_id: str, state: State, move: Move) -> None:
+        verbs = possible_verbs(state)
+        possible = f"a {state} job can be: {', '.join(verbs)}" if verbs else f"nothing can be done with a {state} job"
+        super().__init__(f"cannot {move.verb or move} job {job_id!r}: it is {state}; {possible}")
+        self.job_id, self.state, self.move = job_id, state, move
+
+
+class NotAllowed(MulliganError):
+    """Raise it from `can_retry` to refuse a manual retry, with a message for the person who asked."""
+
+
+class InsufficientCredits(NotAllowed):
+    def __init__(self, required: float, available: float) -> None:
+        super().__init__(f"this needs {required:g} credits, {available:g} are available")
+        self.required, self.available = required, available
+
+
+class Conflict(MulliganError):
+    """Another job holds the dedupe key."""
+
+    def __init__(self, job_id: str, twin: str) -> None:
+        super().__init__(
+            f"job {job_id!r} cannot become live again: job {twin!r} holds the same dedupe key; look at that one instead"
+        )
+        self.job_id, self.twin = job_id, twin
+
+
+class JobFailed(MulliganError):
+    def __init__(self, job_id: str, code: str, message: str) -> None:
+        super().__init__(f"job {job_id!r} failed with {code}: {message}")
+        self.job_id, self.code, self.message = job_id, code, message
+
+
+class JobCancelled(MulliganError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id!r} was cancelled")
+        self.job_id = job_id
+
+
+class LeaseLost(MulliganError):
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__(f"attempt {attempt} of job {job_id!r} lost its lease: another worker may run it; stop here")
+        self.job_id, self.attempt = job_id, attempt
+
+
+class StoreError(MulliganError):
+    pass
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or is busy; nothing is lost, the same call may work later."""
+
+
+class StoreFull(StoreUnavailable):
+    """No space left where the store lives."""
+
+
+class StoreReadOnly(StoreError):
+    pass
+
+
+class StoreDamaged(StoreError):
+    pass
+
+
+class SchemaMismatch(StoreError):
+    pass
+
+
+class TaskError(MulliganError):
+    """Raised by a task that knows what went wrong. `code` is one of the catalogue, or your own."""
+
+    default_code: ClassVar[str] = "UNKNOWN"
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.default_code
+
+
+class FinalError(TaskError):
+    """Trying again cannot help."""
+
+    default_code = "REJECTED"
+
+
+class RetryableError(TaskError):
+    """Trying again may help."""
+
+
+class RateLimitedError(TaskError):
+    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt."""
+
+    default_code = "RATE_LIMITED"
+
+    def __init__(self, message: str = "", *, retry_after: Duration | None = None, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after: timedelta | None = None if retry_after is None else parse(retry_after)
+
+
+class Snooze(Exception):
+    """Raised by a task that wants to run again later. Not an error: no attempt is used up."""
+
+    def __init__(self, delay: Duration, message: str = "") -> None:
+        self.delay = parse(delay)
+        super().__init__(message or f"snoozed for {self.delay}")
+
+
+def without_password(url: object) -> object:
+    """The URL as it may be shown: what stands between `:` and `@` is left out."""
+    if not isinstance(url, str) or "@" not in url:
+        return url
+    credentials, _, place = url.rpartition("@")
+    scheme, separator, user = credentials.rpartition("://")
+    return f"{scheme}{separator}{user.partition(':')[0]}:•••@{place}"

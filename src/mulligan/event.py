@@ -1,0 +1,22 @@
+"""The event: the immutable record of one transition, and the only history there is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`position` orders the log; a reader who keeps the last one he saw never misses an event."""
+
+    position: int
+    type: str
+    job: str
+    kind: str
+    owner: str
+    attempt: int
+    at: datetime
+    actor: str | None
+    code: str | None
+    data: Mapping[str, Any]

@@ -1,0 +1,160 @@
+"""The records of a job: what is asked for, what is stored, what a worker holds while it runs it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from mulligan.lifecycle import State
+
+R = TypeVar("R", covariant=True)
+
+PRIORITIES = {"high": -10, "normal": 0, "low": 10}
+DEFAULT_QUEUE = "default"
+
+# Losses nobody saw the cause of: the process, the machine or the network went away.
+MAX_LOSSES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """One durable request to run a task, as the client hands it to the store."""
+
+    id: str
+    kind: str
+    arguments: str
+    owner: str = ""
+    queue: str = DEFAULT_QUEUE
+    service: str = ""
+    priority: int = PRIORITIES["normal"]
+    submitted_at: datetime | None = None
+    delay: timedelta = timedelta(0)
+    deadline: timedelta | None = None
+    max_attempts: int = 4
+    max_crashes: int = 3
+    max_snoozes: int = 100
+    dedupe_key: str | None = None
+    dedupe_scope: str = "active"
+    dedupe_for: timedelta | None = None
+    tags: tuple[str, ...] = ()
+    cost: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[R]):
+    """One durable record. A snapshot: ask again to see what happened since."""
+
+    id: str
+    kind: str
+    owner: str
+    queue: str
+    service: str
+    priority: int
+    state: State
+    arguments: str
+    attempt: int
+    failures: int
+    crashes: int
+    losses: int
+    snoozes: int
+    manual_retries: int
+    max_attempts: int
+    max_crashes: int
+    max_snoozes: int
+    code_failures: Mapping[str, int]
+    previous_delay: timedelta | None
+    trigger: str
+    submitted_at: datetime
+    enqueued_at: datetime
+    queued_at: datetime | None
+    due_at: datetime
+    deadline: datetime | None
+    started_at: datetime | None
+    last_attempt_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+    progress: float
+    progress_text: str
+    result: Any
+    error_code: str | None
+    error_class: str | None
+    error_message: str | None
+    group: str | None
+    batch: str | None
+    dedupe_key: str | None
+    dedupe_scope: str
+    dedupe_until: datetime | None
+    tags: tuple[str, ...]
+    cost: int
+    leased_by: str | None
+    lease_until: datetime | None
+    cancel_requested: bool
+    waiting_for: str | None
+    is_duplicate: bool = False
+
+    @property
+    def max_retries(self) -> int:
+        """Automatic retries allowed, for display: the attempt limit without the first try."""
+        return self.max_attempts - 1
+
+    @property
+    def retry_count(self) -> int:
+        """Retries used, for display."""
+        return min(self.failures, self.max_retries)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Who may settle an attempt. All four must match the row, which must still be running."""
+
+    id: str
+    attempt: int
+    incarnation: str
+    claim: int
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to run one attempt of a job until `until` by the store's clock."""
+
+    fence: Fence
+    kind: str
+    arguments: str
+    claimed_at: datetime
+    until: datetime
+    load: Callable[[], Job[Any]] = field(repr=False)
+    _job: Job[Any] | None = field(default=None, repr=False)
+
+    @property
+    def job(self) -> Job[Any]:
+        """The whole record, built when first asked for: most attempts never need it."""
+        if self._job is None:
+            self._job = self.load()
+        return self._job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs: every field given must match."""
+
+    state: State | str | None = None
+    kind: str | None = None
+    owner: str | None = None
+    queue: str | None = None
+    code: str | None = None
+    group: str | None = None
+    tag: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """A part of a listing; `cursor` leads to the next one, None when this was the last.
+
+    `damaged` names rows that could not be read: they are shown, not hidden.
+    """
+
+    jobs: tuple[Job[R], ...]
+    cursor: str | None
+    damaged: tuple[str, ...] = ()

@@ -1,0 +1,115 @@
+"""The states of a job and THE table of legal moves between them.
+
+Every guard in the stores, every verb of the CLI, every event name and the diagram in the docs is
+derived from `TABLE`. A move that is not in it cannot happen.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+LIVE = (State.WAITING, State.QUEUED, State.RUNNING)
+
+
+class Move(StrEnum):
+    """What can be done to a job. Those with a verb are done by hand, the others by the engine."""
+
+    ENQUEUE = "enqueue"
+    PROMOTE = "promote"
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    RETRY = "retry"
+    FAIL = "fail"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    RETRY_BY_HAND = "retry by hand"
+    RUN_NOW = "run now"
+    CANCEL_BY_HAND = "cancel by hand"
+    SNOOZE_BY_HAND = "snooze by hand"
+
+    @property
+    def verb(self) -> str | None:
+        """The word a person types, or None when only the engine makes this move."""
+        return VERBS.get(self)
+
+    @property
+    def sources(self) -> tuple[State, ...]:
+        return tuple(source for move, source in TABLE if move is self and source is not None)
+
+
+VERBS = {
+    Move.RETRY_BY_HAND: "retry",
+    Move.RUN_NOW: "run-now",
+    Move.CANCEL_BY_HAND: "cancel",
+    Move.SNOOZE_BY_HAND: "snooze",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where a move leads and what the log will say about it."""
+
+    target: State
+    event: str
+
+
+TABLE: dict[tuple[Move, State | None], Step] = {
+    (Move.ENQUEUE, None): Step(State.WAITING, "job.enqueued"),
+    (Move.PROMOTE, State.WAITING): Step(State.QUEUED, "job.queued"),
+    (Move.CLAIM, State.QUEUED): Step(State.RUNNING, "job.started"),
+    (Move.SUCCEED, State.RUNNING): Step(State.SUCCEEDED, "job.succeeded"),
+    (Move.RETRY, State.RUNNING): Step(State.WAITING, "job.retried"),
+    (Move.FAIL, State.RUNNING): Step(State.FAILED, "job.failed"),
+    (Move.SNOOZE, State.RUNNING): Step(State.WAITING, "job.snoozed"),
+    (Move.RELEASE, State.RUNNING): Step(State.QUEUED, "job.released"),
+    (Move.CANCEL, State.RUNNING): Step(State.CANCELLED, "job.cancelled"),
+    (Move.EXPIRE, State.WAITING): Step(State.FAILED, "job.failed"),
+    (Move.EXPIRE, State.QUEUED): Step(State.FAILED, "job.failed"),
+    (Move.RETRY_BY_HAND, State.FAILED): Step(State.WAITING, "job.retry_requested"),
+    (Move.RETRY_BY_HAND, State.CANCELLED): Step(State.WAITING, "job.retry_requested"),
+    (Move.RETRY_BY_HAND, State.WAITING): Step(State.WAITING, "job.retry_requested"),
+    (Move.RUN_NOW, State.FAILED): Step(State.WAITING, "job.run_requested"),
+    (Move.RUN_NOW, State.CANCELLED): Step(State.WAITING, "job.run_requested"),
+    (Move.RUN_NOW, State.WAITING): Step(State.WAITING, "job.run_requested"),
+    (Move.CANCEL_BY_HAND, State.WAITING): Step(State.CANCELLED, "job.cancelled"),
+    (Move.CANCEL_BY_HAND, State.QUEUED): Step(State.CANCELLED, "job.cancelled"),
+    # The worker is told by its next beat; the attempt's own settle makes the job cancelled.
+    (Move.CANCEL_BY_HAND, State.RUNNING): Step(State.RUNNING, "job.cancel_requested"),
+    (Move.SNOOZE_BY_HAND, State.WAITING): Step(State.WAITING, "job.snoozed"),
+    (Move.SNOOZE_BY_HAND, State.QUEUED): Step(State.WAITING, "job.snoozed"),
+}
+
+# A result that came too late changes no state, but it is not lost from sight.
+REFUSED = "job.refused"
+
+EVENT_TYPES = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
+
+
+def possible_verbs(state: State) -> tuple[str, ...]:
+    """What a person can do with a job in this state."""
+    return tuple(verb for move, verb in VERBS.items() if (move, state) in TABLE)
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the docs."""
+    lines = ["stateDiagram-v2"]
+    for (move, source), step in TABLE.items():
+        lines.append(f"    {source or '[*]'} --> {step.target}: {move}")
+    lines += [f"    {state} --> [*]" for state in FINAL]
+    return "\n".join(lines)
