@@ -1,0 +1,220 @@
+"""What a store must do: few whole operations, each one transaction, each safe to repeat.
+
+A store is synchronous; async callers go through a thread. Instants come from the store's own clock.
+`owner=None` is the admin's view. An operation that cannot reach the database raises
+`StoreUnavailable`, and the same call may be made again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from mulligan.event import Event
+from mulligan.failure.classify import Verdict
+from mulligan.failure.policy import Decision
+from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.lifecycle import Move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A worker's wish for jobs. `number` names the call: repeating it returns the same leases."""
+
+    incarnation: str
+    number: int
+    kinds: Sequence[str]
+    queues: Sequence[str] | None = None
+    limit: int
+    lease: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """`next_due` is how long until a waiting job comes due, None when none waits."""
+
+    leases: list[Lease]
+    next_due: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A lease with its decision. `reclaimed_by` another than its holder: only if it has expired."""
+
+    lease: Lease
+    decision: Decision
+    seconds: float | None = None
+    reclaimed_by: str | None = None
+
+    @property
+    def settled_by(self) -> str:
+        """Who settles; the claim tells two claims of one worker apart."""
+        return self.reclaimed_by or f"{self.lease.fence.incarnation}/{self.lease.fence.claim}"
+
+
+class Settled(StrEnum):
+    """What became of an outcome."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated"  # the same was accepted before: its reply had been lost
+    REFUSED = "refused"  # the lease was another's by then; recorded in the log
+    UNSTORABLE = "unstorable"  # the outcome could not be written; the job failed saying so
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    fence: Fence
+    ratio: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """A worker as others see it. An incarnation is one start of one process, never a host name."""
+
+    incarnation: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+    concurrency: int
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A sign of life: leases to extend, progress to note."""
+
+    worker: WorkerRecord
+    lease: timedelta
+    extend: Sequence[Fence] = ()
+    progress: Sequence[Progress] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReply:
+    """`now` is the store's clock; `lost` are another's by now; `cancelled` are to be stopped."""
+
+    now: datetime
+    lost: list[Fence]
+    cancelled: list[Fence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A move made by hand. `id` is the caller's: repeating the request changes nothing more."""
+
+    id: str
+    move: Move
+    job: str
+    owner: str | None = None
+    actor: str | None = None
+    reason: str | None = None
+    delay: timedelta = timedelta(0)
+
+
+class JobStore(Protocol):
+    """For clients and workers."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """Store all or none, in order. A job whose dedupe key is held comes back as the holder's
+        record with `is_duplicate`; an id that is there already is the same job."""
+        ...
+
+    def claim(self, claim: Claim) -> Claimed:
+        """Let due jobs through the door, then lease the first by (priority, rank)."""
+        ...
+
+    def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
+        """Leases of closed claim calls (numbers below `before`) that their worker never learned of."""
+        ...
+
+    def beat(self, beat: Beat) -> BeatReply:
+        """Extend the leases still held, also expired ones that nobody took."""
+        ...
+
+    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        """Write what became of attempts: one transaction, fenced, repeatable, one answer for each."""
+        ...
+
+    def overdue(self, *, besides: str, limit: int) -> list[Lease]:
+        """Leases that expired, not those of the incarnation `besides`."""
+        ...
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        """Fail jobs whose deadline passed before they could run; how many."""
+        ...
+
+    def move(self, request: Request) -> Job[Any]:
+        """Make a move by hand, race-free against workers and other people."""
+        ...
+
+    def leave(self, incarnation: str) -> None:
+        """A worker says goodbye."""
+        ...
+
+
+class Reader(Protocol):
+    """For people who look."""
+
+    def now(self) -> datetime: ...
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]: ...
+
+    def jobs(
+        self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Any]:
+        """Newest first."""
+        ...
+
+    def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
+        """How many jobs of each kind are in each state."""
+        ...
+
+    def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
+        """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons."""
+        ...
+
+    def next_due(self) -> datetime | None:
+        """When the next waiting job comes due."""
+        ...
+
+    def ahead_of(self, job: Job[Any], *, limit: int) -> int:
+        """How many queued jobs of its lane are claimed before this one, counted up to `limit`."""
+        ...
+
+    def workers(self) -> list[WorkerRecord]: ...
+
+
+class EventLog(Protocol):
+    """The history, in order, from any point."""
+
+    def events(
+        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]: ...
+
+    def last_position(self) -> int: ...
+
+
+class Changes(Protocol):
+    """A hint that the store changed. A hint only: whoever waits looks again from time to time."""
+
+    def wait(self, timeout: float) -> bool:
+        """Block until something was committed, for `timeout` seconds at most; whether something was."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Store(JobStore, Reader, EventLog, Protocol):
+    """One database."""
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date, under a lock; the names of what was applied."""
+        ...
+
+    def changes(self) -> Changes: ...
+
+    def close(self) -> None: ...

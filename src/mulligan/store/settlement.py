@@ -1,0 +1,137 @@
+"""Decisions as changes to a row: the same translation for every store."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never
+
+import msgspec
+
+from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.classify import Ledger, Verdict
+from mulligan.failure.fingerprint import fingerprint
+from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.protocols import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a settle writes. Counters are added to; a delay counts from the store's now."""
+
+    move: Move
+    data: dict[str, Any]
+    verdict: Verdict | None = None
+    result: str | None = None
+    delay: timedelta | None = None
+    waiting_for: str | None = None
+    failures: int = 0
+    crashes: int = 0
+    losses: int = 0
+    snoozes: int = 0
+    # An attempt that ended by itself shows that the job does not kill its worker.
+    clears_losses: bool = False
+    code_failures: str | None = None
+
+    @property
+    def target(self) -> State:
+        return TABLE[self.move, State.RUNNING].target
+
+    @property
+    def event(self) -> str:
+        return TABLE[self.move, State.RUNNING].event
+
+    @property
+    def requeues(self) -> bool:
+        return not self.target.is_final
+
+    @property
+    def code(self) -> str | None:
+        return self.verdict.code if self.verdict else None
+
+
+def settlement(outcome: Outcome) -> Settlement:
+    match outcome.decision:
+        case Succeed(result=result):
+            return Settlement(Move.SUCCEED, _data(outcome, {}), result=result, clears_losses=True)
+        case Retry(delay=delay, verdict=verdict, reasons=reasons):
+            return Settlement(
+                Move.RETRY,
+                _data(outcome, reasons, verdict, delay),
+                verdict=verdict,
+                delay=delay,
+                waiting_for="retry",
+                failures=1,
+                clears_losses=True,
+                code_failures=_counted(outcome, verdict),
+            )
+        case Snooze(delay=delay, verdict=verdict, reasons=reasons):
+            return Settlement(
+                Move.SNOOZE,
+                _data(outcome, reasons, verdict, delay),
+                verdict=verdict,
+                delay=delay,
+                waiting_for="snooze" if verdict.code == "SNOOZED" else "rate limit",
+                snoozes=1,
+                clears_losses=True,
+            )
+        case Fail(verdict=verdict, reasons=reasons):
+            return Settlement(
+                Move.FAIL,
+                _data(outcome, reasons, verdict),
+                verdict=verdict,
+                failures=verdict.ledger is Ledger.FAILURES,
+                crashes=verdict.ledger is Ledger.CRASHES,
+                losses=verdict.ledger is Ledger.LOSSES,
+                code_failures=_counted(outcome, verdict),
+            )
+        case Release(reasons=reasons, ledger=ledger, verdict=verdict):
+            return Settlement(
+                Move.RELEASE,
+                _data(outcome, reasons, verdict),
+                verdict=verdict,
+                crashes=ledger is Ledger.CRASHES,
+                losses=ledger is Ledger.LOSSES,
+            )
+        case Cancel(reasons=reasons):
+            return Settlement(Move.CANCEL, _data(outcome, reasons))
+        case _ as never:
+            assert_never(never)
+
+
+def unstorable(outcome: Outcome) -> Settlement:
+    """What is written when the outcome itself cannot be: every value in it is ours."""
+    verdict = Verdict(
+        code="UNSTORABLE",
+        error_class=ErrorClass.FINAL,
+        message="The outcome of the attempt could not be stored.",
+        rule="engine",
+        group=fingerprint("UNSTORABLE", "the outcome could not be stored"),
+    )
+    data = _data(outcome, {"rule": "engine", "outcome": type(outcome.decision).__name__}, verdict)
+    return Settlement(Move.FAIL, data, verdict=verdict, failures=1)
+
+
+def _counted(outcome: Outcome, verdict: Verdict) -> str:
+    counts = dict(outcome.lease.job.code_failures)
+    counts[verdict.code] = counts.get(verdict.code, 0) + 1
+    return msgspec.json.encode(counts).decode()
+
+
+def _data(
+    outcome: Outcome, reasons: dict[str, Any], verdict: Verdict | None = None, delay: timedelta | None = None
+) -> dict[str, Any]:
+    data: dict[str, Any] = {"worker": outcome.lease.fence.incarnation, "by": outcome.settled_by}
+    if outcome.seconds is not None:
+        data["seconds"] = round(outcome.seconds, 6)
+    if delay is not None:
+        data["delay"] = delay.total_seconds()
+    if reasons:
+        data["reasons"] = dict(reasons)
+    if verdict is not None:
+        data |= {
+            "class": verdict.error_class,
+            "message": verdict.message,
+            "group": verdict.group,
+            "detail": verdict.detail,
+        }
+    return data

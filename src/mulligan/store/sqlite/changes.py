@@ -1,0 +1,56 @@
+"""Was something committed? SQLite keeps a number that tells, also across processes."""
+
+import threading
+import time
+
+from mulligan.store.sqlite.database import Database
+
+# Often right after a change, when more is likely, and seldom when all is quiet.
+SHORTEST, LONGEST = 0.001, 0.010
+
+
+class FileChanges:
+    """Watches `PRAGMA data_version` on a connection of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database.connect_for_reading()
+        self._closed = threading.Event()
+        self._seen = self._version()
+        self._pause = SHORTEST
+
+    def wait(self, timeout: float) -> bool:
+        end = time.monotonic() + timeout
+        while not self._closed.is_set():
+            version = self._version()
+            if version != self._seen:
+                self._seen = version
+                self._pause = SHORTEST
+                return True
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._closed.wait(min(self._pause, left))
+            self._pause = min(self._pause * 1.05, LONGEST)
+        return False
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+class MemoryChanges:
+    """A database in memory is changed by this process only."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen = database.wait_for_commit(-1, 0)
+
+    def wait(self, timeout: float) -> bool:
+        before = self._seen
+        self._seen = self._database.wait_for_commit(before, timeout)
+        return self._seen != before
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,275 @@
+"""One SQLite file: one writing connection with group commit, one reading connection a thread.
+
+Operations that arrive together are committed together, each in its own savepoint, so that a failing
+one takes nothing with it. A file lock is held around every write and checkpoint: it is fair where
+SQLite's own busy handler sleeps and starves, and it keeps a checkpoint from meeting a commit, which
+is what the WAL-reset bug of SQLite before 3.51.3 needs.
+
+`Writer.step` is the whole logic; a thread drives it, or the caller itself (`threaded=False`).
+"""
+
+import contextlib
+import fcntl
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from mulligan.errors import StoreError, StoreUnavailable
+from mulligan.store.sqlite.driver import sqlite3, translated
+
+T = TypeVar("T")
+Work = Callable[["sqlite3.Connection"], T]
+
+BUSY_MILLISECONDS = 10_000
+CHECKPOINT_BYTES = 4 * 1024 * 1024
+TRUNCATE_BYTES = 64 * 1024 * 1024
+GROUP_SIZE = 128
+
+
+class Operation(Generic[T]):
+    """Work that waits for its commit."""
+
+    def __init__(self, work: Work[T]) -> None:
+        self.work = work
+        self.future: Future[T] = Future()
+
+    def fail(self, error: BaseException) -> None:
+        self.future.set_exception(error)
+
+
+class FileLock:
+    """Held around every write; the kernel hands it on in turn and frees it when a process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Writer:
+    """Runs operations in one transaction and answers each of them."""
+
+    def __init__(self, connection: "sqlite3.Connection", path: Path | None) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = FileLock(path.with_name(path.name + "-lock")) if path else None
+
+    def step(self, operations: Sequence[Operation[Any]]) -> None:
+        with self._lock.held() if self._lock else contextlib.nullcontext():
+            try:
+                with translated(self._place):
+                    answers = self._transact(operations)
+            except BaseException as error:
+                for operation in operations:
+                    operation.fail(error)
+                return
+            for answer in answers:
+                answer()
+            self._checkpoint()
+
+    @property
+    def _place(self) -> str:
+        return str(self._path or "the database in memory")
+
+    def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            answers = [self._attempt(operation) for operation in operations]
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # After SQLITE_FULL or an I/O error SQLite may have rolled back already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return answers
+
+    def _attempt(self, operation: Operation[Any]) -> Callable[[], None]:
+        """Do the work now; what it returns or raises is told after the commit."""
+        self._connection.execute("SAVEPOINT operation")
+        try:
+            with translated(self._place):
+                result = operation.work(self._connection)
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise
+            self._connection.execute("ROLLBACK TO operation")
+            self._connection.execute("RELEASE operation")
+            return lambda error=error: operation.fail(error)  # type: ignore[misc]
+        self._connection.execute("RELEASE operation")
+        return lambda: operation.future.set_result(result)
+
+    def _checkpoint(self) -> None:
+        if self._path is None:
+            return
+        # What is committed is safe in the log; a checkpoint that fails is made up for later.
+        with contextlib.suppress(OSError, sqlite3.DatabaseError):
+            size = self._path.with_name(self._path.name + "-wal").stat().st_size
+            if size > TRUNCATE_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            elif size > CHECKPOINT_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        # The last connection to close checkpoints: that too only under the lock.
+        with self._lock.held() if self._lock else contextlib.nullcontext():
+            self._connection.close()
+        if self._lock:
+            self._lock.close()
+
+
+class Database:
+    """Write and read; both block until done."""
+
+    def __init__(self, path: Path | None, *, synchronous: str = "FULL", threaded: bool = True) -> None:
+        self.path = path
+        self._process = os.getpid()
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._committed = threading.Condition()
+        self._commits = 0
+        with translated(str(path or "the database in memory")):
+            self._connection = self._connect(synchronous)
+            self._writer = Writer(self._connection, path)
+        self._inline = threading.RLock()
+        self._queue: queue.SimpleQueue[Operation[Any] | None] | None = None
+        self._is_closed = False
+        if threaded:
+            self._queue = queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._drive, name="mulligan-sqlite-writer", daemon=True)
+            self._thread.start()
+
+    def _connect(self, synchronous: str) -> "sqlite3.Connection":
+        connection = sqlite3.connect(
+            str(self.path) if self.path else ":memory:",
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_MILLISECONDS / 1000,
+            cached_statements=256,
+        )
+        if self.path:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+            connection.execute(f"PRAGMA journal_size_limit = {TRUNCATE_BYTES}").fetchall()
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA mmap_size = 0").fetchall()
+        return connection
+
+    def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction; returns once it is durable."""
+        self._check_process()
+        operation = Operation(work)
+        if self._queue is None:
+            with self._inline:
+                self._step([operation])
+        else:
+            if self._is_closed:
+                raise StoreUnavailable("the store is closed")
+            self._queue.put(operation)
+        return operation.future.result()
+
+    def read(self, work: Work[T]) -> T:
+        """Run `work` on a consistent snapshot."""
+        self._check_process()
+        if self.path is None:
+            # A database in memory has one connection only.
+            return self.write(work)
+        connection = self._reader()
+        with translated(str(self.path)):
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("COMMIT")
+
+    def wait_for_commit(self, seen: int, timeout: float) -> int:
+        """The number of commits made here, once it differs from `seen` or the time is over."""
+        with self._committed:
+            self._committed.wait_for(lambda: self._commits != seen, timeout)
+            return self._commits
+
+    def connect_for_reading(self) -> "sqlite3.Connection":
+        connection = sqlite3.connect(
+            str(self.path),
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_MILLISECONDS / 1000,
+        )
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        connection.execute("PRAGMA query_only = 1")
+        return connection
+
+    def close(self) -> None:
+        if self._is_closed or self._process != os.getpid():
+            return
+        self._is_closed = True
+        if self._queue is not None:
+            self._queue.put(None)
+            self._thread.join()
+        for reader in self._readers:
+            reader.close()
+        self._writer.close()
+
+    def _reader(self) -> "sqlite3.Connection":
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            with translated(str(self.path)):
+                connection = self.connect_for_reading()
+            self._local.connection = connection
+            self._readers.append(connection)
+        return connection
+
+    def _drive(self) -> None:
+        assert self._queue is not None
+        is_open = True
+        while is_open:
+            first = self._queue.get()
+            if first is None:
+                break
+            operations = [first]
+            while len(operations) < GROUP_SIZE:
+                try:
+                    operation = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if operation is None:
+                    is_open = False
+                    break
+                operations.append(operation)
+            self._step(operations)
+        self._refuse_the_rest()
+
+    def _refuse_the_rest(self) -> None:
+        assert self._queue is not None
+        with contextlib.suppress(queue.Empty):
+            while True:
+                operation = self._queue.get_nowait()
+                if operation is not None:
+                    operation.fail(StoreUnavailable("the store is closed"))
+
+    def _step(self, operations: Sequence[Operation[Any]]) -> None:
+        self._writer.step(operations)
+        with self._committed:
+            self._commits += 1
+            self._committed.notify_all()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise StoreError(
+                "this store was opened before the process forked and cannot be used in the child; "
+                "open the app in each process, or start processes with 'spawn'"
+            )
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")

@@ -1,0 +1,60 @@
+"""The SQLite library in use, and its errors in our words."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mulligan.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        # Newer than the system's, and without its rare WAL-reset bug.
+        from pysqlite3 import dbapi2 as sqlite3
+    except ImportError:
+        import sqlite3
+
+__all__ = ["OLDEST_VERSION", "sqlite3", "translated"]
+
+# STRICT tables and RETURNING.
+OLDEST_VERSION = (3, 37, 0)
+
+
+def _primary_code(error: BaseException) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Raise what SQLite raises as one of our store errors, each with what can be done."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _translate(error, place) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no space left for {place}: free some; nothing was lost") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreReadOnly(f"{place} cannot be written: {error.strerror}; give this user write access") from error
+        raise StoreUnavailable(f"{place} cannot be used now: {error}") from error
+
+
+def _translate(error: Exception, place: str) -> StoreError:
+    match _primary_code(error):
+        case 5 | 6:  # BUSY, LOCKED
+            return StoreUnavailable(f"{place} is locked by another program for too long; try again")
+        case 8:  # READONLY
+            return StoreReadOnly(f"{place} cannot be written: give this user write access to the file and its folder")
+        case 13:  # FULL
+            return StoreFull(f"no space left for {place}: free some; nothing was lost")
+        case 10:  # IOERR
+            return StoreUnavailable(f"{place} cannot be read or written now: {error}")
+        case 14:  # CANTOPEN
+            return StoreUnavailable(f"{place} cannot be opened: does its folder exist, and may this user write there?")
+        case 11 | 26:  # CORRUPT, NOTADB
+            return StoreDamaged(f"{place} is not a healthy SQLite database: {error}; restore it from a backup")
+        case _:
+            return StoreError(f"{place}: {error}")

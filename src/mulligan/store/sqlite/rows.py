@@ -1,0 +1,161 @@
+"""Rows and records: integers of microseconds here, aware datetimes there."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from mulligan.clock import EPOCH, microseconds
+from mulligan.errors import StoreDamaged
+from mulligan.event import Event
+from mulligan.job import Fence, Job, Lease
+from mulligan.lifecycle import State
+from mulligan.store.protocols import WorkerRecord
+
+Record = dict[str, Any]
+_MICROSECOND = timedelta(microseconds=1)
+_decode = msgspec.json.decode
+
+
+def to_duration(value: timedelta) -> int:
+    return value // _MICROSECOND
+
+
+def from_duration(value: int | None) -> timedelta | None:
+    return None if value is None else timedelta(microseconds=value)
+
+
+def to_time(moment: datetime) -> int:
+    return microseconds(moment)
+
+
+def from_time(value: int) -> datetime:
+    try:
+        return EPOCH + timedelta(microseconds=value)
+    except OverflowError:
+        # Only a row changed by hand holds such a number; it must not stop whoever reads past it.
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else from_time(value)
+
+
+def to_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def record(cursor: Any, row: Sequence[Any]) -> Record:
+    """A row factory: rows by column name."""
+    return dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+def to_job(row: Record, *, is_duplicate: bool = False) -> Job[Any]:
+    """The record; a row that somebody damaged by hand is named, not guessed at."""
+    try:
+        return _job(row, is_duplicate)
+    except (ValueError, TypeError, OverflowError, msgspec.DecodeError) as error:
+        raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
+
+
+def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
+    return Job(
+        id=row["id"],
+        kind=row["kind"],
+        owner=row["owner"],
+        queue=row["queue"],
+        service=row["service"],
+        priority=row["priority"],
+        state=State(row["state"]),
+        arguments=row["arguments"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        losses=row["losses"],
+        snoozes=row["snoozes"],
+        manual_retries=row["manual_retries"],
+        max_attempts=row["max_attempts"],
+        max_crashes=row["max_crashes"],
+        max_snoozes=row["max_snoozes"],
+        code_failures=_decode(row["code_failures"], type=dict[str, int]),
+        previous_delay=from_duration(row["previous_delay"]),
+        trigger=row["trigger"],
+        submitted_at=from_time(row["submitted_at"]),
+        enqueued_at=from_time(row["enqueued_at"]),
+        queued_at=_moment(row["queued_at"]),
+        due_at=from_time(row["due_at"]),
+        deadline=_moment(row["deadline"]),
+        started_at=_moment(row["started_at"]),
+        last_attempt_at=_moment(row["last_attempt_at"]),
+        finished_at=_moment(row["finished_at"]),
+        updated_at=from_time(row["updated_at"]),
+        progress=row["progress"],
+        progress_text=row["progress_text"],
+        result=None if row["result"] is None else _decode(row["result"]),
+        error_code=row["error_code"],
+        error_class=row["error_class"],
+        error_message=row["error_message"],
+        group=row["error_group"],
+        batch=row["batch"],
+        dedupe_key=row["dedupe_key"],
+        dedupe_scope=row["dedupe_scope"],
+        dedupe_until=_moment(row["dedupe_until"]),
+        tags=_decode(row["tags"], type=tuple[str, ...]),
+        cost=row["cost"],
+        leased_by=row["leased_by"],
+        lease_until=_moment(row["lease_until"]),
+        cancel_requested=bool(row["cancel_requested"]),
+        waiting_for=row["waiting_for"],
+        is_duplicate=is_duplicate,
+    )
+
+
+def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
+    """Leases in claim order; the whole job of each is built only when somebody asks for it."""
+    names = [column[0] for column in cursor.description]
+    at = {name: index for index, name in enumerate(names)}
+    order = at["priority"], at["rank"], at["id"]
+    return [
+        Lease(
+            fence=Fence(row[at["id"]], row[at["attempt"]], row[at["leased_by"]], row[at["claim"]]),
+            kind=row[at["kind"]],
+            arguments=row[at["arguments"]],
+            claimed_at=from_time(row[at["last_attempt_at"]]),
+            until=from_time(row[at["lease_until"]]),
+            load=_loader(names, row),
+        )
+        for row in sorted(rows, key=lambda row: tuple(row[index] for index in order))
+    ]
+
+
+def _loader(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:
+    return lambda: to_job(dict(zip(names, row, strict=True)))
+
+
+def to_event(row: Record) -> Event:
+    return Event(
+        position=row["position"],
+        type=row["type"],
+        job=row["job"],
+        kind=row["kind"],
+        owner=row["owner"],
+        attempt=row["attempt"],
+        at=from_time(row["at"]),
+        actor=row["actor"],
+        code=row["code"],
+        data=_decode(row["data"]),
+    )
+
+
+def to_worker(row: Record) -> WorkerRecord:
+    return WorkerRecord(
+        incarnation=row["incarnation"],
+        host=row["host"],
+        pid=row["pid"],
+        queues=None if row["queues"] is None else _decode(row["queues"], type=tuple[str, ...]),
+        kinds=_decode(row["kinds"], type=tuple[str, ...]),
+        concurrency=row["concurrency"],
+        started_at=from_time(row["started_at"]),
+        seen_at=from_time(row["seen_at"]),
+    )

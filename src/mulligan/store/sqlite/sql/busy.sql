@@ -1,0 +1,14 @@
+SELECT EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'queued' AND kind IN (SELECT value FROM json_each(:kinds))
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'running' AND kind IN (SELECT value FROM json_each(:kinds))
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND kind IN (SELECT value FROM json_each(:kinds))
+      AND ((gate IS NULL AND due_at <= :now) OR waiting_for IN (SELECT value FROM json_each(:waiting_for)))
+)

@@ -1,0 +1,8 @@
+UPDATE mulligan_jobs
+SET state = :running,
+    -- Grows here and never falls: part of the fence.
+    attempt = attempt + 1,
+    leased_by = :incarnation, claim = :claim, lease_until = :now + :lease,
+    started_at = coalesce(started_at, :now), last_attempt_at = :now, updated_at = :now
+WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
+RETURNING *

@@ -1,0 +1,6 @@
+-- One lane in claim order. Read only as far as the merge of the lanes' heads needs.
+SELECT priority, rank, id, seq
+FROM mulligan_jobs
+WHERE state = 'queued' AND queue = :queue AND kind = :kind AND service = :service
+  AND (deadline IS NULL OR deadline > :now)
+ORDER BY priority, rank, id

@@ -1,0 +1,4 @@
+-- Periods that are over hold their key no longer.
+UPDATE mulligan_jobs
+SET dedupe_until = NULL
+WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key AND dedupe_until <= :now

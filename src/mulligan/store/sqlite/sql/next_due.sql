@@ -1,0 +1,3 @@
+SELECT min(due_at)
+FROM mulligan_jobs
+WHERE state = 'waiting' AND gate IS NULL

@@ -1,0 +1,27 @@
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only.
+-- A wish to cancel wins over going back to the queue.
+UPDATE mulligan_jobs
+SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
+    waiting_for = iif(:requeues AND cancel_requested, NULL, :waiting_for),
+    due_at = coalesce(:now + :delay, due_at),
+    queued_at = iif(:target = 'queued', :now, queued_at),
+    previous_delay = coalesce(:delay, previous_delay),
+    trigger = iif(:requeues, 'automatic', trigger),
+    failures = failures + :failures,
+    snoozes = snoozes + :snoozes,
+    crashes = iif(:clears_losses, 0, crashes + :crashes),
+    losses = iif(:clears_losses, 0, losses + :losses),
+    code_failures = coalesce(:code_failures, code_failures),
+    result = :result,
+    error_code = :error_code, error_class = :error_class, error_message = :error_message, error_group = :error_group,
+    progress = iif(:requeues, 0, iif(:target = 'succeeded', 1, progress)),
+    progress_text = iif(:requeues, '', progress_text),
+    finished_at = iif(:requeues AND NOT cancel_requested, NULL, :now),
+    leased_by = NULL, claim = NULL, lease_until = NULL,
+    cancel_requested = 0,
+    settled_attempt = attempt, settled_by = :settled_by,
+    updated_at = :now
+WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim
+  AND state = 'running'
+  AND (NOT :reclaimed OR lease_until < :now)
+RETURNING state, owner

@@ -1,0 +1,482 @@
+"""The SQLite store: each operation one transaction, in the order of a job's life."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreDamaged, StoreError
+from mulligan.event import Event
+from mulligan.failure.classify import Verdict
+from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.store.protocols import (
+    Beat,
+    BeatReply,
+    Changes,
+    Claim,
+    Claimed,
+    Outcome,
+    Request,
+    Settled,
+    WorkerRecord,
+)
+from mulligan.store.settlement import Settlement, settlement, unstorable
+from mulligan.store.sqlite import schema
+from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
+from mulligan.store.sqlite.database import Database
+from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
+from mulligan.store.sqlite.rows import (
+    Record,
+    from_time,
+    record,
+    to_duration,
+    to_event,
+    to_job,
+    to_json,
+    to_leases,
+    to_time,
+    to_worker,
+)
+from mulligan.store.sqlite.url import parse_url
+from mulligan.store.sqlite.values import (
+    error_values,
+    event_values,
+    fence_values,
+    filter_conditions,
+    new_values,
+    settle_values,
+    worker_values,
+)
+from mulligan.store.statements import Statements
+
+SQL = Statements("mulligan.store.sqlite")
+
+PROMOTE_PASS = 1_000
+PROMOTE_PASSES = 10
+
+# What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
+DATA_ERRORS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    StoreDamaged,
+    OverflowError,
+    ValueError,
+    TypeError,
+)
+
+SETTLE_EVENTS = to_json(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
+
+MOVES = {
+    Move.RETRY_BY_HAND: "retry_by_hand",
+    Move.RUN_NOW: "run_now",
+    Move.CANCEL_BY_HAND: "cancel_by_hand",
+    Move.SNOOZE_BY_HAND: "snooze_by_hand",
+}
+
+
+class SqliteStore:
+    """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread."""
+
+    def __init__(self, url: str, *, now: Callable[[], datetime] | None = None, threaded: bool = True) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_VERSION:
+            oldest = ".".join(map(str, OLDEST_VERSION))
+            raise StoreError(
+                f"SQLite {sqlite3.sqlite_version} is too old, {oldest} is needed: install 'mulligan[sqlite]'"
+            )
+        path, synchronous = parse_url(url)
+        self._given_now = now
+        self._database = Database(path, synchronous=synchronous, threaded=threaded)
+        try:
+            self.migrate()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def migrate(self) -> list[str]:
+        # Looked at first without writing: a store opened for reading is not to be written to.
+        if self._database.read(schema.version) == schema.VERSION:
+            return []
+        return self._database.write(schema.migrate)
+
+    def changes(self) -> Changes:
+        return FileChanges(self._database) if self._database.path else MemoryChanges(self._database)
+
+    def close(self) -> None:
+        self._database.close()
+
+    # Enqueue
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        return self._database.write(lambda db: self._enqueue(db, jobs))
+
+    def _enqueue(self, db: "sqlite3.Connection", jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        now = self._now(db)
+        event = TABLE[Move.ENQUEUE, None].event
+        stored, events = [], []
+        for job in jobs:
+            values = new_values(job, now)
+            if job.dedupe_key is not None:
+                db.execute(SQL["enqueue_clear"], values)
+            row = _find(db, SQL["enqueue"], values)
+            if row is None:
+                stored.append(self._twin(db, values))
+                continue
+            stored.append(row)
+            data = {"delay": job.delay.total_seconds()} if job.delay else None
+            events.append(event_values(event, job.id, job.kind, job.owner, 0, now, data=data))
+        _append(db, events)
+        return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
+
+    def _twin(self, db: "sqlite3.Connection", values: dict[str, Any]) -> Record:
+        row = _find(db, SQL["job"], {"id": values["id"], "owner": None}) or _find(db, SQL["enqueue_twin"], values)
+        if row is None:
+            raise StoreDamaged(f"job {values['id']!r} was refused as a duplicate, but its twin cannot be found")
+        return row
+
+    # Claim
+
+    def claim(self, claim: Claim) -> Claimed:
+        return self._database.write(lambda db: self._claim(db, claim))
+
+    def _claim(self, db: "sqlite3.Connection", claim: Claim) -> Claimed:
+        now = self._now(db)
+        values = {"incarnation": claim.incarnation, "claim": claim.number}
+        if repeated := _leases(db, SQL["claim_repeated"], values):
+            return Claimed(repeated, None)
+        self._promote(db, now)
+        picked = [seq for *_, seq in islice(self._in_order(db, claim, now), claim.limit)]
+        leases = self._lease(db, claim, picked, now) if picked else []
+        (due,) = db.execute(SQL["next_due"]).fetchone()
+        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
+
+    def _promote(self, db: "sqlite3.Connection", now: int) -> None:
+        step = TABLE[Move.PROMOTE, State.WAITING]
+        for _ in range(PROMOTE_PASSES):
+            rows = db.execute(SQL["promote"], {"now": now, "limit": PROMOTE_PASS, "queued": step.target}).fetchall()
+            _append(
+                db,
+                [event_values(step.event, id_, kind, owner, attempt, now) for id_, kind, owner, attempt in rows],
+            )
+            if len(rows) < PROMOTE_PASS:
+                return
+
+    def _in_order(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Iterator[tuple[int, int, str, int]]:
+        """Ready jobs of all lanes, merged lazily: a lane is read no further than it is needed."""
+        lanes = [
+            db.execute(SQL["claim_lane"], {"queue": queue, "kind": kind, "service": service, "now": now})
+            for queue, kind, service in db.execute(SQL["claim_lanes"]).fetchall()
+            if kind in claim.kinds and (claim.queues is None or queue in claim.queues)
+        ]
+        return heapq.merge(*lanes)
+
+    def _lease(self, db: "sqlite3.Connection", claim: Claim, picked: list[int], now: int) -> list[Lease]:
+        step = TABLE[Move.CLAIM, State.QUEUED]
+        values = {
+            "now": now,
+            "lease": to_duration(claim.lease),
+            "incarnation": claim.incarnation,
+            "claim": claim.number,
+            "picked": to_json(picked),
+            "running": step.target,
+            "queued": State.QUEUED,
+        }
+        cursor = db.execute(SQL["claim"], values)
+        at = {column[0]: index for index, column in enumerate(cursor.description)}
+        rows = cursor.fetchall()
+        data = {
+            trigger: to_json({"worker": claim.incarnation, "trigger": trigger}) for trigger in ("automatic", "manual")
+        }
+        _append(
+            db,
+            [
+                event_values(
+                    step.event,
+                    row[at["id"]],
+                    row[at["kind"]],
+                    row[at["owner"]],
+                    row[at["attempt"]],
+                    now,
+                    encoded=data[row[at["trigger"]]],
+                )
+                for row in rows
+            ],
+        )
+        return to_leases(cursor, rows)
+
+    def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
+        values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
+        return self._database.read(lambda db: _leases(db, SQL["adopt"], values))
+
+    # Beat
+
+    def beat(self, beat: Beat) -> BeatReply:
+        return self._database.write(lambda db: self._beat(db, beat))
+
+    def _beat(self, db: "sqlite3.Connection", beat: Beat) -> BeatReply:
+        now = self._now(db)
+        lost = [
+            fence
+            for fence in beat.extend
+            if not db.execute(
+                SQL["extend"], {**fence_values(fence), "now": now, "lease": to_duration(beat.lease)}
+            ).rowcount
+        ]
+        for progress in beat.progress:
+            values = {"ratio": progress.ratio, "text": progress.text, "now": now}
+            db.execute(SQL["progress"], {**fence_values(progress.fence), **values})
+        db.execute(SQL["worker"], {**worker_values(beat.worker), "now": now})
+        cancelled = db.execute(SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
+        return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
+
+    def leave(self, incarnation: str) -> None:
+        self._database.write(
+            lambda db: db.execute("DELETE FROM mulligan_workers WHERE incarnation = ?", (incarnation,))
+        )
+
+    # Settle
+
+    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        return self._database.write(lambda db: self._settle(db, outcomes))
+
+    def _settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome]) -> list[Settled]:
+        now = self._now(db)
+        try:
+            with _savepoint(db):
+                return self._settle_together(db, [(outcome, settlement(outcome)) for outcome in outcomes], now)
+        except DATA_ERRORS:
+            return [self._settle_alone(db, outcome, now) for outcome in outcomes]
+
+    def _settle_alone(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
+        """One by one, so that the culprit is found and loses nobody else's outcome."""
+        try:
+            with _savepoint(db):
+                (answer,) = self._settle_together(db, [(outcome, settlement(outcome))], now)
+        except DATA_ERRORS:
+            (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))], now)
+            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
+        return answer
+
+    def _settle_together(
+        self, db: "sqlite3.Connection", changes: Sequence[tuple[Outcome, Settlement]], now: int
+    ) -> list[Settled]:
+        answers, events = [], []
+        for outcome, change in changes:
+            fence = outcome.lease.fence
+            row = db.execute(SQL["settle"], settle_values(outcome, change, now)).fetchone()
+            if row is None:
+                answers.append(self._not_settled(db, outcome, change, now))
+                continue
+            state, owner = row
+            # A wish to cancel may have won over going back to the queue.
+            type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
+            kind, code, data = outcome.lease.kind, change.code, change.data
+            events.append(event_values(type_, fence.id, kind, owner, fence.attempt, now, code=code, data=data))
+            answers.append(Settled.ACCEPTED)
+        _append(db, events)
+        return answers
+
+    def _not_settled(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
+        fence = outcome.lease.fence
+        row = _find(db, SQL["settled"], {"id": fence.id})
+        if row is None:
+            return Settled.REFUSED
+        if self._is_repeat(db, outcome, row):
+            return Settled.REPEATED
+        if outcome.reclaimed_by is None:
+            data = {"decision": str(change.move), "worker": fence.incarnation}
+            request = f"refused:{fence.id}:{fence.attempt}:{outcome.settled_by}"
+            kind, owner, code = row["kind"], row["owner"], change.code
+            event = event_values(REFUSED, fence.id, kind, owner, fence.attempt, now, code=code, data=data)
+            _append(db, [{**event, "request": request}])
+        return Settled.REFUSED
+
+    def _is_repeat(self, db: "sqlite3.Connection", outcome: Outcome, row: Record) -> bool:
+        fence = outcome.lease.fence
+        if row["settled_attempt"] == fence.attempt:
+            return bool(row["settled_by"] == outcome.settled_by)
+        values = {"id": fence.id, "attempt": fence.attempt, "types": SETTLE_EVENTS}
+        written = [to_json(outcome.settled_by) in data for (data,) in db.execute(SQL["settled_before"], values)]
+        return any(written)
+
+    def overdue(self, *, besides: str, limit: int) -> list[Lease]:
+        return self._database.read(
+            lambda db: _leases(db, SQL["overdue"], {"now": self._now(db), "besides": besides, "limit": limit})
+        )
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        return self._database.write(lambda db: self._expire(db, verdict, limit))
+
+    def _expire(self, db: "sqlite3.Connection", verdict: Verdict, limit: int) -> int:
+        now = self._now(db)
+        step = TABLE[Move.EXPIRE, State.WAITING]
+        values = {"now": now, "limit": limit, "failed": step.target, **error_values(verdict)}
+        rows = db.execute(SQL["expire"], values).fetchall()
+        data = {"class": verdict.error_class, "message": verdict.message, "group": verdict.group}
+        _append(
+            db,
+            [
+                event_values(step.event, id_, kind, owner, attempt, now, code=verdict.code, data=data)
+                for id_, kind, owner, attempt in rows
+            ],
+        )
+        return len(rows)
+
+    # By hand
+
+    def move(self, request: Request) -> Job[Any]:
+        return self._database.write(lambda db: self._move(db, request))
+
+    def _move(self, db: "sqlite3.Connection", request: Request) -> Job[Any]:
+        now = self._now(db)
+        row = _find(db, SQL["job"], {"id": request.job, "owner": request.owner})
+        if row is None:
+            raise JobNotFound(request.job)
+        if db.execute("SELECT 1 FROM mulligan_events WHERE request = ?", (request.id,)).fetchone():
+            return to_job(row)
+        source = State(row["state"])
+        step = TABLE.get((request.move, source))
+        if step is None:
+            raise IllegalMove(request.job, source, request.move)
+        values = {"id": row["id"], "source": source, "target": step.target, "now": now}
+        try:
+            db.execute(SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
+        except sqlite3.IntegrityError as error:
+            raise self._conflict(db, row) or error from error
+        data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
+        if request.delay:
+            data |= {"delay": request.delay.total_seconds()}
+        event = event_values(
+            step.event,
+            row["id"],
+            row["kind"],
+            row["owner"],
+            row["attempt"],
+            now,
+            actor=request.actor,
+            data=data,
+        )
+        _append(db, [{**event, "request": request.id}])
+        self._promote(db, now)
+        return to_job(_one(db, SQL["job"], {"id": row["id"], "owner": None}))
+
+    def _conflict(self, db: "sqlite3.Connection", row: Record) -> Conflict | None:
+        twin = _find(db, SQL["enqueue_twin"], row)
+        return Conflict(row["id"], twin["id"]) if twin and twin["id"] != row["id"] else None
+
+    # Looking
+
+    def now(self) -> datetime:
+        return from_time(self._database.read(self._now))
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
+        row = self._database.read(lambda db: _find(db, SQL["job"], {"id": job_id, "owner": owner}))
+        if row is None:
+            raise JobNotFound(job_id)
+        return to_job(row)
+
+    def jobs(
+        self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Any]:
+        conditions, values = filter_conditions(wanted, owner, cursor)
+        statement = SQL["jobs"].format(conditions=" AND ".join(conditions))
+        rows = self._database.read(lambda db: _all(db, statement, {**values, "limit": limit + 1}))
+        more = len(rows) > limit
+        rows = rows[:limit]
+        jobs, damaged = [], []
+        for row in rows:
+            try:
+                jobs.append(to_job(row))
+            except StoreDamaged as error:
+                damaged.append(str(error))
+        return Page(tuple(jobs), rows[-1]["id"] if more else None, tuple(damaged))
+
+    def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
+        rows = self._database.read(lambda db: db.execute(SQL["counts"], {"owner": owner}).fetchall())
+        counts: dict[str, dict[str, int]] = {}
+        for kind, state, number in rows:
+            counts.setdefault(kind, {})[state] = number
+        return counts
+
+    def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
+        values = {"kinds": to_json(list(kinds)), "waiting_for": to_json(list(waiting_for))}
+        return self._database.read(
+            lambda db: bool(db.execute(SQL["busy"], {**values, "now": self._now(db)}).fetchone()[0])
+        )
+
+    def next_due(self) -> datetime | None:
+        (due,) = self._database.read(lambda db: db.execute(SQL["next_due"]).fetchone())
+        return None if due is None else from_time(due)
+
+    def ahead_of(self, job: Job[Any], *, limit: int) -> int:
+        values = {
+            "queue": job.queue,
+            "kind": job.kind,
+            "service": job.service,
+            "priority": job.priority,
+            "rank": to_time(job.submitted_at),
+            "id": job.id,
+            "limit": limit,
+        }
+        return int(self._database.read(lambda db: db.execute(SQL["ahead_of"], values).fetchone()[0]))
+
+    def workers(self) -> list[WorkerRecord]:
+        return [to_worker(row) for row in self._database.read(lambda db: _all(db, SQL["workers"], {}))]
+
+    def events(
+        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]:
+        statement = SQL["events"] if job is None else SQL["events_of_job"]
+        values = {"job": job, "owner": owner, "after": after, "limit": limit}
+        return [to_event(row) for row in self._database.read(lambda db: _all(db, statement, values))]
+
+    def last_position(self) -> int:
+        found = self._database.read(lambda db: db.execute("SELECT max(position) FROM mulligan_events").fetchone())
+        return found[0] or 0
+
+    def _now(self, db: "sqlite3.Connection") -> int:
+        given = None if self._given_now is None else to_time(self._given_now())
+        return int(db.execute(SQL["now"], {"now": given}).fetchone()[0])
+
+
+@contextmanager
+def _savepoint(db: "sqlite3.Connection") -> Iterator[None]:
+    db.execute("SAVEPOINT settle")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO settle")
+            db.execute("RELEASE settle")
+        raise
+    db.execute("RELEASE settle")
+
+
+def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:
+    db.executemany(SQL["event"], events)
+
+
+def _find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:
+    cursor = db.execute(statement, values)
+    row = cursor.fetchone()
+    return None if row is None else record(cursor, row)
+
+
+def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record:
+    row = _find(db, statement, values)
+    assert row is not None
+    return row
+
+
+def _all(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Record]:
+    cursor = db.execute(statement, values)
+    return [record(cursor, row) for row in cursor.fetchall()]
+
+
+def _leases(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Lease]:
+    cursor = db.execute(statement, values)
+    return to_leases(cursor, cursor.fetchall())

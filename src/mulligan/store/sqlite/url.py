@@ -1,0 +1,27 @@
+"""SQLite URLs: `sqlite:///jobs.db`, `sqlite:////var/lib/app/jobs.db`, `sqlite:///:memory:`."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
+
+from mulligan.errors import BadUrl
+
+
+def parse_url(url: str) -> tuple[Path | None, str]:
+    """The file (None: in memory) and the `synchronous` setting a URL names."""
+    found = re.fullmatch(r"sqlite:(?://)?(?P<path>[^?]*)(?:\?(?P<query>.*))?", url)
+    if found is None:
+        raise BadUrl(url, "it does not begin with 'sqlite:///'")
+    path = unquote(found["path"])
+    if path and not path.startswith("/"):
+        raise BadUrl(url, "three slashes come before the path")
+    options = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
+    synchronous = options.pop("synchronous", "full").upper()
+    if options or synchronous not in ("FULL", "NORMAL"):
+        raise BadUrl(url, "the only option is 'synchronous', 'full' (the default) or 'normal'")
+    name = path.removeprefix("/")
+    if name in ("", ":memory:"):
+        return None, synchronous
+    if Path(name).is_dir():
+        raise BadUrl(url, f"{name!r} is a folder")
+    return Path(name), synchronous

@@ -1,0 +1,145 @@
+"""Records as the values a statement binds."""
+
+from typing import Any
+
+from mulligan.failure.classify import Verdict
+from mulligan.job import Fence, JobFilter, NewJob
+from mulligan.lifecycle import State
+from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.store.settlement import Settlement
+from mulligan.store.sqlite.rows import to_duration, to_json, to_time
+
+
+def new_values(job: NewJob, now: int) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "owner": job.owner,
+        "queue": job.queue,
+        "service": job.service,
+        "priority": job.priority,
+        "arguments": job.arguments,
+        "submitted_at": None if job.submitted_at is None else to_time(job.submitted_at),
+        "delay": to_duration(job.delay),
+        "deadline": None if job.deadline is None else to_duration(job.deadline),
+        "max_attempts": job.max_attempts,
+        "max_crashes": job.max_crashes,
+        "max_snoozes": job.max_snoozes,
+        "dedupe_key": job.dedupe_key,
+        "dedupe_scope": job.dedupe_scope,
+        "dedupe_for": None if job.dedupe_for is None else to_duration(job.dedupe_for),
+        "tags": to_json(job.tags) if job.tags else "[]",
+        "cost": job.cost,
+        "now": now,
+    }
+
+
+def settle_values(outcome: Outcome, change: Settlement, now: int) -> dict[str, Any]:
+    fence, verdict = outcome.lease.fence, change.verdict if change.target is State.FAILED else None
+    return {
+        **fence_values(fence),
+        "reclaimed": outcome.reclaimed_by is not None,
+        "settled_by": outcome.settled_by,
+        "now": now,
+        "target": change.target,
+        "cancelled": State.CANCELLED,
+        "requeues": change.requeues,
+        "waiting_for": change.waiting_for,
+        "delay": None if change.delay is None else to_duration(change.delay),
+        "failures": change.failures,
+        "crashes": change.crashes,
+        "losses": change.losses,
+        "snoozes": change.snoozes,
+        "clears_losses": change.clears_losses,
+        "code_failures": change.code_failures,
+        "result": change.result,
+        **error_values(verdict),
+    }
+
+
+def error_values(verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        "error_code": verdict and verdict.code,
+        "error_class": verdict and str(verdict.error_class),
+        "error_message": verdict and verdict.message,
+        "error_group": verdict and verdict.group,
+    }
+
+
+def fence_values(fence: Fence) -> dict[str, Any]:
+    return {
+        "id": fence.id,
+        "attempt": fence.attempt,
+        "incarnation": fence.incarnation,
+        "claim": fence.claim,
+    }
+
+
+def worker_values(worker: WorkerRecord) -> dict[str, Any]:
+    return {
+        "incarnation": worker.incarnation,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": None if worker.queues is None else to_json(worker.queues),
+        "kinds": to_json(worker.kinds),
+        "concurrency": worker.concurrency,
+    }
+
+
+def event_values(
+    type_: str,
+    job: str,
+    kind: str,
+    owner: str,
+    attempt: int,
+    at: int,
+    *,
+    actor: str | None = None,
+    code: str | None = None,
+    data: dict[str, Any] | None = None,
+    encoded: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "request": None,
+        "type": type_,
+        "job": job,
+        "kind": kind,
+        "owner": owner,
+        "attempt": attempt,
+        "at": at,
+        "actor": actor,
+        "code": code,
+        "data": encoded or (to_json(data) if data else "{}"),
+    }
+
+
+def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) -> tuple[list[str], dict[str, Any]]:
+    """Fixed texts and bound values. Spelled so that the partial indexes serve them."""
+    values: dict[str, Any] = {
+        "cursor": cursor,
+        "owner": owner if owner is not None else wanted.owner,
+        "kind": wanted.kind,
+        "queue": wanted.queue,
+        "code": wanted.code,
+        "group": wanted.group,
+        "tag": wanted.tag,
+        "since": wanted.since and to_time(wanted.since),
+        "until": wanted.until and to_time(wanted.until),
+    }
+    texts = {
+        "cursor": "id < :cursor",
+        "owner": "owner = :owner AND owner <> ''" if values["owner"] else "owner = :owner",
+        "kind": "kind = :kind",
+        "queue": "queue = :queue",
+        "code": "error_code = :code AND state = 'failed'",
+        "group": "error_group = :group AND state = 'failed'",
+        "tag": "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag)",
+        "since": "enqueued_at >= :since",
+        "until": "enqueued_at < :until",
+    }
+    conditions = [text for name, text in texts.items() if values[name] is not None]
+    if wanted.owner is not None and wanted.owner != values["owner"]:
+        conditions.append("0")
+    if wanted.state is not None:
+        conditions.append(f"state = '{State(wanted.state)}'")
+    return conditions or ["1"], values

@@ -1,0 +1,24 @@
+"""SQL lives in `.sql` files named for the store's operation, the same names in every store."""
+
+from functools import cache
+from importlib.resources import files
+
+
+class Statements:
+    """The `.sql` files of one store, read once."""
+
+    def __init__(self, package: str) -> None:
+        self._folder = files(package) / "sql"
+        self._read = cache(self._load)
+
+    def __getitem__(self, name: str) -> str:
+        return self._read(name)
+
+    def _load(self, name: str) -> str:
+        return (self._folder / f"{name}.sql").read_text("utf-8")
+
+
+def migrations(package: str) -> list[tuple[int, str, str]]:
+    """Number, name and text of each migration, in order."""
+    found = [file for file in (files(package) / "migrations").iterdir() if file.name.endswith(".sql")]
+    return sorted((int(file.name[:3]), file.name[:-4], file.read_text("utf-8")) for file in found)
