@@ -1,0 +1,64 @@
+"""A durable job engine whose subject is what happens when work fails."""
+
+from mulligan.app import App
+from mulligan.attempt import attempt
+from mulligan.errors import (
+    Conflict,
+    FinalError,
+    IllegalMove,
+    InsufficientCredits,
+    InvalidArguments,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    MulliganError,
+    NotAllowed,
+    PayloadTooLarge,
+    RateLimitedError,
+    RetryableError,
+    Snooze,
+    UnknownKind,
+)
+from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
+from mulligan.failure.catalogue import ErrorCode
+from mulligan.failure.classify import Failure, Rule, Verdict
+from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.windows import Window
+from mulligan.job import Job, JobFilter
+from mulligan.lifecycle import State
+
+__all__ = [
+    "Added",
+    "App",
+    "Conflict",
+    "Decorrelated",
+    "ErrorCode",
+    "Exponential",
+    "Failure",
+    "FinalError",
+    "Fixed",
+    "Full",
+    "IllegalMove",
+    "InsufficientCredits",
+    "InvalidArguments",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobFilter",
+    "JobNotFound",
+    "Linear",
+    "MulliganError",
+    "NotAllowed",
+    "PayloadTooLarge",
+    "RateLimitedError",
+    "RetryPolicy",
+    "RetryableError",
+    "Rule",
+    "Snooze",
+    "State",
+    "Steps",
+    "UnknownKind",
+    "Verdict",
+    "Window",
+    "attempt",
+]

@@ -1,0 +1,333 @@
+"""App: the front door. It wires and delegates; it has no logic of its own."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
+
+from mulligan.clock import Clock, Ids, SystemClock, system_randomness
+from mulligan.console import Console
+from mulligan.duration import Duration, describe, parse
+from mulligan.errors import JobCancelled, JobFailed
+from mulligan.event import Event
+from mulligan.explain import Explanation
+from mulligan.failure.catalogue import Catalogue, ErrorCode
+from mulligan.failure.classify import AnyRule
+from mulligan.failure.policy import RetryPolicy
+from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
+from mulligan.judge import Judge
+from mulligan.lifecycle import State
+from mulligan.settings import Settings, load
+from mulligan.store import open_store
+from mulligan.store.protocols import Changes, Store
+from mulligan.task import DEFAULT_TIMEOUT, Binding, CanRetry, Client, Priority, Registry, Task
+from mulligan.upkeep.expire import Expire
+from mulligan.upkeep.reclaim import Reclaim
+from mulligan.worker.drivers import Driver, ThreadDriver
+from mulligan.worker.worker import Duty, Worker, WorkerOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What a job may wait for by itself; a delay or a snooze by hand is somebody's wish.
+RETRY_REASONS = ("retry", "rate limit")
+LONGEST_WAIT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an app is made of. The sandbox puts others in their place."""
+
+    open_store: Callable[[str], Store] = open_store
+    changes: Callable[[Store], Changes] = field(default=lambda store: store.changes())
+    driver: Callable[[], Driver] = ThreadDriver
+    loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    clock: Clock = field(default_factory=SystemClock)
+    randomness: random.Random = field(default_factory=system_randomness)
+
+
+class App:
+    """Tasks, a store, and all that can be done with them. Connects when first needed."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        rules: Sequence[AnyRule] = (),
+        catalogue: Iterable[ErrorCode] = (),
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or load({"database_url": url})
+        self.tasks = Registry()
+        self.catalogue = Catalogue.default().with_codes(catalogue)
+        self._store: Store | None = None
+        self._opening = threading.Lock()
+        self._use(Parts())
+        self.judge = Judge(
+            self.tasks,
+            rules=rules,
+            catalogue=self.catalogue,
+            default=self.settings.default_policy,
+            draw=lambda: self._parts.randomness.random(),
+        )
+        self.client = Client(lambda: self.store, lambda: self._ids())
+        self.console = Console(lambda: self.store, self.tasks, lambda: self._ids())
+
+    def _use(self, parts: Parts) -> None:
+        self._parts = parts
+        self._ids = Ids(parts.clock, parts.randomness)
+
+    @contextmanager
+    def made_of(self, parts: Parts) -> Iterator[None]:
+        """The same app on other parts for a while; the store in use before is left untouched."""
+        before, store, self._store = self._parts, self._store, None
+        self._use(parts)
+        try:
+            yield
+        finally:
+            self.close()
+            self._use(before)
+            self._store = store
+
+    @property
+    def store(self) -> Store:
+        with self._opening:
+            if self._store is None:
+                self._store = self._parts.open_store(self.settings.database_url)
+            return self._store
+
+    def migrate(self) -> list[str]:
+        """Bring the database up to date; the names of what was applied. Done at first use on SQLite."""
+        return self.store.migrate()
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Tasks
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        name: str | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        rules: Sequence[AnyRule] = (),
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = "normal",
+        timeout: Duration = DEFAULT_TIMEOUT,
+        cost: int = 0,
+        can_retry: CanRetry | None = None,
+        aliases: Iterable[str] = (),
+    ) -> "Decorator": ...
+
+    def task(self, name: Any = None, *, retry: RetryPolicy | None = None, **options: Any) -> Any:
+        """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`."""
+        if callable(name):
+            return self.task()(name)
+
+        def register(function: Callable[..., Any]) -> Task[..., Any, Any]:
+            task: Task[..., Any, Any] = Task(
+                function,
+                client=self.client,
+                name=name or getattr(function, "__name__", ""),
+                retry=retry or self.settings.default_policy,
+                **options,
+            )
+            self.tasks.add(task)
+            return task
+
+        return register
+
+    def enqueue_many(self, bindings: Iterable[Binding[Any]]) -> list[Job[Any]]:
+        """Store calls made with `task.bind(…)`, of any kinds, all or none in one transaction."""
+        return self.client.enqueue(list(bindings))
+
+    async def enqueue_many_async(self, bindings: Iterable[Binding[Any]]) -> list[Job[Any]]:
+        return await asyncio.to_thread(self.enqueue_many, list(bindings))
+
+    def wait(self, job: Job[R] | str, timeout: Duration | None = None) -> R:
+        """The job's result. Raises JobFailed, JobCancelled, or TimeoutError when it takes too long."""
+        job_id = job if isinstance(job, str) else job.id
+        end = None if timeout is None else self._parts.clock.monotonic() + parse(timeout).total_seconds()
+        changes = self._parts.changes(self.store)
+        try:
+            while not (found := self.job(job_id)).state.is_final:
+                left = LONGEST_WAIT if end is None else end - self._parts.clock.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"job {job_id!r} is still {found.state} after {describe(parse(timeout or 0))}")
+                changes.wait(left)
+        finally:
+            changes.close()
+        result: R = self._result(found)
+        return result
+
+    async def wait_async(self, job: Job[R] | str, timeout: Duration | None = None) -> R:
+        return await asyncio.to_thread(self.wait, job, timeout)
+
+    def _result(self, job: Job[Any]) -> Any:
+        match job.state:
+            case State.FAILED:
+                raise JobFailed(job.id, job.error_code or "", job.error_message or "")
+            case State.CANCELLED:
+                raise JobCancelled(job.id)
+        return self.tasks[job.kind].payload.decode_result(job.result) if job.kind in self.tasks else job.result
+
+    # Ask and do: the console's words
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
+        return self.console.job(job_id, owner=owner)
+
+    def jobs(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Any]:
+        return self.console.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
+
+    def events(
+        self, job: str | None = None, *, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]:
+        return self.console.events(job=job, owner=owner, after=after, limit=limit)
+
+    def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
+        return self.console.explain(job_id, owner=owner)
+
+    def retry(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self.console.retry(job_id, owner=owner, actor=actor, reason=reason)
+
+    def cancel(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self.console.cancel(job_id, owner=owner, actor=actor, reason=reason)
+
+    def snooze(
+        self,
+        job_id: str,
+        delay: Duration,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Job[Any]:
+        return self.console.snooze(job_id, delay, owner=owner, actor=actor, reason=reason)
+
+    def run_now(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self.console.run_now(job_id, owner=owner, actor=actor, reason=reason)
+
+    # Work
+
+    def run(self, *, concurrency: int | None = None, queues: Sequence[str] | None = None) -> None:
+        """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
+        self._run(self._serve(self._worker(concurrency, queues)))
+
+    async def _serve(self, worker: Worker) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, worker.stop)
+        await worker.run()
+
+    @asynccontextmanager
+    async def worker(
+        self, *, concurrency: int | None = None, queues: Sequence[str] | None = None
+    ) -> AsyncIterator[Worker]:
+        """A worker beside other work on this loop; leaving the block drains it."""
+        worker = self._worker(concurrency, queues)
+        running = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await running
+
+    def run_until_idle(
+        self,
+        *,
+        retries: bool = False,
+        timeout: Duration | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Work until nothing is queued or running; with `retries` also until nothing waits for a retry."""
+        worker = self._worker(concurrency, None)
+        waiting_for = RETRY_REASONS if retries else ()
+
+        async def work() -> None:
+            async with asyncio.timeout(None if timeout is None else parse(timeout).total_seconds()):
+                await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
+
+        self._run(work())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=self._parts.loop) as runner:
+            runner.run(work)
+
+    def _worker(self, concurrency: int | None, queues: Sequence[str] | None) -> Worker:
+        for task in self.tasks.values():
+            task.payload.prepare()
+        incarnation = self._ids()
+        options = WorkerOptions(
+            concurrency=concurrency or self.settings.worker_concurrency,
+            queues=None if queues is None else tuple(queues),
+            lease=self.settings.worker_lease_ttl_sec,
+        )
+        return Worker(
+            store=self.store,
+            tasks=self.tasks,
+            judge=self.judge,
+            driver=self._parts.driver(),
+            clock=self._parts.clock,
+            incarnation=incarnation,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            options=options,
+            duties=self._duties(incarnation, options.lease),
+        )
+
+    def _duties(self, incarnation: str, lease: timedelta) -> list[Duty]:
+        interval = min(1.0, lease.total_seconds() / 10)
+        reclaim = Reclaim(
+            self.store,
+            judge=self.judge,
+            clock=self._parts.clock,
+            incarnation=incarnation,
+            interval=interval,
+        )
+        return [reclaim, Expire(self.store)]
+
+
+class Decorator(Protocol):
+    """What `@app.task(…)` is: it keeps the function's own signature."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    def __call__(self, function: Any, /) -> Any: ...

@@ -1,0 +1,137 @@
+"""All that a person can do and ask. The CLI, and later the web, come through here."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from mulligan.duration import Duration, parse
+from mulligan.errors import IllegalMove
+from mulligan.event import Event
+from mulligan.explain import Explanation, explain
+from mulligan.job import Job, JobFilter, Page
+from mulligan.lifecycle import TABLE, Move
+from mulligan.store.protocols import Request, Store, WorkerRecord
+from mulligan.task import Registry
+
+LARGEST_PAGE = 1_000
+# Moves that make a job run again: the task's own precondition is asked first.
+REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
+
+
+class Console:
+    """`owner=None` is the admin. Somebody else's job is not found, as one that does not exist."""
+
+    def __init__(self, store: Callable[[], Store], tasks: Registry, ids: Callable[[], str]) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._ids = ids
+
+    # Ask
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
+        return self._store().job(job_id, owner=owner)
+
+    def jobs(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Any]:
+        """Newest first, at most 1,000 at a time."""
+        limit = max(1, min(limit, LARGEST_PAGE))
+        return self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+
+    def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
+        """How many jobs of each kind are in each state."""
+        return self._store().counts(owner=owner)
+
+    def events(
+        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]:
+        limit = max(1, min(limit, LARGEST_PAGE))
+        return self._store().events(job=job, owner=owner, after=after, limit=limit)
+
+    def last_position(self) -> int:
+        return self._store().last_position()
+
+    def workers(self) -> list[WorkerRecord]:
+        return self._store().workers()
+
+    def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
+        """What happened to a job, and what comes next."""
+        store = self._store()
+        job = store.job(job_id, owner=owner)
+        return explain(
+            job,
+            events=self._history(job.id),
+            workers=store.workers(),
+            now=store.now(),
+            ahead=store.ahead_of(job, limit=LARGEST_PAGE),
+            is_known=job.kind in self._tasks,
+        )
+
+    def _history(self, job_id: str) -> Sequence[Event]:
+        """All of it, unless a job was snoozed for years: then its beginning and its end."""
+        pages = [self._store().events(job=job_id, limit=LARGEST_PAGE)]
+        while len(pages[-1]) == LARGEST_PAGE:
+            page = self._store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
+            pages = [*pages[:1], page]
+        return [event for page in pages for event in page]
+
+    # Do
+
+    def retry(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        """Start again: counters at zero, due now. A planned automatic retry is replaced, never doubled."""
+        return self._move(Move.RETRY_BY_HAND, job_id, owner, actor, reason)
+
+    def run_now(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        """Run a waiting job now, or a failed or cancelled one once more; the counters stay."""
+        return self._move(Move.RUN_NOW, job_id, owner, actor, reason)
+
+    def cancel(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        """Cancel at once what does not run yet; a running job is asked to stop."""
+        return self._move(Move.CANCEL_BY_HAND, job_id, owner, actor, reason)
+
+    def snooze(
+        self,
+        job_id: str,
+        delay: Duration,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Job[Any]:
+        """Let a job wait for so long from now."""
+        return self._move(Move.SNOOZE_BY_HAND, job_id, owner, actor, reason, parse(delay))
+
+    def _move(
+        self,
+        move: Move,
+        job_id: str,
+        owner: str | None,
+        actor: str | None,
+        reason: str | None,
+        delay: timedelta = timedelta(0),
+    ) -> Job[Any]:
+        if move in REVIVING:
+            self._check(move, job_id, owner)
+        return self._store().move(
+            Request(id=self._ids(), move=move, job=job_id, owner=owner, actor=actor, reason=reason, delay=delay)
+        )
+
+    def _check(self, move: Move, job_id: str, owner: str | None) -> None:
+        """The task's own precondition; the state is looked at first, and once more inside the move."""
+        job = self._store().job(job_id, owner=owner)
+        if (move, job.state) not in TABLE:
+            raise IllegalMove(job.id, job.state, move)
+        can_retry = self._tasks[job.kind].can_retry if job.kind in self._tasks else None
+        if can_retry is not None:
+            can_retry(job)

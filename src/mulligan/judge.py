@@ -1,0 +1,44 @@
+"""The one place where failures are judged: classify, then decide, with the rules and policies of an app.
+
+Workers, the reclaimer, the sandbox and `explain` all ask here.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from mulligan.failure.catalogue import Catalogue
+from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
+from mulligan.failure.packs import PACKS
+from mulligan.failure.policy import Decision, RetryPolicy, decide
+from mulligan.job import Job
+from mulligan.task import Registry
+
+
+class Judge:
+    def __init__(
+        self,
+        tasks: Registry,
+        *,
+        rules: Sequence[AnyRule],
+        catalogue: Catalogue,
+        default: RetryPolicy,
+        draw: Callable[[], float],
+    ) -> None:
+        self._tasks = tasks
+        self._rules: tuple[AnyRule, ...] = (*rules, *PACKS)
+        self.catalogue = catalogue
+        self._default = default
+        self._draw = draw
+
+    def verdict(self, failure: Failure, kind: str) -> Verdict:
+        """What the failure is: the task's rules, then the app's, then the packs'."""
+        own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
+        return classify(failure, kind=kind, rules=(*own, *self._rules), catalogue=self.catalogue)
+
+    def decision(self, verdict: Verdict, job: Job[Any], *, now: datetime) -> Decision:
+        """What is done about it."""
+        return decide(verdict, job, self.policy(job.kind), now=now, draw=self._draw())
+
+    def policy(self, kind: str) -> RetryPolicy:
+        return self._tasks[kind].retry if kind in self._tasks else self._default

@@ -1,0 +1,159 @@
+"""Arguments and results as JSON, and back into what the task's annotations say."""
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict, get_type_hints
+
+import msgspec
+
+from mulligan.errors import BadTask, InvalidArguments, MulliganError, PayloadTooLarge
+
+LARGEST = 256 * 1024
+
+_NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class PayloadError(MulliganError):
+    """Stored arguments, or a result, that cannot be converted."""
+
+
+class Payload:
+    """The JSON form of one function's arguments and result. Types are resolved when first needed."""
+
+    def __init__(self, function: Callable[..., Any], kind: str) -> None:
+        self._function = function
+        self._kind = kind
+        self._signature = inspect.signature(function)
+        self._arguments: msgspec.json.Decoder[dict[str, Any]] | None = None
+        self._result: msgspec.json.Decoder[Any] | None = None
+
+    def prepare(self) -> None:
+        """Resolve the annotations; raises BadTask if they cannot be carried as JSON."""
+        hints = self._hints()
+        self._arguments = self._decoder(self._fields(hints))
+        self._result = self._decoder(hints.get("return", Any))
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The arguments as JSON, checked against the signature and its annotations."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+            encoded = _encode(bound.arguments)
+        except TypeError as error:
+            raise InvalidArguments(self._kind, str(error)) from None
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArguments(self._kind, f"they cannot be written as JSON: {error}") from None
+        if len(encoded) > LARGEST:
+            raise PayloadTooLarge(self._kind, len(encoded), LARGEST)
+        try:
+            self._decoders()[0].decode(encoded)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(self._kind, str(error)) from None
+        return encoded.decode()
+
+    def decode(self, arguments: str) -> inspect.BoundArguments:
+        try:
+            values = self._decoders()[0].decode(arguments)
+            # Bound afresh: a parameter that a newer version of the task requires may be missing.
+            return self._bind(values)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise PayloadError(str(error)) from error
+
+    def encode_result(self, value: Any) -> str:
+        try:
+            encoded = _encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise PayloadError(f"the result cannot be written as JSON: {error}") from error
+        if len(encoded) > LARGEST:
+            raise PayloadError(f"the result takes {len(encoded):,} bytes as JSON, the limit is {LARGEST:,}")
+        return encoded.decode()
+
+    def decode_result(self, value: Any) -> Any:
+        """A result already read as JSON, converted to the return annotation."""
+        return self._decoders()[1].decode(msgspec.json.encode(value))
+
+    def _bind(self, values: dict[str, Any]) -> inspect.BoundArguments:
+        parameters = self._signature.parameters
+        known = {name: values[name] for name in parameters if name in values}
+        missing = [name for name, parameter in parameters.items() if _is_required(parameter) and name not in known]
+        if missing:
+            raise PayloadError(f"Object missing required field `{missing[0]}`")
+        return inspect.BoundArguments(self._signature, known)
+
+    def _decoders(self) -> tuple[msgspec.json.Decoder[dict[str, Any]], msgspec.json.Decoder[Any]]:
+        if self._arguments is None or self._result is None:
+            self.prepare()
+        assert self._arguments is not None and self._result is not None
+        return self._arguments, self._result
+
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return get_type_hints(self._function, include_extras=True)
+        except Exception:
+            # Names known to the type checker only: the values pass unconverted.
+            return {}
+
+    def _fields(self, hints: dict[str, Any]) -> Any:
+        fields = {}
+        for name, parameter in self._signature.parameters.items():
+            hint: Any = hints.get(name, Any)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                hint = tuple.__class_getitem__((hint, ...))
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                hint = dict.__class_getitem__((str, hint))
+            fields[name] = hint if _is_required(parameter) else NotRequired[hint]
+        return TypedDict("Arguments", fields)  # type: ignore[operator]
+
+    def _decoder(self, wanted: Any) -> msgspec.json.Decoder[Any]:
+        try:
+            return msgspec.json.Decoder(wanted, dec_hook=_from_json)
+        except TypeError as error:
+            raise BadTask(f"the annotations of task {self._kind!r} cannot be carried as JSON: {error}") from error
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in _NAMED and parameter.default is parameter.empty
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a value of type {type(value).__qualname__} cannot be written as JSON")
+
+
+def _from_json(wanted: type, value: Any) -> Any:
+    if isinstance(value, wanted):
+        return value
+    if issubclass(wanted, os.PathLike):
+        concrete: Any = Path if wanted is os.PathLike else wanted
+        return concrete(value)
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(value)
+    raise TypeError(f"a value of type {wanted.__qualname__} cannot be read from JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_to_json)
+
+
+def _encode(value: Any) -> bytes:
+    encoded = _encoder.encode(value)
+    # JSON has no NaN and no infinity: they would turn into null without a word.
+    if b"null" in encoded and any(not math.isfinite(number) for number in _floats(value)):
+        raise ValueError("NaN and infinity have no form in JSON")
+    return encoded
+
+
+def _floats(value: Any) -> Iterator[float]:
+    pending = [msgspec.to_builtins(value, enc_hook=_to_json)]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, float):
+            yield item
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, list | tuple):
+            pending.extend(item)

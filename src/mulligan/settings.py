@@ -1,0 +1,130 @@
+"""Settings: code < file < environment. One typed object; nothing below reads either."""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from mulligan.duration import BadDuration, parse
+from mulligan.errors import BadSetting, ConfigurationError
+from mulligan.failure.backoff import Added, Exponential
+from mulligan.failure.policy import RetryPolicy
+
+PREFIX = "MULLIGAN_"
+FILE = "mulligan.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    database_url: str = "sqlite:///mulligan.db"
+    app: str | None = None
+    retry_max_attempts: int | None = None
+    retry_base_delay_ms: timedelta | None = None
+    retry_jitter_max_ms: timedelta | None = None
+    worker_concurrency: int = 10
+    worker_lease_ttl_sec: timedelta = timedelta(seconds=60)
+    log_level: str = "INFO"
+    log_format: str = "text"
+
+    @property
+    def default_policy(self) -> RetryPolicy:
+        """The policy of tasks that give none."""
+        policy = RetryPolicy()
+        if self.retry_base_delay_ms is not None or self.retry_jitter_max_ms is not None:
+            base = "15s" if self.retry_base_delay_ms is None else self.retry_base_delay_ms
+            jitter = 0.2 if self.retry_jitter_max_ms is None else Added(self.retry_jitter_max_ms)
+            policy = replace(policy, backoff=Exponential(base, jitter=jitter))
+        if self.retry_max_attempts is not None:
+            policy = replace(policy, max_attempts=self.retry_max_attempts)
+        return policy
+
+
+def _number(low: int, high: int) -> tuple[Callable[[str], int], str]:
+    def read(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    return read, f"a whole number from {low:,} to {high:,}"
+
+
+def _duration(unit: str, low: str, high: str) -> tuple[Callable[[str], timedelta], str]:
+    def read(text: str) -> timedelta:
+        value = parse(f"{text.strip()}{unit}")
+        if not parse(low) <= value <= parse(high):
+            raise ValueError
+        return value
+
+    return read, f"a number of {'milliseconds' if unit == 'ms' else 'seconds'} between {low} and {high}"
+
+
+def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
+    def read(text: str) -> str:
+        for choice in allowed:
+            if choice.lower() == text.strip().lower():
+                return choice
+        raise ValueError
+
+    return read, "one of " + ", ".join(allowed)
+
+
+_TEXT: tuple[Callable[[str], str], str] = (str, "text")
+
+READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "database_url": _TEXT,
+    "app": _TEXT,
+    "retry_max_attempts": _number(1, 1_000),
+    "retry_base_delay_ms": _duration("ms", "0s", "30d"),
+    "retry_jitter_max_ms": _duration("ms", "0s", "30d"),
+    "worker_concurrency": _number(1, 10_000),
+    "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
+    "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
+    "log_format": _choice("text", "json"),
+}
+
+
+def load(
+    code: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Settings:
+    """What the code gave, overridden by `mulligan.toml` in the folder, overridden by `MULLIGAN_…` variables."""
+    environment = os.environ if environment is None else environment
+    given = {name: value for name, value in (code or {}).items() if value is not None}
+    given |= _from_file((folder or Path()) / FILE)
+    given |= {
+        name: _read(PREFIX + name.upper(), name, text)
+        for name in READERS
+        if (text := environment.get(PREFIX + name.upper())) not in (None, "")
+    }
+    return Settings(**given)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not TOML: {error}") from error
+    unknown = sorted(set(table) - set(READERS))
+    if unknown:
+        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; known are: {', '.join(READERS)}")
+    return {name: _read(f"{path}: {name}", name, str(value)) for name, value in table.items()}
+
+
+def _read(shown: str, name: str, text: str | None) -> Any:
+    reader, allowed = READERS[name]
+    try:
+        return reader(text or "")
+    except (ValueError, BadDuration):
+        raise BadSetting(shown, text, allowed) from None

@@ -1,0 +1,298 @@
+"""Tasks: functions whose calls become durable jobs. Typed by the function's own signature."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from mulligan.duration import Duration, parse
+from mulligan.errors import BadTask, InvalidArguments, UnknownKind
+from mulligan.failure.classify import AnyRule
+from mulligan.failure.policy import RetryPolicy
+from mulligan.job import DEFAULT_QUEUE, PRIORITIES, Job, NewJob
+from mulligan.payload import Payload
+from mulligan.store.protocols import JobStore
+
+P = ParamSpec("P")
+C = TypeVar("C", covariant=True)
+R = TypeVar("R", covariant=True)
+
+CanRetry = Callable[[Job[Any]], object]
+Priority = str | int
+
+DEFAULT_TIMEOUT = "15m"
+LONGEST_NAME = 200
+LONGEST_KEY = 500
+MOST_TAGS = 50
+PRIORITY_BOUND = 1_000_000
+SCOPES = ("active", "succeeded")
+
+_NAME = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one job is to be enqueued; what is None is left to the task."""
+
+    owner: str = ""
+    queue: str | None = None
+    priority: int | None = None
+    delay: timedelta = timedelta(0)
+    deadline: timedelta | None = None
+    submitted_at: datetime | None = None
+    dedupe: str | None = None
+    dedupe_scope: str = "active"
+    dedupe_for: timedelta | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[R]):
+    """A call that was checked and encoded, but not made yet."""
+
+    task: "Task[..., Any, R]"
+    arguments: str
+    options: Options
+
+    def new_job(self, job_id: str) -> NewJob:
+        task, options = self.task, self.options
+        return NewJob(
+            id=job_id,
+            kind=task.name,
+            arguments=self.arguments,
+            owner=options.owner,
+            queue=options.queue or task.queue,
+            priority=task.priority if options.priority is None else options.priority,
+            submitted_at=options.submitted_at,
+            delay=options.delay,
+            deadline=task.retry.deadline if options.deadline is None else options.deadline,
+            max_attempts=task.retry.max_attempts,
+            max_crashes=task.retry.max_crashes,
+            max_snoozes=task.retry.max_snoozes,
+            dedupe_key=options.dedupe,
+            dedupe_scope=options.dedupe_scope,
+            dedupe_for=options.dedupe_for,
+            tags=options.tags,
+            cost=task.cost,
+        )
+
+
+class Client:
+    """Where bound calls are handed in."""
+
+    def __init__(self, store: Callable[[], JobStore], ids: Callable[[], str]) -> None:
+        self._store = store
+        self._ids = ids
+
+    def enqueue(self, bindings: Sequence[Binding[Any]]) -> list[Job[Any]]:
+        """All or none, in one transaction."""
+        return self._store().enqueue([binding.new_job(self._ids()) for binding in bindings])
+
+
+class Submission(Generic[P, R]):
+    """A task with the options of one call."""
+
+    def __init__(self, task: "Task[P, Any, R]", options: Options) -> None:
+        self._task = task
+        self._options = options
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
+        """Check and encode a call for `app.enqueue_many`."""
+        return Binding(self._task, self._task.payload.encode(args, kwargs), self._options)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store the call as a job; when this returns, it survives a crash."""
+        (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
+        return job
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        binding = self.bind(*args, **kwargs)
+        (job,) = await asyncio.to_thread(self._task.client.enqueue, [binding])
+        return job
+
+
+class Task(Generic[P, C, R]):
+    """A registered function. Calling it calls the function; `enqueue` makes it a job."""
+
+    def __init__(
+        self,
+        function: Callable[P, C],
+        *,
+        client: Client,
+        name: str,
+        retry: RetryPolicy,
+        rules: Sequence[AnyRule] = (),
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = "normal",
+        timeout: Duration = DEFAULT_TIMEOUT,
+        cost: int = 0,
+        can_retry: CanRetry | None = None,
+        aliases: Iterable[str] = (),
+    ) -> None:
+        self.function = function
+        self.client = client
+        self.name = _name("a task's name", name)
+        self.retry = retry
+        self.rules = tuple(rules)
+        self.queue = _name("a queue's name", queue)
+        self.priority = priority_number(priority)
+        self.timeout = parse(timeout)
+        self.cost = _cost(cost)
+        self.can_retry = can_retry
+        self.aliases = tuple(_name("an alias", alias) for alias in aliases)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.payload = Payload(function, self.name)
+        self._plain: Submission[P, R] = Submission(self, Options())
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
+        """Check and encode a call for `app.enqueue_many`."""
+        return self._plain.bind(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store the call as a job; when this returns, it survives a crash."""
+        return self._plain.enqueue(*args, **kwargs)
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        return await self._plain.enqueue_async(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        owner: str = "",
+        queue: str | None = None,
+        priority: Priority | None = None,
+        delay: Duration = 0,
+        deadline: Duration | None = None,
+        submitted_at: datetime | None = None,
+        dedupe: str | None = None,
+        dedupe_scope: str = "active",
+        dedupe_for: Duration | None = None,
+        tags: Iterable[str] = (),
+    ) -> Submission[P, R]:
+        """The same task with options for the calls that follow."""
+        return Submission(
+            self,
+            Options(
+                owner=_text(self.name, "owner", owner, LONGEST_NAME),
+                queue=None if queue is None else _text(self.name, "queue", queue, LONGEST_NAME),
+                priority=None if priority is None else priority_number(priority),
+                delay=parse(delay),
+                deadline=None if deadline is None else parse(deadline),
+                submitted_at=_aware(self.name, submitted_at),
+                dedupe=None if dedupe is None else _key(self.name, dedupe),
+                dedupe_scope=_scope(self.name, dedupe_scope),
+                dedupe_for=None if dedupe_for is None else parse(dedupe_for),
+                tags=_tags(self.name, tags),
+            ),
+        )
+
+
+class Registry(Mapping[str, Task[..., Any, Any]]):
+    """The tasks of an app by name. A job is run by name only: nothing is imported from data."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any, Any]] = {}
+        self._aliases: dict[str, str] = {}
+
+    def add(self, task: Task[..., Any, Any]) -> None:
+        for name in (task.name, *task.aliases):
+            if name in self._tasks or name in self._aliases:
+                raise BadTask(f"two tasks are named {name!r}; give one of them another name=")
+        self._tasks[task.name] = task
+        self._aliases |= dict.fromkeys(task.aliases, task.name)
+
+    def __getitem__(self, kind: str) -> Task[..., Any, Any]:
+        try:
+            return self._tasks[self._aliases.get(kind, kind)]
+        except KeyError:
+            raise UnknownKind(kind, self._tasks) from None
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._tasks or kind in self._aliases
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Every name a job may carry, former ones included."""
+        return [*self._tasks, *self._aliases]
+
+
+def priority_number(priority: Priority) -> int:
+    """A level or a number as a number; lower goes first."""
+    if isinstance(priority, str) and priority in PRIORITIES:
+        return PRIORITIES[priority]
+    if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) <= PRIORITY_BOUND:
+        return priority
+    raise BadTask(
+        f"{priority!r} is not a priority; use 'high', 'normal', 'low' "
+        f"or a whole number from {-PRIORITY_BOUND:,} to {PRIORITY_BOUND:,} (lower goes first)"
+    )
+
+
+def _name(what: str, name: str) -> str:
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        raise BadTask(f"{what} is one line of at most {LONGEST_NAME} characters, not {name!r:.300}")
+    return name
+
+
+def _cost(cost: int) -> int:
+    if not isinstance(cost, int) or not 0 <= cost < 2**31:
+        raise BadTask(f"a cost is a whole number from 0 on, not {cost!r}")
+    return cost
+
+
+def _text(kind: str, what: str, value: str, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest or "\0" in value or not _encodes(value):
+        raise InvalidArguments(kind, f"{what} must be text of at most {longest} characters, not {value!r:.300}")
+    return value
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _key(kind: str, dedupe: str) -> str:
+    if dedupe == "":
+        raise InvalidArguments(kind, "a dedupe key must not be empty: every such job would be the same one")
+    return _text(kind, "dedupe", dedupe, LONGEST_KEY)
+
+
+def _scope(kind: str, scope: str) -> str:
+    if scope not in SCOPES:
+        raise InvalidArguments(kind, f"dedupe_scope must be one of {', '.join(map(repr, SCOPES))}, not {scope!r}")
+    return scope
+
+
+def _aware(kind: str, moment: datetime | None) -> datetime | None:
+    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+        raise InvalidArguments(kind, f"submitted_at must be a datetime with a time zone, not {moment!r}")
+    return moment
+
+
+def _tags(kind: str, tags: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise InvalidArguments(kind, f"tags must be a list of texts, not the text {tags!r:.300}")
+    found = tuple(_text(kind, "each tag", tag, LONGEST_NAME) for tag in tags)
+    if len(found) > MOST_TAGS:
+        raise InvalidArguments(kind, f"at most {MOST_TAGS} tags, not {len(found)}")
+    return found

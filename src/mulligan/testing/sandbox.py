@@ -1,0 +1,102 @@
+"""The sandbox: a user's own tasks on a database in memory, in a time that moves when told."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from mulligan.app import App, Parts
+from mulligan.duration import Duration, parse
+from mulligan.store.protocols import Store
+from mulligan.store.sqlite import SqliteStore
+from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
+from mulligan.worker.drivers import InlineDriver
+
+
+class Sandbox:
+    """Runs what is due, and moves time."""
+
+    def __init__(self, app: App, clock: VirtualClock) -> None:
+        self._app = app
+        self._clock = clock
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def run(self) -> None:
+        """Run everything that is due now, until nothing is."""
+        _outside_any_loop(self._app.run_until_idle)
+
+    def advance(self, by: Duration) -> None:
+        """Let time pass: every job that comes due on the way runs at its time."""
+        end = self.now + parse(by)
+        self.run()
+        while (due := self._app.store.next_due()) is not None and due <= end:
+            self._clock.advance(due - self.now)
+            self.run()
+        self._clock.advance(end - self.now)
+        self.run()
+
+    # `app.wait` asks here for changes: waiting makes time pass.
+
+    def wait(self, timeout: float) -> bool:
+        before = self._app.store.last_position()
+        self.run()
+        if self._app.store.last_position() != before:
+            return True
+        due = self._app.store.next_due()
+        soon = timedelta(seconds=timeout)
+        self._clock.advance(soon if due is None else min(soon, due - self.now))
+        return due is not None
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandbox]:
+    """The app's tasks on SQLite in memory, whatever its URL, which is never connected to.
+
+    `now` is when it begins; `seed` makes the jitter of retries the same in every run.
+    """
+    clock = VirtualClock(now)
+    box = Sandbox(app, clock)
+
+    def open_store(_url: str) -> Store:
+        return SqliteStore("sqlite:///:memory:", now=clock.now, threaded=False)
+
+    parts = Parts(
+        open_store=open_store,
+        changes=lambda _store: box,
+        driver=InlineDriver,
+        loop=lambda: VirtualLoop(clock),
+        clock=clock,
+        randomness=random.Random(seed),  # noqa: S311
+    )
+    with app.made_of(parts):
+        yield box
+
+
+def _outside_any_loop(function: Callable[[], None]) -> None:
+    """An async test has a loop of its own running: then a thread gives us room for ours."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        function()
+        return
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]

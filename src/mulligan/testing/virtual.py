@@ -1,0 +1,66 @@
+"""A clock that moves when told, and an event loop that lives by it: nothing sleeps."""
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+# Real sockets of the code under test are given this long to answer before time moves on.
+PATIENCE_SECONDS = 0.05
+
+
+class VirtualClock:
+    def __init__(self, start: datetime = START) -> None:
+        self._start = start
+        self._elapsed = timedelta(0)
+
+    def monotonic(self) -> float:
+        return self._elapsed.total_seconds()
+
+    def now(self) -> datetime:
+        return self._start + self._elapsed
+
+    def advance(self, by: timedelta) -> None:
+        self._elapsed += max(by, timedelta(0))
+
+
+class VirtualSelector(selectors.BaseSelector):
+    """Instead of waiting for a timer it moves the clock to it."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._real = selectors.DefaultSelector()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            return self._real.select(None)
+        # One file is the loop's own, for waking it up.
+        is_talking = len(self._real.get_map()) > 1
+        ready = self._real.select(min(timeout, PATIENCE_SECONDS) if is_talking else 0)
+        if not ready and timeout > 0:
+            # A microsecond more than asked: the clock's step must not fall short of the timer.
+            self._clock.advance(timedelta(seconds=timeout, microseconds=1))
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(VirtualSelector(clock))
+        self._virtual_clock = clock
+
+    def time(self) -> float:
+        return self._virtual_clock.monotonic()

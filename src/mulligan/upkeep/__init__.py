@@ -1,0 +1,1 @@
+"""Duties: periodic pieces of upkeep, each with a name and an interval."""

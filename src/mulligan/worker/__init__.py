@@ -1,0 +1,1 @@
+"""Running: claim → run → judge → settle, and the leases kept meanwhile."""

@@ -1,0 +1,94 @@
+"""The ports through which a worker touches the world: threads here, nothing but the caller in a sandbox."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from mulligan.errors import StoreError
+from mulligan.store.protocols import Changes, Store
+from mulligan.worker.keeper import Keeper
+from mulligan.worker.threads import Threads
+
+T = TypeVar("T")
+Interrupt = Callable[[], None]
+
+
+class Driver(Protocol):
+    async def blocking(self, function: Callable[[], T]) -> T:
+        """Call into the store without holding up the loop."""
+        ...
+
+    async def call(self, function: Callable[[], T], on_start: Callable[[Interrupt], None], /) -> T:
+        """Run a task that is a plain function; `on_start` is given the way to interrupt it."""
+        ...
+
+    def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
+        """Begin to beat, and to listen for changes."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class ThreadDriver:
+    """Store calls, tasks, the keeper and the listener each in threads of their own."""
+
+    def __init__(self) -> None:
+        self._store_threads = Threads("mulligan-store")
+        self._task_threads = Threads("mulligan-task")
+        self._stopped = threading.Event()
+        self._changes: Changes | None = None
+
+    async def blocking(self, function: Callable[[], T]) -> T:
+        return await self._store_threads.run(function)
+
+    async def call(self, function: Callable[[], T], on_start: Callable[[Interrupt], None], /) -> T:
+        call = self._task_threads.start(function)
+        on_start(call.interrupt)
+        result: T = await asyncio.shield(call.future)
+        return result
+
+    def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
+        self._changes = store.changes()
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._beat, args=(keeper,), name="mulligan-keeper", daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(self._changes, loop, wake), name="mulligan-listener", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._changes is not None:
+            self._changes.close()
+        self._store_threads.close()
+        self._task_threads.close()
+
+    def _beat(self, keeper: Keeper) -> None:
+        while not self._stopped.wait(keeper.interval):
+            keeper.step()
+
+    def _listen(self, changes: Changes, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+        while not self._stopped.is_set():
+            try:
+                if changes.wait(1.0):
+                    loop.call_soon_threadsafe(wake)
+            except StoreError:
+                self._stopped.wait(1.0)
+            except RuntimeError:
+                return  # the loop is closed
+
+
+class InlineDriver:
+    """Everything in the caller's own thread and in his own order: for the sandbox."""
+
+    async def blocking(self, function: Callable[[], T]) -> T:
+        return function()
+
+    async def call(self, function: Callable[[], T], _on_start: Callable[[Interrupt], None], /) -> T:
+        return function()
+
+    def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass

@@ -1,0 +1,33 @@
+"""How an attempt ended."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mulligan.failure.classify import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    what: Failure
+
+
+class Why(StrEnum):
+    """Who stopped an attempt from outside."""
+
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    SHUTDOWN = "shutdown"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    why: Why
+
+
+Ended = Success | Failed | Interruption

@@ -1,0 +1,88 @@
+"""The keeper: extends leases, notes progress, hears of cancellations and lost leases.
+
+`step` is the whole of it. A thread of its own drives it, so that a task which blocks the event loop
+keeps its lease all the same.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from mulligan.clock import Clock
+from mulligan.errors import StoreError
+from mulligan.job import Fence
+from mulligan.store.protocols import Beat, JobStore, WorkerRecord
+from mulligan.worker.ended import Why
+from mulligan.worker.running import Running
+
+logger = logging.getLogger("mulligan.keeper")
+
+BEATS_PER_LEASE = 3
+LONGEST_INTERVAL = 1.0
+
+
+class Keeper:
+    """`held` gives the attempts of the moment; `interrupt` is safe to call from this thread."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        *,
+        worker: WorkerRecord,
+        lease: timedelta,
+        clock: Clock,
+        held: Callable[[], list[Running]],
+        interrupt: Callable[[Running, Why], None],
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._lease = lease
+        self._clock = clock
+        self._held = held
+        self._interrupt = interrupt
+        self._is_troubled = False
+        self._seen_at: float | None = None
+        self.interval = min(LONGEST_INTERVAL, lease.total_seconds() / BEATS_PER_LEASE / 2)
+
+    def step(self) -> None:
+        now = self._clock.monotonic()
+        held = {running.lease.fence: running for running in self._held()}
+        beat = Beat(
+            worker=self._worker,
+            lease=self._lease,
+            extend=[fence for fence, running in held.items() if now >= running.extend_at],
+            progress=[running.progress() for running in held.values() if running.has_news],
+        )
+        if not (beat.extend or beat.progress or held or self._is_due(now)):
+            return
+        try:
+            reply = self._store.beat(beat)
+        except StoreError as error:
+            self._trouble(error)
+            return
+        self._is_troubled = False
+        self._seen_at = now
+        self._note(beat, held, now)
+        self._tell(held, reply.lost, Why.LOST)
+        self._tell(held, reply.cancelled, Why.CANCELLED)
+
+    def _is_due(self, now: float) -> bool:
+        """An idle worker shows itself once a beat."""
+        return self._seen_at is None or now - self._seen_at >= self._lease.total_seconds() / BEATS_PER_LEASE
+
+    def _note(self, beat: Beat, held: dict[Fence, Running], now: float) -> None:
+        for fence in beat.extend:
+            held[fence].extend_at = now + self._lease.total_seconds() / BEATS_PER_LEASE
+        for progress in beat.progress:
+            held[progress.fence].noted(progress)
+
+    def _tell(self, held: dict[Fence, Running], fences: list[Fence], why: Why) -> None:
+        for fence in fences:
+            if fence in held:
+                self._interrupt(held[fence], why)
+
+    def _trouble(self, error: StoreError) -> None:
+        # Once for an outage, not once a second: the work goes on, and its results are offered later.
+        if not self._is_troubled:
+            logger.warning("leases cannot be extended now: %s", error)
+        self._is_troubled = True

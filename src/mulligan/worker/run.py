@@ -1,0 +1,61 @@
+"""Run one attempt: decode the arguments, call the task, say how it ended. Whatever happens, it ends."""
+
+import asyncio
+from typing import Any
+
+from mulligan.attempt import CURRENT
+from mulligan.duration import describe
+from mulligan.errors import MulliganError
+from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.classify import Failure
+from mulligan.payload import PayloadError
+from mulligan.task import Task
+from mulligan.worker.drivers import Driver
+from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
+from mulligan.worker.running import Running
+
+
+async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> Ended:
+    CURRENT.set(running.attempt)
+    try:
+        arguments = task.payload.decode(running.lease.arguments)
+    except MulliganError as error:
+        return Failed(_final("INVALID_INPUT", error))
+    try:
+        if task.is_async:
+            value = await task.function(*arguments.args, **arguments.kwargs)
+        else:
+            value = await driver.call(
+                lambda: task.function(*arguments.args, **arguments.kwargs), running.interruptible_by
+            )
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return stopped(running, task) or _raised(error)
+    try:
+        return Success(task.payload.encode_result(value))
+    except PayloadError as error:
+        return Failed(_final("RESULT_INVALID", error))
+
+
+def stopped(running: Running, task: Task[..., Any, Any]) -> Ended | None:
+    """How an attempt that was interrupted from outside ended; None if it was not."""
+    match running.why:
+        case None:
+            return None
+        case Why.TIMEOUT:
+            return Failed(Failure.of(TimeoutError(f"no result after {describe(task.timeout)}")))
+        case why:
+            return Interruption(why)
+
+
+def _raised(error: BaseException) -> Ended:
+    current = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
+        # Not by us: whoever runs the loop takes it down.
+        return Interruption(Why.SHUTDOWN)
+    return Failed(Failure.of(error))
+
+
+def _final(code: str, error: MulliganError) -> Failure:
+    return Failure(type=code, message=str(error), code=code, error_class=ErrorClass.FINAL)

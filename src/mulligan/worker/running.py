@@ -1,0 +1,73 @@
+"""One attempt in flight, as its worker knows it."""
+
+import asyncio
+from collections.abc import Callable
+
+from mulligan.attempt import Attempt
+from mulligan.job import Lease
+from mulligan.store.protocols import Progress
+from mulligan.worker.ended import Why
+
+
+class Running:
+    """Mutable on purpose: what changes while an attempt runs is here and nowhere else."""
+
+    __slots__ = (
+        "_noted",
+        "attempt",
+        "claimed",
+        "extend_at",
+        "is_over",
+        "lease",
+        "started",
+        "stop",
+        "task",
+        "timers",
+        "why",
+    )
+
+    def __init__(self, lease: Lease, *, claimed: float, extend_at: float) -> None:
+        self.lease = lease
+        self.attempt = Attempt(lease)
+        self.claimed = claimed
+        """Monotonic time of the claim's reply, beside the store's own time in the lease."""
+        self.started = claimed
+        self.extend_at = extend_at
+        self.task: asyncio.Task[None] | None = None
+        self.stop: Callable[[], None] | None = None
+        """How to interrupt a task that runs in a thread."""
+        self.timers: list[asyncio.TimerHandle] = []
+        self.why: Why | None = None
+        self.is_over = False
+        """Its outcome is on the way to the store: whatever the code still does counts no more."""
+        self._noted = (0.0, "")
+
+    @property
+    def has_news(self) -> bool:
+        return (self.attempt.ratio, self.attempt.text) != self._noted
+
+    def progress(self) -> Progress:
+        return Progress(self.lease.fence, self.attempt.ratio, self.attempt.text)
+
+    def noted(self, progress: Progress) -> None:
+        self._noted = (progress.ratio, progress.text)
+
+    def interruptible_by(self, stop: Callable[[], None]) -> None:
+        self.stop = stop
+
+    def interrupt(self, why: Why) -> None:
+        """Ask the code to stop. The first reason stands."""
+        if self.why is not None or self.is_over:
+            return
+        self.why = why
+        self.attempt.cancelled = True
+        self.attempt.lost = self.attempt.lost or why is Why.LOST
+        if self.stop is not None:
+            self.stop()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def end(self) -> None:
+        self.is_over = True
+        for timer in self.timers:
+            timer.cancel()

@@ -1,0 +1,398 @@
+"""The worker: claim → run → judge → settle, until told to stop."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from mulligan.clock import Clock
+from mulligan.duration import describe
+from mulligan.errors import StoreDamaged, StoreError
+from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.classify import Failure
+from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
+from mulligan.job import Lease
+from mulligan.judge import Judge
+from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
+from mulligan.task import Registry
+from mulligan.worker.drivers import Driver
+from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
+from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
+from mulligan.worker.run import run, stopped
+from mulligan.worker.running import Running
+
+logger = logging.getLogger("mulligan.worker")
+T = TypeVar("T")
+
+BATCH = 500
+# Jobs that will have ended before another claim could bring new ones.
+AHEAD_SECONDS = 0.1
+POLL_SECONDS = 1.0
+# How long code that was interrupted may take to stop before it is given up.
+GRACE_SECONDS = 5.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+SHORTEST_REST = 0.001
+
+
+class Duty(Protocol):
+    """A periodic piece of upkeep."""
+
+    name: str
+    interval: float
+
+    def step(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    concurrency: int = 10
+    queues: tuple[str, ...] | None = None
+    lease: timedelta = timedelta(seconds=60)
+    drain: timedelta = timedelta(seconds=30)
+    """How long jobs in flight may go on after the worker was told to stop."""
+
+
+class Worker:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        tasks: Registry,
+        judge: Judge,
+        driver: Driver,
+        clock: Clock,
+        incarnation: str,
+        host: str,
+        pid: int,
+        options: WorkerOptions,
+        duties: Sequence[Duty] = (),
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._judge = judge
+        self._driver = driver
+        self._clock = clock
+        self._options = options
+        self._duties = duties
+        self._record = WorkerRecord(
+            incarnation=incarnation,
+            host=host,
+            pid=pid,
+            queues=options.queues,
+            kinds=tuple(tasks.kinds),
+            concurrency=options.concurrency,
+        )
+        self._keeper = Keeper(
+            store,
+            worker=self._record,
+            lease=options.lease,
+            clock=clock,
+            held=self._held,
+            interrupt=self._interrupt_from_elsewhere,
+        )
+        self._claims = 0
+        self._adopt_at = clock.monotonic() + options.lease.total_seconds()
+        self._backlog: deque[Running] = deque()
+        self._running: dict[str, Running] = {}
+        self._left_behind = 0
+        """Attempts that were given up, but whose code would not stop: their slots are not free."""
+        self._outcomes: deque[tuple[Running, Outcome]] = deque()
+        self._settling: list[Running] = []
+        self._usual_seconds = 1.0
+        self._stops = 0
+        self._is_troubled = False
+        self._wake = asyncio.Event()
+        self._has_outcomes = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # From outside
+
+    def stop(self) -> None:
+        """Stop claiming and finish what is in flight; called again: release it at once."""
+        self._stops += 1
+        if self._stops > 1:
+            self._interrupt_all()
+        self._wake.set()
+
+    async def run(self, *, until: Callable[[], bool] | None = None) -> None:
+        """Work until stopped, or until nothing is left here and `until` says that this is enough."""
+        self._loop = asyncio.get_running_loop()
+        self._driver.start(self._store, self._keeper, self._wake.set)
+        duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
+        settler = self._loop.create_task(self._settle_outcomes())
+        try:
+            await self._work(until)
+            await self._drain()
+        finally:
+            for task in (*duties, settler):
+                task.cancel()
+            await asyncio.gather(*duties, settler, return_exceptions=True)
+            await self._leave()
+            self._driver.stop()
+
+    # Claim
+
+    async def _work(self, until: Callable[[], bool] | None) -> None:
+        while not self._stops:
+            self._wake.clear()
+            wanted = self._wanted()
+            pause: float | None = POLL_SECONDS
+            if wanted > 0:
+                pause = await self._claim(wanted)
+                self._start_waiting()
+            if pause is None:
+                # A full claim: there may be more at once, but what came is to run first.
+                await asyncio.sleep(0)
+                continue
+            if until is not None and self._is_idle and await self._persist(until):
+                return
+            await self._rest(pause)
+
+    def _wanted(self) -> int:
+        """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
+        slots = self._options.concurrency - self._left_behind
+        ahead = min(BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
+        unsettled = len(self._outcomes) + len(self._settling)
+        return min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
+
+    async def _claim(self, limit: int) -> float | None:
+        """Seconds to rest before the next claim, None when there may be more at once."""
+        self._claims += 1
+        claim = Claim(
+            incarnation=self._record.incarnation,
+            number=self._claims,
+            kinds=self._record.kinds,
+            queues=self._options.queues,
+            limit=limit,
+            lease=self._options.lease,
+        )
+        # The same number until there is an answer: if only the reply was lost, the same jobs come back.
+        claimed = await self._persist(lambda: self._store.claim(claim))
+        self._hold(claimed.leases)
+        if self._clock.monotonic() >= self._adopt_at:
+            await self._adopt()
+        if len(claimed.leases) >= limit:
+            return None
+        due = POLL_SECONDS if claimed.next_due is None else claimed.next_due.total_seconds()
+        return min(POLL_SECONDS, max(due, SHORTEST_REST))
+
+    async def _adopt(self) -> None:
+        """Take up jobs of earlier claims whose replies were lost."""
+        held = [running.lease.fence for running in self._held()]
+        self._hold(
+            await self._persist(lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held))
+        )
+        self._adopt_at = self._clock.monotonic() + self._options.lease.total_seconds()
+
+    def _hold(self, leases: Sequence[Lease]) -> None:
+        now = self._clock.monotonic()
+        extend_at = now + self._options.lease.total_seconds() / BEATS_PER_LEASE
+        self._backlog.extend(Running(lease, claimed=now, extend_at=extend_at) for lease in leases)
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    def _held(self) -> list[Running]:
+        """Every attempt whose lease must be kept; called from the keeper's thread too."""
+        unsettled = [running for running, _ in list(self._outcomes)]
+        return [*list(self._backlog), *list(self._running.values()), *unsettled, *self._settling]
+
+    @property
+    def _is_idle(self) -> bool:
+        return not (self._backlog or self._running or self._outcomes or self._settling)
+
+    # Run
+
+    def _start_waiting(self) -> None:
+        while self._backlog and len(self._running) < self._options.concurrency - self._left_behind:
+            self._start(self._backlog.popleft())
+
+    def _start(self, running: Running) -> None:
+        assert self._loop is not None
+        lease = running.lease
+        running.started = self._clock.monotonic()
+        self._running[lease.fence.id] = running
+        running.task = self._loop.create_task(self._attempt(running))
+        timeout = self._tasks[lease.kind].timeout.total_seconds()
+        running.timers.append(self._loop.call_later(timeout, self._interrupt, running, Why.TIMEOUT))
+
+    async def _attempt(self, running: Running) -> None:
+        ended = await run(running, self._tasks[running.lease.kind], self._driver)
+        if running.is_over:
+            # It was given up; this is the code's late end, and the slot is free again.
+            self._left_behind -= 1
+            self._wake.set()
+            return
+        self._end(running, ended)
+
+    def _end(self, running: Running, ended: Ended) -> None:
+        running.end()
+        del self._running[running.lease.fence.id]
+        seconds = self._clock.monotonic() - running.started
+        self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
+        decision = self._decide(running, ended)
+        if decision is not None:
+            self._offer(running, decision, seconds)
+        self._start_waiting()
+        self._wake.set()
+
+    def _decide(self, running: Running, ended: Ended) -> Decision | None:
+        match ended:
+            case Success(result=result):
+                return Succeed(result)
+            case Failed(what=what):
+                return self._judged(running, what)
+            case Interruption(why=Why.CANCELLED):
+                return Cancel({"why": "cancelled by hand"})
+            case Interruption(why=Why.LOST):
+                return None  # another holds the job by now: there is nothing to say
+            case Interruption(why=why):
+                return Release({"why": str(why)})
+
+    def _judged(self, running: Running, failure: Failure) -> Decision:
+        lease = running.lease
+        verdict = self._judge.verdict(failure, lease.kind)
+        elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
+        try:
+            return self._judge.decision(verdict, lease.job, now=lease.claimed_at + elapsed)
+        except StoreDamaged as error:
+            return Fail(replace(verdict, error_class=ErrorClass.FINAL), {"rule": "engine", "damaged": str(error)})
+
+    # Interrupt
+
+    def _interrupt(self, running: Running, why: Why) -> None:
+        assert self._loop is not None
+        if running.is_over or running.why is not None:
+            return
+        running.interrupt(why)
+        running.timers.append(self._loop.call_later(GRACE_SECONDS, self._give_up, running))
+
+    def _interrupt_from_elsewhere(self, running: Running, why: Why) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._interrupt, running, why)
+
+    def _interrupt_all(self) -> None:
+        for running in list(self._running.values()):
+            self._interrupt(running, Why.SHUTDOWN)
+
+    def _give_up(self, running: Running) -> None:
+        """The code does not stop: settle without it and leave it behind."""
+        task = self._tasks[running.lease.kind]
+        ended = stopped(running, task)
+        if running.is_over or ended is None:
+            return
+        logger.error(
+            "task %r does not stop after %s; its slot is lost until it does (job %s)",
+            task.name,
+            running.why,
+            running.lease.fence.id,
+        )
+        self._left_behind += 1
+        self._end(running, ended)
+
+    # Settle
+
+    def _offer(self, running: Running, decision: Decision, seconds: float | None = None) -> None:
+        _log(running.lease, decision)
+        self._outcomes.append((running, Outcome(running.lease, decision, seconds)))
+        self._has_outcomes.set()
+
+    async def _settle_outcomes(self) -> None:
+        while True:
+            await self._has_outcomes.wait()
+            self._has_outcomes.clear()
+            while self._outcomes:
+                await self._settle_batch()
+            self._wake.set()
+
+    async def _settle_batch(self) -> None:
+        batch = [self._outcomes.popleft() for _ in range(min(BATCH, len(self._outcomes)))]
+        self._settling = [running for running, _ in batch]
+        outcomes = [outcome for _, outcome in batch]
+        answers = await self._persist(lambda: self._store.settle(outcomes))
+        self._settling = []
+        for outcome, answer in zip(outcomes, answers, strict=True):
+            if answer in (Settled.REFUSED, Settled.UNSTORABLE):
+                _log_answer(outcome, answer)
+
+    async def _persist(self, call: Callable[[], T]) -> T:
+        """Call the store until it answers. Each of its operations can be repeated."""
+        pause = SHORTEST_PAUSE
+        while True:
+            try:
+                answer = await self._driver.blocking(call)
+            except StoreError as error:
+                if not self._is_troubled:
+                    logger.error("the store does not answer, trying again: %s", error)
+                self._is_troubled = True
+                self._adopt_at = self._clock.monotonic()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                if self._is_troubled:
+                    logger.warning("the store answers again")
+                self._is_troubled = False
+                return answer
+
+    # Upkeep
+
+    async def _upkeep(self, duty: Duty) -> None:
+        while True:
+            await asyncio.sleep(duty.interval)
+            try:
+                await self._driver.blocking(duty.step)
+            except StoreError as error:
+                logger.warning("duty %r could not be done now: %s", duty.name, error)
+            except Exception:
+                logger.exception("duty %r failed; it is tried again in %s s", duty.name, duty.interval)
+
+    # Stop
+
+    async def _drain(self) -> None:
+        """Let what runs end by itself for a while; what does not is released, and nothing is counted."""
+        for running in self._backlog:
+            self._offer(running, Release({"why": "shutdown"}))
+        self._backlog.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.drain.total_seconds()):
+                await self._until(lambda: not self._running)
+        self._interrupt_all()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS * 2):
+                await self._until(lambda: self._is_idle)
+        if not self._is_idle:
+            logger.error("%d outcomes could not be stored; their jobs run again", len(self._held()))
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _leave(self) -> None:
+        with contextlib.suppress(StoreError):
+            await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
+
+
+def _log(lease: Lease, decision: Decision) -> None:
+    job, kind = lease.fence.id, lease.kind
+    match decision:
+        case Fail(verdict=verdict, reasons=reasons):
+            logger.warning("job %s (%s) failed for good with %s: %s", job, kind, verdict.code, reasons.get("because"))
+        case Retry(verdict=verdict, delay=delay):
+            logger.info("job %s (%s) failed with %s, retried in %s", job, kind, verdict.code, describe(delay))
+        case _:
+            logger.debug("job %s (%s): %s", job, kind, type(decision).__name__.lower())
+
+
+def _log_answer(outcome: Outcome, answer: Settled) -> None:
+    fence = outcome.lease.fence
+    if answer is Settled.REFUSED:
+        logger.warning("attempt %d of job %s came too late: its lease was another's", fence.attempt, fence.id)
+    else:
+        logger.error("the outcome of job %s could not be stored; the job failed saying so", fence.id)
