@@ -26,7 +26,7 @@ from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.settings import Settings, load
-from mulligan.store import open_store
+from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
 from mulligan.task import DEFAULT_TIMEOUT, Binding, CanRetry, Client, Priority, Registry, Task
 from mulligan.upkeep.expire import Expire
@@ -103,6 +103,11 @@ class App:
             if self._store is None:
                 self._store = self._parts.open_store(self.settings.database_url)
             return self._store
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the database is there already: the first use makes a file that is not."""
+        return self._store is not None or has_database(self.settings.database_url)
 
     def migrate(self) -> list[str]:
         """Bring the database up to date; the names of what was applied. Done at first use on SQLite."""

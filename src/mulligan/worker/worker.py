@@ -114,7 +114,9 @@ class Worker:
     def stop(self) -> None:
         """Stop claiming and finish what is in flight; called again: release it at once."""
         self._stops += 1
-        if self._stops > 1:
+        if self._stops == 1:
+            logger.info("stopping: %d jobs in flight may finish; stop again to release them", len(self._running))
+        else:
             self._interrupt_all()
         self._wake.set()
 
@@ -126,8 +128,12 @@ class Worker:
         settler = self._loop.create_task(self._settle_outcomes())
         try:
             await self._work(until)
-            await self._drain()
+        except asyncio.CancelledError:
+            # Whoever runs the loop takes it down: no time to let anything finish.
+            self._stops = 2
+            raise
         finally:
+            await self._drain()
             for task in (*duties, settler):
                 task.cancel()
             await asyncio.gather(*duties, settler, return_exceptions=True)
@@ -360,7 +366,7 @@ class Worker:
             self._offer(running, Release({"why": "shutdown"}))
         self._backlog.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.drain.total_seconds()):
+            async with asyncio.timeout(self._options.drain.total_seconds() if self._stops < 2 else 0):
                 await self._until(lambda: not self._running)
         self._interrupt_all()
         with contextlib.suppress(TimeoutError):

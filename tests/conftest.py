@@ -1,0 +1,20 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan import App
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("MULLIGAN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        yield app

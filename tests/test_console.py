@@ -1,0 +1,207 @@
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mulligan import (
+    App,
+    Conflict,
+    Fixed,
+    IllegalMove,
+    InsufficientCredits,
+    Job,
+    JobNotFound,
+    NotAllowed,
+    RetryPolicy,
+    State,
+    attempt,
+)
+from mulligan.testing import flaky, sandbox
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Make the calls from as many threads at the same moment; what each returned or raised."""
+    barrier = threading.Barrier(len(calls))
+    answers: list[Any] = [None] * len(calls)
+
+    def make(index: int, call: Callable[[], Any]) -> None:
+        barrier.wait()
+        try:
+            answers[index] = call()
+        except Exception as error:
+            answers[index] = error
+
+    threads = [threading.Thread(target=make, args=(index, call)) for index, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_two_people_retry_one_failed_job_and_it_runs_once(app: App) -> None:
+    runs = []
+
+    @app.task(retry=RetryPolicy(1))
+    async def fails_first() -> None:
+        runs.append(attempt().number)
+        if attempt().number == 1:
+            raise RuntimeError("first")
+
+    job = fails_first.enqueue()
+    app.run_until_idle(timeout="60s")
+    answers = at_once(*[lambda who=who: app.retry(job.id, actor=who) for who in ("ann", "ben", "cy", "dee")])  # type: ignore[misc]
+    losers = [answer for answer in answers if isinstance(answer, IllegalMove)]
+    assert len(losers) == 3
+    assert "cannot retry" in str(losers[0]) and "it is queued" in str(losers[0])
+    app.run_until_idle(timeout="60s")
+    assert runs == [1, 2]
+    assert app.job(job.id).manual_retries == 1
+
+
+def test_a_retry_by_hand_replaces_the_automatic_one(app: App) -> None:
+    runs = []
+
+    @app.task(retry=RetryPolicy(4, Fixed("300ms")))
+    async def fails_first() -> None:
+        runs.append(attempt().job.trigger)
+        if attempt().number == 1:
+            raise RuntimeError("first")
+
+    job = fails_first.enqueue()
+    app.run_until_idle(timeout="60s")
+    assert app.job(job.id).state is State.WAITING
+    answers = at_once(*[lambda: app.retry(job.id, actor="ann")] * 2)
+    assert sorted(type(answer) for answer in answers if isinstance(answer, Exception)) == [IllegalMove]
+    app.run_until_idle(retries=True, timeout="60s")
+    assert runs == ["automatic", "manual"]
+    found = app.job(job.id)
+    assert (found.state, found.failures, found.attempt, found.manual_retries) == (State.SUCCEEDED, 0, 2, 1)
+
+
+def test_a_retry_against_a_worker_that_takes_the_job_meanwhile_is_one_run() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(2, Fixed("1m")))(flaky(9))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        box.advance("1m")
+        assert app.job(job.id).state is State.FAILED
+        app.retry(job.id)
+        with pytest.raises(IllegalMove, match="it is queued; a queued job can be: cancel, snooze"):
+            app.retry(job.id)
+
+
+def test_a_fresh_start_has_all_its_attempts_and_run_now_has_what_is_left() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(3, Fixed("1m")))(flaky(99))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        box.advance("1h")
+        assert app.job(job.id).attempt == 3
+        app.run_now(job.id, actor="ann")
+        box.advance("1h")
+        found = app.job(job.id)
+        assert (found.attempt, found.failures, found.manual_retries) == (4, 4, 0)
+        assert (found.retry_count, found.max_retries) == (2, 2), "what is shown never exceeds the limit"
+        app.retry(job.id, actor="ann")
+        box.advance("1h")
+        found = app.job(job.id)
+        assert (found.attempt, found.failures, found.manual_retries) == (7, 3, 1)
+
+
+def test_run_now_hurries_a_waiting_job_and_keeps_its_counters() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(4, Fixed("1h")))(flaky(1))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        box.run()
+        app.run_now(job.id)
+        box.run()
+        assert (app.job(job.id).state, app.job(job.id).failures) == (State.SUCCEEDED, 1)
+
+
+def test_snooze_puts_a_queued_job_off_and_cancel_ends_it() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task")(flaky(0))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        snoozed = app.snooze(job.id, "1h", actor="ann", reason="not now")
+        assert (snoozed.state, snoozed.waiting_for) == (State.WAITING, "snooze")
+        box.advance("59m")
+        assert app.job(job.id).state is State.WAITING
+        assert app.cancel(job.id).state is State.CANCELLED
+        box.advance("2h")
+        assert app.job(job.id).attempt == 0
+        snooze = next(event for event in app.events(job.id) if event.type == "job.snoozed")
+        assert (snooze.actor, snooze.data) == ("ann", {"reason": "not now", "delay": 3600.0})
+        app.retry(job.id)
+        box.run()
+        assert app.job(job.id).state is State.SUCCEEDED
+
+
+def test_the_tasks_own_precondition_is_asked_and_its_answer_reaches_the_person() -> None:
+    app = App("sqlite:///:memory:")
+    asked: list[Job[Any]] = []
+
+    def can_retry(job: Job[Any]) -> None:
+        asked.append(job)
+        raise NotAllowed("The source file is gone. Upload it again.")
+
+    def too_dear(job: Job[Any]) -> None:
+        raise InsufficientCredits(required=5, available=2)
+
+    gone = app.task("gone", retry=RetryPolicy(1), can_retry=can_retry)(flaky(9))
+    dear = app.task("dear", retry=RetryPolicy(1), can_retry=too_dear)(flaky(9))
+    with sandbox(app) as box:
+        job, other = gone.enqueue(), dear.enqueue()
+        with pytest.raises(IllegalMove):
+            app.retry(job.id)
+        assert not asked, "the state is looked at first"
+        box.run()
+        with pytest.raises(NotAllowed, match="Upload it again"):
+            app.retry(job.id)
+        with pytest.raises(InsufficientCredits, match="needs 5 credits, 2 are available"):
+            app.run_now(other.id)
+        assert app.job(job.id).state is State.FAILED
+
+
+def test_somebody_elses_job_is_not_found_just_as_one_that_is_not_there() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(1))(flaky(9))
+    with sandbox(app) as box:
+        job = task.options(owner="acme").enqueue()
+        box.run()
+        for look in (app.job, app.explain, app.retry, app.cancel, app.run_now):
+            with pytest.raises(JobNotFound) as foreign:
+                look(job.id, owner="other")
+            with pytest.raises(JobNotFound) as missing:
+                look("none", owner="other")
+            assert str(foreign.value).replace(job.id, "none") == str(missing.value)
+        assert app.jobs(owner="other").jobs == ()
+        assert app.events(job.id, owner="other") == []
+        assert app.retry(job.id, owner="acme").state is State.QUEUED
+
+
+def test_a_failed_job_whose_key_another_holds_by_now_is_a_conflict_that_names_the_other() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(1))(flaky(9))
+    with sandbox(app) as box:
+        failed = task.options(dedupe="k").enqueue()
+        box.run()
+        twin = task.options(dedupe="k", delay="1h").enqueue()
+        assert not twin.is_duplicate
+        with pytest.raises(Conflict, match=twin.id):
+            app.retry(failed.id)
+        assert app.job(failed.id).state is State.FAILED
+
+
+def test_every_move_by_hand_is_recorded_with_who_and_why() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(1))(flaky(9))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        box.run()
+        app.retry(job.id, actor="ann", reason="the gateway is back")
+        event = app.events(job.id)[-2]
+        assert (event.type, event.actor, event.data["reason"]) == ("job.retry_requested", "ann", "the gateway is back")

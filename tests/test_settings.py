@@ -1,0 +1,70 @@
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mulligan import App, RetryPolicy
+from mulligan.errors import BadSetting, ConfigurationError
+from mulligan.failure.policy import schedule
+from mulligan.settings import load
+
+
+def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_path: Path) -> None:
+    code = {"database_url": "sqlite:///code.db", "worker_concurrency": 1}
+    assert load(code, environment={}, folder=tmp_path).database_url == "sqlite:///code.db"
+    (tmp_path / "mulligan.toml").write_text('database_url = "sqlite:///file.db"\nworker_concurrency = 2\n')
+    assert load(code, environment={}, folder=tmp_path).database_url == "sqlite:///file.db"
+    settings = load(code, environment={"MULLIGAN_DATABASE_URL": "sqlite:///env.db"}, folder=tmp_path)
+    assert (settings.database_url, settings.worker_concurrency) == ("sqlite:///env.db", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("MULLIGAN_WORKER_CONCURRENCY", "many", "a whole number from 1 to 10,000"),
+        ("MULLIGAN_WORKER_CONCURRENCY", "0", "a whole number from 1 to 10,000"),
+        ("MULLIGAN_WORKER_LEASE_TTL_SEC", "-5", "between 1s and 1d"),
+        ("MULLIGAN_RETRY_MAX_ATTEMPTS", "3.5", "a whole number"),
+        ("MULLIGAN_RETRY_BASE_DELAY_MS", "5s", "a number of milliseconds"),
+        ("MULLIGAN_LOG_LEVEL", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
+    ],
+)
+def test_a_bad_value_stops_the_start_with_its_name_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        load(environment={name: value})
+    assert name in str(raised.value)
+    assert repr(value) in str(raised.value)
+    assert allowed in str(raised.value)
+
+
+def test_an_unknown_key_in_the_file_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "mulligan.toml").write_text("concurrency = 3\n")
+    with pytest.raises(ConfigurationError, match=r"unknown key 'concurrency'; known are: .*worker_concurrency"):
+        load(environment={}, folder=tmp_path)
+
+
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mulligan.toml").write_text("worker_concurrency: 3\n")
+    with pytest.raises(ConfigurationError, match="is not TOML"):
+        load(environment={}, folder=tmp_path)
+
+
+def test_retry_variables_replace_the_default_policy_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULLIGAN_RETRY_MAX_ATTEMPTS", "3")
+    monkeypatch.setenv("MULLIGAN_RETRY_BASE_DELAY_MS", "5000")
+    monkeypatch.setenv("MULLIGAN_RETRY_JITTER_MAX_MS", "5000")
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def plain() -> None: ...
+
+    @app.task(retry=RetryPolicy(9))
+    def own() -> None: ...
+
+    assert own.retry.max_attempts == 9
+    shortest = [row.shortest for row in schedule(plain.retry) if row.delay is not None]
+    assert shortest == [timedelta(seconds=5), timedelta(seconds=10)]
+    assert [row.delay for row in schedule(plain.retry, draw=0.5)][:2] == [
+        timedelta(seconds=7.5),
+        timedelta(seconds=12.5),
+    ]

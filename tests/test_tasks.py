@@ -1,0 +1,272 @@
+import dataclasses
+import enum
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from mulligan import App, InvalidArguments, JobFailed, PayloadTooLarge, RetryPolicy
+from mulligan.errors import BadTask, BadUrl, UnknownKind
+from mulligan.testing import sandbox
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int
+
+
+def test_arguments_and_results_are_converted_to_the_annotations() -> None:
+    app = App("sqlite:///:memory:")
+    seen: list[Any] = []
+
+    @app.task
+    def everything(
+        path: Path,
+        moment: datetime,
+        number: UUID,
+        /,
+        point: Point,
+        *rest: Decimal,
+        colour: Colour,
+        wait: timedelta = timedelta(1),
+        **more: int,
+    ) -> Point:
+        seen.append((path, moment, number, point, rest, colour, wait, more))
+        return Point(point.y, point.x)
+
+    number = UUID(int=7)
+    moment = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    with sandbox(app):
+        job = everything.enqueue(Path("a/b"), moment, number, Point(1, 2), Decimal("1.10"), colour=Colour.RED, extra=5)
+        assert app.wait(job) == Point(2, 1)
+    assert seen == [
+        (Path("a/b"), moment, number, Point(1, 2), (Decimal("1.10"),), Colour.RED, timedelta(1), {"extra": 5})
+    ]
+
+
+def test_calling_a_task_calls_the_function() -> None:
+    app = App("sqlite:////nowhere/at/all.db")
+
+    @app.task
+    def double(number: int) -> int:
+        return number * 2
+
+    assert double(4) == 8
+
+
+class Unencodable:
+    pass
+
+
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "missing a required argument"),
+        ((1, 2), "too many positional arguments"),
+        (("text",), "Expected `int`, got `str`"),
+        ((Unencodable(),), "Unencodable cannot be written as JSON"),
+        ((float("nan"),), "NaN"),
+        ((endless(),), "cannot be written as JSON"),
+        (("\ud800",), "cannot be written as JSON"),
+        ((10**5000,), "cannot be written as JSON"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_stored(arguments: tuple[Any, ...], says: str) -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def square(number: int) -> None: ...
+
+    @app.task
+    def anything(value) -> None: ...  # type: ignore[no-untyped-def]
+
+    task: Any = square if says.startswith(("missing", "too many", "Expected")) else anything
+    with sandbox(app):
+        with pytest.raises(InvalidArguments, match=says):
+            task.enqueue(*arguments)
+        assert app.jobs().jobs == ()
+
+
+def test_arguments_that_are_too_large_are_refused_with_the_limit() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def store(text: str) -> None: ...
+
+    with sandbox(app):
+        with pytest.raises(PayloadTooLarge, match="262,144"):
+            store.enqueue("x" * 262_143)
+        assert app.jobs().jobs == ()
+
+
+def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> None:
+    app = App("sqlite:///:memory:")
+    runs = []
+
+    @app.task
+    def secretive() -> Any:
+        runs.append(1)
+        return Unencodable()
+
+    with sandbox(app) as box:
+        job = secretive.enqueue()
+        box.advance("1d")
+        assert app.job(job.id).error_code == "RESULT_INVALID"
+    assert runs == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"priority": "urgent"}, "'high', 'normal', 'low'"),
+        ({"delay": "soon"}, "'1h30m'"),
+        ({"dedupe": ""}, "must not be empty"),
+        ({"dedupe": "k", "dedupe_scope": "always"}, "'active', 'succeeded'"),
+        ({"tags": "eu"}, "list of texts"),
+        ({"tags": ["x"] * 51}, "at most 50"),
+        ({"owner": "a\0b"}, "at most 200 characters"),
+        ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
+    ],
+)
+def test_bad_options_are_refused_with_what_is_possible(options: dict[str, Any], says: str) -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def task() -> None: ...
+
+    with pytest.raises((InvalidArguments, BadTask, ValueError), match=says):
+        task.options(**options)
+
+
+def test_options_reach_the_job() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(cost=3, queue="slow", retry=RetryPolicy(7, deadline="1h"))
+    def task() -> None: ...
+
+    moment = datetime(2020, 5, 5, tzinfo=UTC)
+    with sandbox(app) as box:
+        job = task.options(
+            owner="acme", priority="high", delay="10m", dedupe="k", tags=["eu", "b"], submitted_at=moment
+        ).enqueue()
+        assert (job.owner, job.priority, job.tags, job.submitted_at) == ("acme", -10, ("eu", "b"), moment)
+        assert (job.cost, job.queue, job.max_attempts, job.state, job.waiting_for) == (3, "slow", 7, "waiting", "delay")
+        assert job.due_at == box.now + timedelta(minutes=10)
+        assert job.deadline == box.now + timedelta(hours=1), "deadlines count from enqueue, not from submitted_at"
+
+
+def test_two_tasks_of_one_name_are_an_error() -> None:
+    app = App("sqlite:///:memory:")
+    app.task("twice")(lambda: None)
+    with pytest.raises(BadTask, match="two tasks are named 'twice'"):
+        app.task("twice")(lambda: None)
+    with pytest.raises(BadTask, match="two tasks are named 'twice'"):
+        app.task("other", aliases=["twice"])(lambda: None)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x" * 201, " "])
+def test_a_bad_task_name_is_refused(name: str) -> None:
+    with pytest.raises(BadTask, match="one line"):
+        App("sqlite:///:memory:").task(name)(lambda: None)
+
+
+def test_a_job_enqueued_under_a_former_name_runs() -> None:
+    before, after = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+
+    @before.task
+    def old_name() -> str:
+        return "old"
+
+    @after.task(aliases=["old_name"])
+    def new_name() -> str:
+        return "new"
+
+    with sandbox(after):
+        binding = old_name.bind()
+        (job,) = after.enqueue_many([binding])
+        assert after.wait(job) == "new"
+
+
+def test_bulk_enqueue_takes_any_kinds_and_keeps_their_order() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def one(number: int) -> int:
+        return number
+
+    @app.task
+    async def two(text: str) -> str:
+        return text
+
+    with sandbox(app):
+        jobs = app.enqueue_many([one.bind(1), two.bind("b"), one.bind(3)])
+        assert [app.wait(job) for job in jobs] == [1, "b", 3]
+        assert app.enqueue_many([]) == []
+
+
+def test_a_payload_of_an_older_version_of_the_task_is_a_clear_final_failure() -> None:
+    before, after = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+
+    @before.task("grown")
+    def small(first: int, gone: int) -> None: ...
+
+    @after.task("grown")
+    def large(first: int, second: int) -> None: ...
+
+    with sandbox(after) as box:
+        (job,) = after.enqueue_many([small.bind(1, 2)])
+        box.run()
+        failed = after.job(job.id)
+        assert (failed.error_code, failed.failures) == ("INVALID_INPUT", 1)
+        detail = after.events(job.id)[-1].data
+        assert "second" in str(detail)
+
+
+def test_waiting_raises_what_became_of_the_job() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(retry=RetryPolicy(1))
+    def broken() -> None:
+        raise RuntimeError("broken")
+
+    @app.task
+    def fine() -> int:
+        return 1
+
+    with sandbox(app):
+        with pytest.raises(JobFailed, match="UNKNOWN"):
+            app.wait(broken.enqueue())
+        with pytest.raises(TimeoutError, match="still waiting after 5m"):
+            app.wait(fine.options(delay="1h").enqueue(), timeout="5m")
+
+
+def test_an_unknown_kind_names_the_known_ones() -> None:
+    app = App("sqlite:///:memory:")
+    app.task("known")(lambda: None)
+    with pytest.raises(UnknownKind, match="'nope'; known are: 'known'"):
+        app.tasks["nope"]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "jobs.db", "mysql://x/y", "sqlite://jobs.db", "sqlite:///a.db?mode=ro", "redis://user:secret@host/1"]
+)
+def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: str) -> None:
+    app = App(url) if url else App(" ")
+    with pytest.raises(BadUrl, match="use 'sqlite:///jobs.db'") as raised:
+        app.migrate()
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,111 @@
+"""When leases look expired, and when they are."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from mulligan.failure.catalogue import Catalogue
+from mulligan.failure.policy import RetryPolicy
+from mulligan.job import MAX_LOSSES, NewJob
+from mulligan.judge import Judge
+from mulligan.lifecycle import State
+from mulligan.store.protocols import Beat, Claim, WorkerRecord
+from mulligan.store.sqlite import SqliteStore
+from mulligan.task import Registry
+from mulligan.testing.virtual import VirtualClock
+from mulligan.upkeep.reclaim import Reclaim
+
+LEASE = timedelta(seconds=60)
+
+
+class Scene:
+    """A store and a reclaimer whose clocks can be moved apart."""
+
+    def __init__(self) -> None:
+        self.theirs, self.ours = VirtualClock(), VirtualClock()
+        self.store = SqliteStore("sqlite:///:memory:", now=self.theirs.now, threaded=False)
+        judge = Judge(
+            Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=random.Random(1).random
+        )
+        self.reclaim = Reclaim(self.store, judge=judge, clock=self.ours, incarnation="us", interval=1.0)
+        self.claims = 0
+
+    def pass_time(self, seconds: float, *, ours: float | None = None) -> None:
+        self.theirs.advance(timedelta(seconds=seconds))
+        self.ours.advance(timedelta(seconds=seconds if ours is None else ours))
+
+    def watch(self, seconds: int) -> int:
+        """A pass a second; how many leases were taken back."""
+        taken = 0
+        for _ in range(seconds):
+            self.pass_time(1)
+            taken += self.reclaim.step()
+        return taken
+
+    def run(self, incarnation: str = "other") -> None:
+        self.claims += 1
+        claim = Claim(incarnation=incarnation, number=self.claims, kinds=["k"], limit=10, lease=LEASE)
+        assert self.store.claim(claim).leases
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = Scene()
+    scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}")])
+    scene.run()
+    scene.reclaim.step()
+    return scene
+
+
+def test_a_lease_that_expired_is_taken_back_and_the_job_is_charged_a_loss(scene: Scene) -> None:
+    assert scene.watch(60) == 0
+    assert scene.watch(1) == 1
+    job = scene.store.job("j")
+    assert (job.state, job.losses, job.failures) == (State.QUEUED, 1, 0)
+
+
+def test_a_lease_that_is_extended_stays(scene: Scene) -> None:
+    worker = WorkerRecord(incarnation="other", host="h", pid=1, queues=None, kinds=("k",), concurrency=1)
+    scene.watch(50)
+    (fence,) = [lease.fence for lease in scene.store.adopt("other", before=99, held=[])]
+    scene.store.beat(Beat(worker=worker, lease=LEASE, extend=[fence]))
+    assert scene.watch(59) == 0
+
+
+def test_its_own_leases_are_never_taken(scene: Scene) -> None:
+    scene.store.enqueue([NewJob(id="own", kind="k", arguments="{}")])
+    scene.run("us")
+    scene.watch(100)
+    assert scene.store.job("own").state is State.RUNNING
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(3600.0, 1.0), (3600.0, 3600.0), (1.0, 3600.0)])
+def test_after_a_clock_step_an_outage_or_a_pause_one_quiet_pass_comes_first(
+    scene: Scene, theirs: float, ours: float
+) -> None:
+    scene.watch(10)
+    scene.pass_time(theirs, ours=ours)
+    assert scene.reclaim.step() == 0, "everything looks expired now; whoever beats must get the chance"
+    scene.pass_time(1)
+    scene.reclaim.step()
+    expected = State.QUEUED if theirs > 60 else State.RUNNING
+    assert scene.store.job("j").state is expected
+
+
+def test_a_job_that_loses_its_worker_every_time_fails_at_the_limit(scene: Scene) -> None:
+    for _ in range(MAX_LOSSES - 1):
+        assert scene.watch(62) == 1
+        scene.run()
+    assert scene.watch(62) == 1
+    job = scene.store.job("j")
+    assert (job.state, job.error_code, job.losses) == (State.FAILED, "WORKER_LOST", MAX_LOSSES)
+
+
+def test_a_cancelled_job_whose_worker_died_is_cancelled_by_the_reclaimer(scene: Scene) -> None:
+    from mulligan.lifecycle import Move
+    from mulligan.store.protocols import Request
+
+    scene.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="j"))
+    scene.watch(62)
+    assert scene.store.job("j").state is State.CANCELLED
