@@ -62,5 +62,5 @@ class Reclaim:
         return len(taken)
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
-        decision = self._judge.decision(worker_lost(), lease.job, now=now)
+        decision = self._judge.decision(worker_lost(kind=lease.kind), lease.job, now=now)
         return Outcome(lease, decision, reclaimed_by=self._incarnation)

@@ -1,0 +1,225 @@
+"""How long to wait before the next try: delays, and jitter so that many who failed at once don't return at once.
+
+A backoff is any callable `(failures, previous_delay, draw) -> timedelta`: how often it failed by now
+(1 = the first time), the delay before the try that just failed, and a random number from 0 up to 1.
+"""
+
+# ruff: noqa: RUF001 - people read a real multiplication sign
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, TypeAlias, assert_never
+
+from mulligan.duration import Duration, describe
+from mulligan.failure import checks
+from mulligan.failure.checks import fill, refused
+
+LONGEST_DELAY = timedelta(days=30)
+_LONGEST = LONGEST_DELAY.total_seconds()
+# Past this no delay differs any more, and floats still can count.
+_MOST_FAILURES = 10**12
+
+
+class Backoff(Protocol):
+    def __call__(self, failures: int, previous_delay: timedelta | None, draw: float, /) -> timedelta: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Anywhere between nothing and the delay."""
+
+    def describe(self) -> str:
+        return "any time up to that"
+
+
+@dataclass(frozen=True, slots=True)
+class Decorrelated:
+    """Anywhere between the first delay and three times the previous one."""
+
+    def describe(self) -> str:
+        return "any time up to 3× the previous delay"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Added:
+    """The delay and a random part of `duration` on top."""
+
+    duration: timedelta
+
+    def __init__(self, duration: Duration) -> None:
+        fill(self, duration=_delay("the duration of Added", duration))
+
+    def describe(self) -> str:
+        return f"plus up to {describe(self.duration)}"
+
+
+Jitter: TypeAlias = float | Full | Decorrelated | Added | None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Fixed:
+    """The same delay each time."""
+
+    delay: timedelta
+    jitter: Jitter
+
+    def __init__(self, delay: Duration, *, jitter: Jitter = None) -> None:
+        fill(self, delay=_delay("the delay of Fixed", delay), jitter=_jitter("Fixed", jitter))
+
+    def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:  # noqa: ARG002
+        return _jittered(self.delay, self.jitter, previous_delay, draw, first=self.delay)
+
+    def describe(self) -> str:
+        return _described(f"{describe(self.delay)} each time", None, self.jitter)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Steps:
+    """The delays as listed; the last one repeats."""
+
+    delays: tuple[timedelta, ...]
+    jitter: Jitter
+
+    def __init__(self, delays: Iterable[Duration], *, jitter: Jitter = None) -> None:
+        listed = _listed(delays)
+        fill(
+            self,
+            delays=tuple(_delay("a delay of Steps", delay) for delay in listed),
+            jitter=_jitter("Steps", jitter),
+        )
+
+    def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
+        delay = self.delays[min(max(failures, 1), len(self.delays)) - 1]
+        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delays[0])
+
+    def describe(self) -> str:
+        return _described(", ".join(describe(delay) for delay in self.delays), None, self.jitter)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Linear:
+    """Once the delay, twice the delay, three times the delay …"""
+
+    delay: timedelta
+    cap: timedelta | None
+    jitter: Jitter
+
+    def __init__(self, delay: Duration, *, cap: Duration | None = None, jitter: Jitter = 0.2) -> None:
+        fill(
+            self,
+            delay=_delay("the delay of Linear", delay),
+            cap=_cap("Linear", cap),
+            jitter=_jitter("Linear", jitter),
+        )
+
+    def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
+        delay = _bounded(self.delay.total_seconds() * min(max(failures, 1), _MOST_FAILURES))
+        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
+
+    def describe(self) -> str:
+        return _described(f"{describe(self.delay)} more each time", self.cap, self.jitter)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Exponential:
+    """The delay, then each time `factor` times as long."""
+
+    delay: timedelta
+    factor: float
+    cap: timedelta | None
+    jitter: Jitter
+
+    def __init__(
+        self, delay: Duration, factor: float = 2, *, cap: Duration | None = None, jitter: Jitter = 0.2
+    ) -> None:
+        fill(
+            self,
+            delay=_delay("the delay of Exponential", delay),
+            factor=checks.number("the factor of Exponential", factor, least=1, most=1_000_000),
+            cap=_cap("Exponential", cap),
+            jitter=_jitter("Exponential", jitter),
+        )
+
+    def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
+        delay = _bounded(self.delay.total_seconds() * _power(self.factor, max(failures, 1) - 1))
+        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
+
+    def describe(self) -> str:
+        return _described(f"{describe(self.delay)} ×{self.factor:g}", self.cap, self.jitter)
+
+
+def _power(factor: float, exponent: int) -> float:
+    try:
+        return factor**exponent
+    except OverflowError:
+        # Finite, so that a delay of zero times this is still zero.
+        return 1e300
+
+
+def _bounded(seconds: float) -> timedelta:
+    return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
+
+
+def _jittered(
+    delay: timedelta,
+    jitter: Jitter,
+    previous_delay: timedelta | None,
+    draw: float,
+    *,
+    first: timedelta,
+    cap: timedelta | None = None,
+) -> timedelta:
+    # The cap also counts before: jitter of a delay far above it would always end at the cap itself.
+    most = LONGEST_DELAY if cap is None else cap
+    delay = min(delay, most)
+    match jitter:
+        case None:
+            return delay
+        case Full():
+            delay *= draw
+        case Added(duration=duration):
+            delay += duration * draw
+        case Decorrelated():
+            longest = 3 * min(first if previous_delay is None else previous_delay, most)
+            delay = first + (max(longest, first) - first) * draw
+        case int() | float():
+            delay *= 1 + jitter * (2 * draw - 1)
+        case _ as never:
+            assert_never(never)
+    return min(delay, most)
+
+
+def _delay(field: str, value: Duration) -> timedelta:
+    return checks.duration(field, value, most=LONGEST_DELAY)
+
+
+def _cap(owner: str, value: Duration | None) -> timedelta | None:
+    return None if value is None else _delay(f"the cap of {owner}", value)
+
+
+def _jitter(owner: str, jitter: Jitter) -> Jitter:
+    if jitter is None or isinstance(jitter, Full | Decorrelated | Added):
+        return jitter
+    allowed = "None, a ratio from 0 to 1, Full(), Decorrelated() or Added(duration)"
+    if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        raise refused(f"the jitter of {owner}", jitter, allowed)
+    return float(jitter)
+
+
+def _listed(delays: Iterable[Duration]) -> list[Duration]:
+    listed = list(delays) if isinstance(delays, Iterable) and not isinstance(delays, str) else []
+    if not listed:
+        raise refused("the list of Steps", delays, "a list of one delay or more, such as ['1m', '5m', '15m']")
+    return listed
+
+
+def _described(delays: str, cap: timedelta | None, jitter: Jitter) -> str:
+    parts = [delays]
+    if cap is not None:
+        parts.append(f"at most {describe(cap)}")
+    if isinstance(jitter, float):
+        parts.append(f"±{jitter * 100:g} %")
+    elif jitter is not None:
+        parts.append(jitter.describe())
+    return ", ".join(parts)

@@ -1,0 +1,173 @@
+"""Error codes: what each is called, what it means for people, whether trying again can help."""
+
+# ruff: noqa: RUF001 - the messages of the source documents have typographic apostrophes
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from mulligan.failure.checks import fill, refused, whole
+from mulligan.failure.text import first_line
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_PROMISE = re.compile(r"\s*\bWe(?:['’]ll| will) (?:retry|try again)\b[^.!]{0,100}[.!]?\s*", re.IGNORECASE)
+
+CODE_ALLOWED = "a letter, then up to 63 letters, digits, '_', '-' or '.', such as 'NO_FUNDS'"
+
+
+class ErrorClass(StrEnum):
+    FINAL = "final"
+    RETRYABLE = "retryable"
+    RATE_LIMITED = "rate_limited"
+
+    @classmethod
+    def of(cls, value: "ErrorClass | str") -> "ErrorClass":
+        if value not in tuple(cls):
+            raise refused("error_class", value, "one of " + ", ".join(repr(str(item)) for item in cls))
+        return cls(value)
+
+
+def is_code(value: object) -> bool:
+    return isinstance(value, str) and _CODE.fullmatch(value) is not None
+
+
+def without_promise(message: str) -> str:
+    """The message for when no retry follows: the same, less the sentence that announces one."""
+    return _PROMISE.sub(" ", message).strip() or message
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ErrorCode:
+    """`message` is shown while a retry is coming; `final_message`, or it without its promise, when none is."""
+
+    code: str
+    message: str
+    error_class: ErrorClass = ErrorClass.RETRYABLE
+    status: int = 500
+    final_message: str | None = None
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        error_class: ErrorClass | str = ErrorClass.RETRYABLE,
+        status: int = 500,
+        final_message: str | None = None,
+    ) -> None:
+        if not is_code(code):
+            raise refused("code", code, CODE_ALLOWED)
+        fill(
+            self,
+            code=code,
+            message=_line(f"the message of {code}", message),
+            error_class=ErrorClass.of(error_class),
+            status=whole(f"the status of {code}", status, least=100, most=599),
+            final_message=None if final_message is None else _line(f"the final message of {code}", final_message),
+        )
+
+    @property
+    def last_word(self) -> str:
+        """The message when nothing follows."""
+        return self.final_message or without_promise(self.message)
+
+
+def _line(field: str, text: str) -> str:
+    if not isinstance(text, str) or not text or first_line(text) != text:
+        raise refused(field, text, "one line of 1 to 500 characters")
+    return text
+
+
+class Catalogue:
+    """The codes an app knows. Never changes: `with_codes` makes another one."""
+
+    __slots__ = ("_codes",)
+
+    def __init__(self, codes: Iterable[ErrorCode] = ()) -> None:
+        self._codes: Mapping[str, ErrorCode] = MappingProxyType(_by_code(codes))
+
+    @classmethod
+    def default(cls) -> "Catalogue":
+        return DEFAULT
+
+    def with_codes(self, codes: Iterable[ErrorCode]) -> "Catalogue":
+        """This catalogue with more codes, or with other words for codes it has."""
+        return Catalogue({**self._codes, **_by_code(codes)}.values())
+
+    def get(self, code: str) -> ErrorCode:
+        """The entry of a code; a generic one for a code that nobody described."""
+        return self._codes.get(code) or _undescribed(code)
+
+    def message_for(self, code: str, *, retrying: bool) -> str:
+        entry = self.get(code)
+        return entry.message if retrying else entry.last_word
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._codes
+
+    def __iter__(self) -> Iterator[ErrorCode]:
+        return iter(self._codes.values())
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __repr__(self) -> str:
+        return f"<Catalogue of {len(self)} codes>"
+
+
+def _by_code(codes: Iterable[ErrorCode]) -> dict[str, ErrorCode]:
+    found: dict[str, ErrorCode] = {}
+    for entry in codes:
+        if not isinstance(entry, ErrorCode):
+            raise refused("an entry of the catalogue", entry, "an ErrorCode")
+        if found.setdefault(entry.code, entry) != entry:
+            raise refused("an entry of the catalogue", entry.code, "given once, not twice with different words")
+    return found
+
+
+def _undescribed(code: str) -> ErrorCode:
+    return ErrorCode(code if is_code(code) else "UNKNOWN", "Something went wrong. We’ll retry.")
+
+
+_SHARED = (
+    ErrorCode("NOT_PDF", "Only PDF files are supported.", "final", 400),
+    ErrorCode("TOO_LARGE", "File exceeds 50 MB limit.", "final", 413),
+    ErrorCode("GW_4XX", "Couldn’t convert this file with the selected mapping.", "final", 422),
+    ErrorCode("GW_5XX", "Converter service is having an issue. We’ll retry shortly.", "retryable", 502),
+    ErrorCode("GW_TIMEOUT", "Conversion is taking too long. We’ll retry.", "retryable", 504),
+    ErrorCode("IO_ERROR", "Temporary storage issue. We’ll retry.", "retryable", 500),
+    ErrorCode("NOT_READY", "Conversion not finished yet.", "retryable", 409),
+    ErrorCode("EXPIRED", "File was removed by retention. Re-upload to regenerate.", "final", 404),
+    ErrorCode("FORBIDDEN", "This file isn’t yours.", "final", 403),
+    ErrorCode("UNKNOWN", "Something went wrong. We’ll retry.", "retryable", 500),
+)
+
+_ENGINE = (
+    ErrorCode("RATE_LIMITED", "We were asked to slow down. We’ll retry.", "rate_limited", 429),
+    ErrorCode("SNOOZED", "This was put off until later.", "rate_limited", 503),
+    ErrorCode("SNOOZE_LIMIT", "This was put off too many times.", "final", 503),
+    ErrorCode("REJECTED", "This can’t be done.", "final", 422),
+    ErrorCode("TIMEOUT", "This took too long. We’ll retry.", "retryable", 504),
+    ErrorCode("DEADLINE", "The deadline came before this was done.", "final", 504),
+    ErrorCode("WORKER_LOST", "The worker running this went away. We’ll retry.", "retryable", 500),
+    ErrorCode("CRASHED", "The process running this died. We’ll retry.", "retryable", 500),
+    ErrorCode("INVALID_INPUT", "The input of this job isn’t valid.", "final", 422),
+    ErrorCode("RESULT_INVALID", "This ran, but its result can’t be stored as JSON.", "final", 500),
+    ErrorCode("UNSTORABLE", "This ran, but its outcome can’t be stored.", "final", 500),
+)
+
+_PACKS = (
+    ErrorCode("DISK_FULL", "There is no space left to store this. We’ll retry.", "retryable", 507),
+    ErrorCode("FILE_MISSING", "A file this needs isn’t there. We’ll retry.", "retryable", 500),
+    ErrorCode("IMPORT_FAILED", "Part of the program is missing on a worker. We’ll retry.", "retryable", 500),
+    ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502),
+    ErrorCode("NOT_PERMITTED", "The worker isn’t permitted to do this.", "final", 500),
+    ErrorCode("OUT_OF_MEMORY", "This was stopped, most likely for lack of memory. We’ll retry.", "retryable", 500),
+    ErrorCode("PROGRAM_CRASHED", "A program this needs crashed. We’ll retry.", "retryable", 500),
+    ErrorCode("PROGRAM_FAILED", "A program this needs reported a failure. We’ll retry.", "retryable", 500),
+    ErrorCode("PROGRAM_MISSING", "A program this needs isn’t installed here. We’ll retry.", "retryable", 500),
+)
+
+DEFAULT: Final = Catalogue([*_SHARED, *_ENGINE, *_PACKS])

@@ -1,0 +1,126 @@
+"""Rules turn a failure into a verdict: what *is* it?
+
+The error's own word counts first: a task that raised `FinalError` knows best. Then the rules, in the
+order given. What nobody knows is `UNKNOWN`, and tried again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mulligan.duration import parse
+from mulligan.failure import evidence
+from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, is_code, without_promise
+from mulligan.failure.checks import refused
+from mulligan.failure.rule import AnyRule, Rule
+from mulligan.failure.text import clipped, first_line
+from mulligan.failure.verdict import (
+    Failure,
+    Ledger,
+    Verdict,
+    crashed,
+    deadline_passed,
+    engine_verdict,
+    timed_out,
+    worker_lost,
+)
+
+__all__ = [
+    "AnyRule",
+    "Failure",
+    "Ledger",
+    "Rule",
+    "Verdict",
+    "classify",
+    "crashed",
+    "deadline_passed",
+    "engine_verdict",
+    "timed_out",
+    "worker_lost",
+]
+
+_MOST_NOTES = 5
+_UNSAID = {ErrorClass.FINAL: "REJECTED", ErrorClass.RETRYABLE: "UNKNOWN", ErrorClass.RATE_LIMITED: "RATE_LIMITED"}
+
+
+def classify(failure: Failure, *, kind: str, rules: Iterable[AnyRule] = (), catalogue: Catalogue = DEFAULT) -> Verdict:
+    """What the failure is. Never raises: a rule that does is skipped and named in the notes."""
+    notes: list[str] = []
+    verdict = _own_word(failure, notes) or _first_match(failure, kind, rules, notes) or _unknown(failure)
+    return _completed(verdict, failure, kind=kind, catalogue=catalogue, notes=notes)
+
+
+def _own_word(failure: Failure, notes: list[str]) -> Verdict | None:
+    if failure.error_class is None:
+        return None
+    code = failure.code
+    if code is None or not is_code(code):
+        notes += [] if code is None else [f"code {first_line(code, 80)!r} is not {CODE_ALLOWED}"]
+        code = _UNSAID[failure.error_class]
+    return Verdict(
+        code=code,
+        error_class=failure.error_class,
+        message=first_line(failure.message),
+        rule="raised",
+        retry_after=failure.retry_after,
+    )
+
+
+def _first_match(failure: Failure, kind: str, rules: Iterable[AnyRule], notes: list[str]) -> Verdict | None:
+    for rule in rules:
+        if isinstance(rule, Rule) and rule.kind not in (None, kind):
+            continue
+        try:
+            verdict = rule(failure)
+            if verdict is not None:
+                return _checked(verdict, rule)
+        except Exception as problem:
+            said = first_line(evidence.message_of(problem), 200)
+            notes.append(f"rule {_name(rule)!r} was skipped, it raised {evidence.type_name(type(problem))}: {said}")
+    return None
+
+
+def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
+    """A verdict made by anybody, as one that can be stored and decided about."""
+    if not isinstance(verdict, Verdict):
+        raise refused("what a rule returns", verdict, "a Verdict or None")
+    if not is_code(verdict.code):
+        raise refused("the code of a verdict", verdict.code, CODE_ALLOWED)
+    return replace(
+        verdict,
+        error_class=ErrorClass.of(verdict.error_class),
+        message=first_line(verdict.message),
+        final_message=first_line(verdict.final_message),
+        rule=first_line(verdict.rule or _name(rule), 200),
+        group=first_line(verdict.group, 64),
+        detail=clipped(verdict.detail, evidence.DETAIL_LIMIT),
+        retry_after=None if verdict.retry_after is None else parse(verdict.retry_after),
+        ledger=Ledger(verdict.ledger),
+        notes=tuple(first_line(note) for note in verdict.notes),
+    )
+
+
+def _name(rule: AnyRule) -> str:
+    name = evidence.attribute(rule, "name") or evidence.attribute(rule, "__name__")
+    return name if isinstance(name, str) else type(rule).__name__
+
+
+def _unknown(failure: Failure) -> Verdict:
+    return Verdict(
+        code="UNKNOWN",
+        error_class=ErrorClass.RETRYABLE,
+        rule="default",
+        retry_after=failure.retry_after,
+    )
+
+
+def _completed(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Catalogue, notes: list[str]) -> Verdict:
+    entry = catalogue.get(verdict.code)
+    last_word = without_promise(verdict.message) if verdict.message else entry.last_word
+    return replace(
+        verdict,
+        message=verdict.message or entry.message,
+        final_message=verdict.final_message or last_word,
+        group=verdict.group or failure.group(kind),
+        detail=verdict.detail or failure.detail,
+        notes=(*verdict.notes, *notes)[:_MOST_NOTES],
+    )

@@ -1,0 +1,273 @@
+"""What is done about a failure: RetryPolicy and `decide`, the one place where a retry is decided.
+
+    what is charged       lost worker, crash     their own limits; below them the job goes back at once
+    what it is            final                  fail
+                          rate limited, hinted   wait exactly that long; no attempt is used up
+    what is left          attempts, code limits  fail at the limit
+    when                  backoff, hint, windows retry after that — unless the deadline comes first
+
+Worker, reclaimer, simulator and `explain` call the same function. It knows no clock and no chance: `now`
+and the random draw are given.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from mulligan.duration import LONGEST, Duration, parse
+from mulligan.errors import BadPolicy
+from mulligan.failure import checks, evidence
+from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
+from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, is_code
+from mulligan.failure.checks import fill, refused
+from mulligan.failure.decision import Cancel, Decision, Fail, Reasons, Release, Retry, Snooze, Succeed
+from mulligan.failure.text import first_line
+from mulligan.failure.verdict import Ledger, Verdict
+from mulligan.failure.windows import Window, next_allowed, require_an_instant
+from mulligan.job import MAX_LOSSES, Job
+
+__all__ = [
+    "Cancel",
+    "Decision",
+    "Fail",
+    "Reasons",
+    "Release",
+    "Retry",
+    "RetryPolicy",
+    "Row",
+    "Snooze",
+    "Succeed",
+    "decide",
+    "schedule",
+]
+
+DEFAULT_BACKOFF = Exponential("15s")
+_MOST = 1_000_000
+_HIGHEST_DRAW = 1 - 2**-53
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RetryPolicy:
+    """How often, how soon and when a failed job is tried again.
+
+    `max_attempts` counts the first try. `limits` are retries per error code: `{"IO_ERROR": 1}` retries an
+    IO_ERROR once. `deadline` counts from enqueue. `longest_hint` bounds what a server may ask us to wait.
+    """
+
+    max_attempts: int
+    backoff: Backoff
+    limits: Mapping[str, int] = field(hash=False)
+    deadline: timedelta | None
+    windows: tuple[Window, ...]
+    max_crashes: int
+    max_snoozes: int
+    longest_hint: timedelta
+
+    def __init__(
+        self,
+        max_attempts: int = 4,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        *,
+        limits: Mapping[str, int] | None = None,
+        deadline: Duration | None = None,
+        windows: Iterable[Window] = (),
+        max_crashes: int = 3,
+        max_snoozes: int = 100,
+        longest_hint: Duration = "24h",
+    ) -> None:
+        fill(
+            self,
+            max_attempts=checks.whole("max_attempts", max_attempts, least=1, most=_MOST),
+            backoff=_backoff(backoff),
+            limits=_limits(limits or {}),
+            deadline=None if deadline is None else checks.duration("deadline", deadline, most=LONGEST),
+            windows=_windows(windows),
+            max_crashes=checks.whole("max_crashes", max_crashes, least=1, most=_MOST),
+            max_snoozes=checks.whole("max_snoozes", max_snoozes, least=0, most=_MOST),
+            longest_hint=checks.duration("longest_hint", longest_hint, most=LONGEST_DELAY),
+        )
+
+
+def _backoff(backoff: Backoff) -> Backoff:
+    if not callable(backoff) or isinstance(backoff, type):
+        allowed = "Fixed, Steps, Linear, Exponential or a function (failures, previous_delay, draw) -> timedelta"
+        raise refused("backoff", backoff, allowed)
+    return backoff
+
+
+def _limits(limits: Mapping[str, int]) -> Mapping[str, int]:
+    if not isinstance(limits, Mapping):
+        raise refused("limits", limits, "a mapping such as {'IO_ERROR': 1}")
+    for code, limit in limits.items():
+        if not is_code(code):
+            raise refused("a code in limits", code, CODE_ALLOWED)
+        checks.whole(f"the limit of {code}", limit, least=0, most=_MOST)
+    return MappingProxyType(dict(limits))
+
+
+def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
+    given = tuple(windows) if isinstance(windows, Iterable) else (windows,)
+    if not all(isinstance(window, Window) for window in given):
+        raise refused("windows", windows, "Window(…) values")
+    require_an_instant(given)
+    return given
+
+
+def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
+    """What is done about a failure with this verdict. Total: every verdict on every job has a decision."""
+    match verdict.ledger:
+        case Ledger.LOSSES:
+            return _charged(verdict, job, count=job.losses + 1, limit=MAX_LOSSES, word="loss")
+        case Ledger.CRASHES:
+            return _charged(verdict, job, count=job.crashes + 1, limit=job.max_crashes, word="crash")
+        case Ledger.FAILURES:
+            return _judged(verdict, job, policy, now=now, draw=draw)
+
+
+def _charged(verdict: Verdict, job: Job[Any], *, count: int, limit: int, word: str) -> Decision:
+    reasons = _reasons(verdict, job) | {word: count, "of": limit}
+    if count >= limit:
+        return _fail(verdict, reasons, f"{word} {count} of {limit}")
+    return Release(reasons, ledger=verdict.ledger, verdict=verdict)
+
+
+def _judged(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
+    if verdict.error_class == ErrorClass.FINAL:
+        return _fail(verdict, _reasons(verdict, job) | _tally(job), "trying again cannot help")
+    if verdict.error_class == ErrorClass.RATE_LIMITED and verdict.retry_after is not None:
+        return _put_off(verdict, job, policy, wait=verdict.retry_after, now=now)
+    return _counted(verdict, job, policy, now=now, draw=draw)
+
+
+def _put_off(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: timedelta, now: datetime) -> Decision:
+    reasons = _reasons(verdict, job) | {"snooze": job.snoozes + 1, "of": job.max_snoozes}
+    if job.snoozes + 1 > job.max_snoozes:
+        message = f"This was put off {job.max_snoozes} times, which is the limit."
+        return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted")
+    # A task that snoozes itself knows what it does; a server's word is bounded.
+    delay = min(max(wait, timedelta(0)), LONGEST if verdict.code == "SNOOZED" else policy.longest_hint)
+    if _is_late(job, now + delay):
+        return _too_late(verdict, job, reasons, delay)
+    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)})
+
+
+def _counted(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
+    reasons = _reasons(verdict, job) | _tally(job)
+    if job.failures + 1 >= job.max_attempts:
+        return _fail(verdict, reasons, "attempts exhausted")
+    limit = policy.limits.get(verdict.code)
+    if limit is not None and job.code_failures.get(verdict.code, 0) + 1 > limit:
+        return _fail(verdict, reasons | {"limit": limit}, f"limit of {verdict.code} reached")
+    delay, why = _delay(verdict, job, policy, now=now, draw=draw)
+    if _is_late(job, now + delay):
+        return _too_late(verdict, job, reasons | why, delay)
+    return Retry(delay, verdict, reasons | {"delay": _seconds(delay)} | why)
+
+
+def _delay(
+    verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float
+) -> tuple[timedelta, Reasons]:
+    """How long to wait, and what besides the backoff made it so."""
+    delay, why = _backed_off(policy, job.failures + 1, job.previous_delay, draw)
+    if verdict.retry_after is not None:
+        hint = min(max(verdict.retry_after, timedelta(0)), policy.longest_hint)
+        delay, why = max(delay, hint), why | {"hint": _seconds(hint)}
+    due = now + delay
+    allowed = _allowed(due, policy.windows)
+    return (delay, why) if allowed == due else (allowed - now, why | {"window": allowed.isoformat()})
+
+
+def _backed_off(
+    policy: RetryPolicy, failures: int, previous_delay: timedelta | None, draw: float
+) -> tuple[timedelta, Reasons]:
+    """A backoff may be anybody's code: what it raises or returns must not stop a worker."""
+    try:
+        delay = policy.backoff(failures, previous_delay, draw)
+        if not isinstance(delay, timedelta):
+            delay = parse(delay)
+        return min(max(delay, timedelta(0)), LONGEST_DELAY), {}
+    except Exception as problem:
+        said = first_line(evidence.message_of(problem), 200)
+        note = f"the default was used, for this one raised {evidence.type_name(type(problem))}: {said}"
+        return DEFAULT_BACKOFF(failures, previous_delay, draw), {"backoff": note}
+
+
+def _allowed(due: datetime, windows: tuple[Window, ...]) -> datetime:
+    try:
+        return next_allowed(due, windows) if windows else due
+    except BadPolicy:
+        # Checked when the policy was made; a zone whose clocks were changed since must not lose the job.
+        return due
+
+
+def _is_late(job: Job[Any], moment: datetime) -> bool:
+    return job.deadline is not None and moment >= job.deadline
+
+
+def _too_late(verdict: Verdict, job: Job[Any], reasons: Reasons, delay: timedelta) -> Fail:
+    message = "The deadline comes before the next try."
+    reasons |= {"delay": _seconds(delay), "deadline": str(job.deadline)}
+    return _fail(_instead("DEADLINE", message, verdict), reasons, "deadline before the next try")
+
+
+def _instead(code: str, message: str, verdict: Verdict) -> Verdict:
+    """A final verdict of the engine that says what the last failure was, and keeps its detail and group."""
+    said = first_line(f"{message} Last failure: {verdict.final_message or verdict.message}")
+    return replace(verdict, code=code, error_class=ErrorClass.FINAL, message=said, final_message=said)
+
+
+def _fail(verdict: Verdict, reasons: Reasons, because: str) -> Fail:
+    last_word = verdict.final_message or verdict.message
+    return Fail(replace(verdict, message=last_word), reasons | {"because": because})
+
+
+def _reasons(verdict: Verdict, job: Job[Any]) -> Reasons:
+    reasons: Reasons = {"rule": verdict.rule, "code": verdict.code, "policy": job.kind}
+    return reasons | {"notes": list(verdict.notes)} if verdict.notes else reasons
+
+
+def _tally(job: Job[Any]) -> Reasons:
+    return {"failure": job.failures + 1, "of": job.max_attempts}
+
+
+def _seconds(delay: timedelta) -> float:
+    return round(delay.total_seconds(), 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What follows a failure: the delay, by chance from `shortest` to `longest`, or the end."""
+
+    failure: int
+    then: str
+    delay: timedelta | None
+    shortest: timedelta | None
+    longest: timedelta | None
+    elapsed: timedelta
+
+
+def schedule(policy: RetryPolicy, *, draw: float | None = None, at_most: int = 100) -> list[Row]:
+    """The policy as a table: a row for each failure, `at_most` retries of them, and the last one.
+
+    Without `draw` the delays are those in the middle of the jitter. `elapsed` is all the waiting so far.
+    Hints, code limits and windows are left out: they depend on the failure and on the day.
+    """
+    retries = min(policy.max_attempts - 1, at_most)
+    shortest, delays, longest = (
+        _delays(policy, retries, chance) for chance in (0.0, 0.5 if draw is None else draw, _HIGHEST_DRAW)
+    )
+    rows, elapsed = [], timedelta(0)
+    for failure, (least, delay, most) in enumerate(zip(shortest, delays, longest, strict=True), start=1):
+        elapsed += delay
+        rows.append(Row(failure, "retry", delay, least, most, elapsed))
+    return [*rows, Row(policy.max_attempts, "fails for good", None, None, None, elapsed)]
+
+
+def _delays(policy: RetryPolicy, retries: int, draw: float) -> list[timedelta]:
+    delays: list[timedelta] = []
+    for failure in range(1, retries + 1):
+        delay, _ = _backed_off(policy, failure, delays[-1] if delays else None, draw)
+        delays.append(delay)
+    return delays

@@ -1,0 +1,171 @@
+"""The two records of a failure: what went wrong, and what it is. And the verdicts that need no exception."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from signal import Signals
+
+from mulligan.duration import describe
+from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
+from mulligan.failure import evidence
+from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.fingerprint import fingerprint
+from mulligan.failure.text import clipped
+
+
+class Ledger(StrEnum):
+    """Which allowance a failure is charged to."""
+
+    FAILURES = "failures"
+    CRASHES = "crashes"
+    LOSSES = "losses"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong in an attempt, as plain values. Text is bounded when it is taken in."""
+
+    type: str
+    types: tuple[str, ...] = ()
+    message: str = ""
+    detail: str = ""
+    status: int | None = None
+    exit: int | None = None
+    errno: int | None = None
+    code: str | None = None
+    error_class: ErrorClass | None = None
+    retry_after: timedelta | None = None
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, exception: BaseException) -> "Failure":
+        """What the exception tells. Never raises, whatever the exception does."""
+        speaker = evidence.speaker(exception)
+        types = evidence.type_names(speaker)
+        error_class = _own_class(speaker)
+        return cls(
+            type=types[0],
+            types=types,
+            message=evidence.message_of(speaker),
+            detail=evidence.detail_of(exception),
+            status=evidence.status_of(speaker),
+            exit=evidence.exit_of(speaker),
+            errno=evidence.errno_of(speaker),
+            code=_own_code(speaker) if error_class else None,
+            error_class=error_class,
+            retry_after=evidence.hint_of(speaker),
+            exception=speaker,
+        )
+
+    def group(self, kind: str) -> str:
+        """The fingerprint it shares with the same failure of other jobs of this kind."""
+        return fingerprint(self.type, self.message, self.status, self.errno, self.exit, kind=kind)
+
+
+_OWN_CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
+    (FinalError, ErrorClass.FINAL),
+    (RetryableError, ErrorClass.RETRYABLE),
+    (RateLimitedError, ErrorClass.RATE_LIMITED),
+    (Snooze, ErrorClass.RATE_LIMITED),
+    (TaskError, ErrorClass.RETRYABLE),
+)
+
+
+def _own_class(exception: BaseException) -> ErrorClass | None:
+    return next((said for kind, said in _OWN_CLASSES if evidence.is_a(exception, kind)), None)
+
+
+def _own_code(exception: BaseException) -> str | None:
+    if evidence.is_a(exception, Snooze):
+        return "SNOOZED"
+    code = evidence.attribute(exception, "code")
+    return clipped(code, 200) if type(code) is str else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a failure is. A rule of your own may leave out all but code and class.
+
+    `message` is the line for people while a retry is coming, `final_message` when none is; `detail` is
+    for those who mend it. `notes` say what went wrong while judging.
+    """
+
+    code: str
+    error_class: ErrorClass
+    message: str = ""
+    rule: str = ""
+    group: str = ""
+    detail: str = ""
+    retry_after: timedelta | None = None
+    ledger: Ledger = Ledger.FAILURES
+    final_message: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def engine_verdict(
+    code: str,
+    *,
+    kind: str = "",
+    detail: str = "",
+    ledger: Ledger = Ledger.FAILURES,
+    catalogue: Catalogue = DEFAULT,
+) -> Verdict:
+    """What the engine itself knows about an attempt; the class is the catalogue's."""
+    entry = catalogue.get(code)
+    return Verdict(
+        code=entry.code,
+        error_class=entry.error_class,
+        message=entry.message,
+        final_message=entry.last_word,
+        rule="engine",
+        group=fingerprint(entry.code, "", kind=kind),
+        detail=clipped(detail, evidence.DETAIL_LIMIT),
+        ledger=ledger,
+    )
+
+
+def worker_lost(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """The lease ran out and nobody knows why: the process, the machine or the network went away."""
+    detail = "the lease expired without a word from the worker"
+    return engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
+
+
+def crashed(
+    *,
+    exit: int | None = None,  # noqa: A002
+    kind: str = "",
+    detail: str = "",
+    catalogue: Catalogue = DEFAULT,
+) -> Verdict:
+    """The job's own process died under it, seen by its parent."""
+    seen = f"the process of this job {_ended(exit)}"
+    return engine_verdict(
+        "CRASHED",
+        kind=kind,
+        detail=f"{seen}\n{detail}" if detail else seen,
+        ledger=Ledger.CRASHES,
+        catalogue=catalogue,
+    )
+
+
+def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """It ran longer than it may."""
+    seen = f"no end after {describe(timeout)}"
+    return engine_verdict("TIMEOUT", kind=kind, detail=f"{seen}\n{detail}" if detail else seen, catalogue=catalogue)
+
+
+def deadline_passed(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """The deadline came while the job was still waiting for its turn."""
+    return engine_verdict("DEADLINE", kind=kind, catalogue=catalogue)
+
+
+def _ended(exit: int | None) -> str:  # noqa: A002
+    if exit is None:
+        return "died"
+    if exit >= 0:
+        return f"ended with exit status {exit}"
+    return f"was ended by signal {-exit} ({_signal_name(-exit)})"
+
+
+def _signal_name(number: int) -> str:
+    return evidence.tried(lambda: Signals(number).name, "unknown")
