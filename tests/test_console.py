@@ -152,9 +152,10 @@ def test_the_tasks_own_precondition_is_asked_and_its_answer_reaches_the_person()
         raise InsufficientCredits(required=5, available=2)
 
     gone = app.task("gone", retry=RetryPolicy(1), can_retry=can_retry)(flaky(9))
+    buggy = app.task("buggy", retry=RetryPolicy(1), can_retry=lambda _: 1 / 0)(flaky(9))
     dear = app.task("dear", retry=RetryPolicy(1), can_retry=too_dear)(flaky(9))
     with sandbox(app) as box:
-        job, other = gone.enqueue(), dear.enqueue()
+        job, other, third = gone.enqueue(), dear.enqueue(), buggy.enqueue()
         with pytest.raises(IllegalMove):
             app.retry(job.id)
         assert not asked, "the state is looked at first"
@@ -163,6 +164,8 @@ def test_the_tasks_own_precondition_is_asked_and_its_answer_reaches_the_person()
             app.retry(job.id)
         with pytest.raises(InsufficientCredits, match="needs 5 credits, 2 are available"):
             app.run_now(other.id)
+        with pytest.raises(NotAllowed, match="can_retry of task 'buggy' failed: division by zero"):
+            app.retry(third.id)
         assert app.job(job.id).state is State.FAILED
 
 
@@ -202,6 +205,8 @@ def test_every_move_by_hand_is_recorded_with_who_and_why() -> None:
     with sandbox(app) as box:
         job = task.enqueue()
         box.run()
-        app.retry(job.id, actor="ann", reason="the gateway is back")
+        app.retry(job.id, actor="ann\0", reason="the gateway is back" + "!" * 10_000)
         event = app.events(job.id)[-2]
-        assert (event.type, event.actor, event.data["reason"]) == ("job.retry_requested", "ann", "the gateway is back")
+        assert (event.type, event.actor) == ("job.retry_requested", "ann\ufffd")
+        assert event.data["reason"].startswith("the gateway is back!!")
+        assert len(event.data["reason"]) <= 500

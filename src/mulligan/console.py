@@ -5,15 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.duration import Duration, parse
-from mulligan.errors import IllegalMove
+from mulligan.errors import IllegalMove, MulliganError, NotAllowed
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
+from mulligan.failure.classify import Failure
+from mulligan.failure.text import clipped
 from mulligan.job import Job, JobFilter, Page
 from mulligan.lifecycle import TABLE, Move
 from mulligan.store.protocols import Request, Store, WorkerRecord
-from mulligan.task import Registry
+from mulligan.task import CanRetry, Registry
 
 LARGEST_PAGE = 1_000
+LONGEST_TEXT = 500
 # Moves that make a job run again: the task's own precondition is asked first.
 REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
 
@@ -124,7 +127,15 @@ class Console:
         if move in REVIVING:
             self._check(move, job_id, owner)
         return self._store().move(
-            Request(id=self._ids(), move=move, job=job_id, owner=owner, actor=actor, reason=reason, delay=delay)
+            Request(
+                id=self._ids(),
+                move=move,
+                job=job_id,
+                owner=owner,
+                actor=_bounded(actor),
+                reason=_bounded(reason),
+                delay=delay,
+            )
         )
 
     def _check(self, move: Move, job_id: str, owner: str | None) -> None:
@@ -134,4 +145,21 @@ class Console:
             raise IllegalMove(job.id, job.state, move)
         can_retry = self._tasks[job.kind].can_retry if job.kind in self._tasks else None
         if can_retry is not None:
-            can_retry(job)
+            _ask(can_retry, job)
+
+
+def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
+    try:
+        can_retry(job)
+    except MulliganError:
+        raise
+    except Exception as error:
+        # Somebody's code: a mistake in it is a refusal that says so, for whoever pressed the button.
+        raise NotAllowed(
+            f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
+        ) from error
+
+
+def _bounded(text: str | None) -> str | None:
+    """What a person wrote, bounded and fit for every store."""
+    return None if text is None else clipped(text, LONGEST_TEXT)

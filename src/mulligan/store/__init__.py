@@ -3,7 +3,7 @@
 from mulligan.errors import BadUrl
 from mulligan.store.protocols import Store
 
-__all__ = ["open_store"]
+__all__ = ["has_database", "open_store"]
 
 
 def open_store(url: str) -> Store:
@@ -13,3 +13,13 @@ def open_store(url: str) -> Store:
     from mulligan.store.sqlite import SqliteStore
 
     return SqliteStore(url)
+
+
+def has_database(url: str) -> bool:
+    """Whether the database is there already. Opening a file that is not makes it."""
+    if not isinstance(url, str) or not url.startswith("sqlite:"):
+        return True
+    from mulligan.store.sqlite.url import parse_url
+
+    path, _ = parse_url(url)
+    return path is None or path.exists()

@@ -1,0 +1,55 @@
+"""Records as JSON documents: field names as in Python, times in ISO 8601 UTC, durations in seconds."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mulligan.event import Event
+    from mulligan.job import Job
+
+Document = dict[str, Any]
+
+
+def job_document(job: "Job[Any]") -> Document:
+    document = document_of(job)
+    document["arguments"] = arguments_of(job)
+    return document | {"retry_count": job.retry_count, "max_retries": job.max_retries}
+
+
+def event_document(event: "Event") -> Document:
+    return document_of(event)
+
+
+def document_of(record: Any) -> Document:
+    """Any of our records."""
+    return {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
+
+
+def arguments_of(job: "Job[Any]") -> Any:
+    """The arguments as values; as text when somebody damaged them."""
+    try:
+        return json.loads(job.arguments)
+    except ValueError:
+        return job.arguments
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case StrEnum():
+            return str(value)
+        case Mapping():
+            return {str(name): _plain(item) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,162 @@
+"""`mulligan jobs`: find jobs, look at one, and have it explained. The moves by hand are in moves.py."""
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mulligan.cli.about import about_event, about_job
+from mulligan.cli.documents import arguments_of, document_of, event_document, job_document
+from mulligan.cli.given import Given, Group, pass_given
+from mulligan.cli.moves import add_moves
+from mulligan.cli.parameters import text, when
+from mulligan.cli.place import opened_existing
+from mulligan.cli.safe import safe, safe_lines
+from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
+from mulligan.clock import SystemClock
+from mulligan.explain.words import at, relative, stamp, stands
+from mulligan.lifecycle import State
+
+if TYPE_CHECKING:
+    from mulligan.event import Event
+    from mulligan.job import Job, Page
+
+# Shown in their own way.
+APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
+HISTORY = 1_000
+
+
+@click.group("jobs", cls=Group)
+def jobs() -> None:
+    """Find jobs, see what happened to them, put them right."""
+
+
+add_moves(jobs)
+
+
+@jobs.command("list")
+@click.option("--state", type=click.Choice([str(state) for state in State]))
+@click.option("--kind", type=text, help="The task's name.")
+@click.option("--owner", type=text)
+@click.option("--queue", type=text)
+@click.option("--code", type=text, help="The error code of failed jobs.")
+@click.option("--group", type=text, help="The error group of failed jobs.")
+@click.option("--tag", type=text)
+@click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h.")
+@click.option("--until", type=when, help="Enqueued before then: a time, or a duration such as 2h.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
+@click.option("--cursor", type=text, help="Where the last list ended.")
+@pass_given
+def list_jobs(given: Given, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
+    """List jobs, the newest first."""
+    from mulligan.job import JobFilter
+
+    with opened_existing(given) as app:
+        page = app.jobs(JobFilter(**wanted), limit=limit, cursor=cursor)
+    if given.as_json:
+        found = [job_document(job) for job in page.jobs]
+        say_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
+        return
+    _say_page(page, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
+
+
+def _say_page(page: "Page[Any]", *, is_filtered: bool) -> None:
+    now = SystemClock().now()
+    if page.jobs:
+        headings = ("Job", "Kind", "State", "Retries", "About")
+        say_table(headings, [_row(job, now) for job in page.jobs])
+    elif is_filtered:
+        say("No job matches. See all of them with: mulligan jobs list")
+    else:
+        say("No jobs yet. Enqueue one with your_task.enqueue(…), or see how it goes with: mulligan demo")
+    for damaged in page.damaged:
+        say(safe(f"Left out: {damaged}"))
+    if page.cursor:
+        say(f"\nThere are more: the same again with --cursor {safe(page.cursor)}")
+
+
+def _row(job: "Job[Any]", now: datetime) -> tuple[str, ...]:
+    retries = f"{job.retry_count}/{job.max_retries}" if job.retry_count else ""
+    return job.id, job.kind, str(job.state), retries, about_job(job, now)
+
+
+@jobs.command("show")
+@click.argument("job_id", metavar="ID", type=text)
+@click.option("--detail", is_flag=True, help="With the technical detail of the last failure, such as its traceback.")
+@pass_given
+def show(given: Given, job_id: str, *, detail: bool) -> None:
+    """Show all that is known about a job."""
+    with opened_existing(given) as app:
+        job, events = app.job(job_id), app.events(job_id, limit=HISTORY)
+    if given.as_json:
+        say_json(job_document(job) | {"events": [event_document(event) for event in events]})
+        return
+    now = SystemClock().now()
+    _say_job(job, now)
+    say_heading("Events")
+    say_table(("At", "Event", "Attempt", "About"), [_event_row(event, now) for event in events])
+    _say_detail(job, events, wanted=detail)
+
+
+def _say_job(job: "Job[Any]", now: datetime) -> None:
+    say(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}: {safe(about_job(job, now))}\n")
+    say_pairs((name, _value(value, now)) for name, value in _fields(job).items() if value not in (None, "", (), {}))
+    say_heading("Arguments")
+    say(_pretty(arguments_of(job)))
+    if job.state is State.SUCCEEDED:
+        say_heading("Result")
+        say(_pretty(job.result))
+
+
+def _fields(job: "Job[Any]") -> dict[str, Any]:
+    names = [name for name in document_of(job) if name not in APART]
+    return {name: getattr(job, name) for name in [*names, "retry_count", "max_retries"]}
+
+
+def _value(value: Any, now: datetime) -> str:
+    if isinstance(value, datetime):
+        return at(value, now)
+    if isinstance(value, tuple):
+        return safe(", ".join(value))
+    return safe(dict(value) if hasattr(value, "items") else value)
+
+
+def _pretty(value: Any) -> str:
+    return safe_lines(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
+    return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt), about_event(event)
+
+
+def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool) -> None:
+    found = next((event.data["detail"] for event in reversed(events) if event.data.get("detail")), None)
+    if found is None:
+        return
+    if wanted:
+        say_heading("Detail of the last failure")
+        say(safe_lines(found))
+    else:
+        say(f"\nThe technical detail of the last failure: mulligan jobs show {safe(job.id)} --detail")
+
+
+@jobs.command("explain")
+@click.argument("job_id", metavar="ID", type=text)
+@pass_given
+def explain(given: Given, job_id: str) -> None:
+    """Say in plain sentences what happened to a job and what comes next."""
+    with opened_existing(given) as app:
+        explanation = app.explain(job_id)
+    job = explanation.job
+    if given.as_json:
+        told = {"happened": list(explanation.happened), "next": list(explanation.next)}
+        say_json({"job": job_document(job), **told})
+        return
+    say(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}.")
+    say_heading("What happened")
+    for sentence in explanation.happened:
+        say(f"- {safe(sentence)}")
+    say_heading("What comes next")
+    for sentence in explanation.next:
+        say(f"- {safe(sentence)}")

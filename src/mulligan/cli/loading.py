@@ -1,0 +1,85 @@
+"""`MODULE:APP` → the App: the current folder is looked in first, and every way to fail has its own words."""
+
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from mulligan.errors import ConfigurationError, MulliganError
+
+if TYPE_CHECKING:
+    from mulligan.app import App
+
+
+def load_app(name: str) -> "App":
+    """The app that `shop.tasks:app` or `shop/tasks.py:app` names."""
+    from mulligan.app import App
+
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute:
+        raise ConfigurationError(f"{name!r} names no app: write MODULE:APP, such as 'shop.tasks:app'")
+    module = _module(place)
+    found = getattr(module, attribute, None)
+    if found is None:
+        raise ConfigurationError(f"{place!r} has no {attribute!r}; {_apps_in(module, place)}")
+    if not isinstance(found, App):
+        raise ConfigurationError(f"{name!r} is no App but a {type(found).__name__}; {_apps_in(module, place)}")
+    return found
+
+
+def _apps_in(module: ModuleType, place: str) -> str:
+    from mulligan.app import App
+
+    names = [name for name, value in vars(module).items() if isinstance(value, App)]
+    return f"its apps are: {', '.join(f'{place}:{name}' for name in names)}" if names else "it has no App at all"
+
+
+def _module(place: str) -> ModuleType:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    is_file = place.endswith(".py")
+    try:
+        return _from_file(Path(place)) if is_file else import_module(place)
+    except MulliganError:
+        raise
+    except ModuleNotFoundError as error:
+        raise _not_found(place, error.name or "") from error
+    # Importing runs somebody's code: it may raise anything, or try to end the program.
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(
+            f"importing {place!r} raised {type(error).__name__}: {error}{_where(error)}"
+        ) from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigurationError(f"there is no file {str(path)!r}")
+    sys.path.insert(0, str(path.parent.resolve()))
+    name = path.stem
+    if name in sys.stdlib_module_names or name in sys.modules:
+        name = f"mulligan_app_{name}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _not_found(place: str, missing: str) -> ConfigurationError:
+    if missing and (place == missing or place.startswith(f"{missing}.")):
+        return ConfigurationError(
+            f"there is no module {missing!r}: looked in {str(Path.cwd())!r} and among the installed packages"
+        )
+    return ConfigurationError(f"importing {place!r} failed: it needs the module {missing!r}, which is not installed")
+
+
+def _where(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) or error.__traceback__ is None:
+        return ""
+    last = error.__traceback__
+    while last.tb_next is not None:
+        last = last.tb_next
+    return f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})"

@@ -1,0 +1,25 @@
+"""`mulligan migrate`: bring the database up to date."""
+
+import click
+
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.place import opened
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json
+from mulligan.errors import without_password
+
+
+@click.command("migrate", cls=Command)
+@pass_given
+def migrate(given: Given) -> None:
+    """Bring the database up to date; one that is not there is made."""
+    with opened(given) as app:
+        is_new = not app.has_database
+        applied = app.migrate()
+        database = without_password(app.settings.database_url)
+    if given.as_json:
+        say_json({"database": database, "is_new": is_new, "applied": applied})
+        return
+    for name in applied:
+        say(f"Applied {name}.")
+    say(safe(f"{database} was made and is up to date." if is_new else f"{database} is up to date."))

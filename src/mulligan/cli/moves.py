@@ -1,0 +1,111 @@
+"""The moves a person can make, one command for each verb of the lifecycle."""
+
+import getpass
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mulligan.cli.documents import job_document
+from mulligan.cli.failing import NotNow
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.parameters import duration, text
+from mulligan.cli.place import opened_existing
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json
+from mulligan.errors import MulliganError
+from mulligan.explain.words import stands
+from mulligan.lifecycle import VERBS, Move
+
+if TYPE_CHECKING:
+    from mulligan.app import App
+    from mulligan.job import Job
+
+HELP = {
+    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero.",
+    Move.RUN_NOW: "Run jobs now, with the counters as they are.",
+    Move.CANCEL_BY_HAND: "Cancel jobs; a running one is asked to stop.",
+    Move.SNOOZE_BY_HAND: "Let jobs wait for so long from now.",
+}
+TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
+
+Make = Callable[["App", str], "Job[Any]"]
+
+
+def add_moves(group: click.Group) -> None:
+    for move, verb in VERBS.items():
+        group.add_command(_command(move, verb))
+
+
+def _command(move: Move, verb: str) -> click.Command:
+    @pass_given
+    def run(
+        given: Given, *, job_ids: Sequence[str], actor: str, reason: str | None, delay: timedelta | None = None
+    ) -> None:
+        arguments = () if delay is None else (delay,)
+
+        def make(app: "App", job_id: str) -> "Job[Any]":
+            moved: Job[Any] = getattr(app, verb.replace("-", "_"))(job_id, *arguments, actor=actor, reason=reason)
+            return moved
+
+        _move_all(given, list(dict.fromkeys(job_ids)), make)
+
+    sources = ", ".join(move.sources)
+    return Command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
+
+
+def _parameters(move: Move) -> list[click.Parameter]:
+    parameters: list[click.Parameter] = [
+        click.Argument(["job_ids"], metavar="ID...", type=text, nargs=-1, required=True)
+    ]
+    if move in TAKES_DELAY:
+        parameters.append(click.Argument(["delay"], metavar="DURATION", type=duration))
+    return [
+        *parameters,
+        click.Option(["--reason"], type=text, help="Why; kept in the job's history."),
+        click.Option(["--actor"], type=text, default=_login, help="Who; kept too.  [default: your login name]"),
+    ]
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run as a number that has no name.
+        return f"user {os.getuid()}"
+
+
+def _move_all(given: Given, job_ids: list[str], make: Make) -> None:
+    """With several jobs each gets its answer, and one that could not be moved stops no other."""
+    moved: list[Job[Any]] = []
+    failed: dict[str, MulliganError] = {}
+    with opened_existing(given) as app:
+        for job_id in job_ids:
+            try:
+                moved.append(make(app, job_id))
+                _say_moved(given, app, moved[-1])
+            except MulliganError as error:
+                if len(job_ids) == 1:
+                    raise
+                failed[job_id] = error
+                _say_failed(given, job_id, error)
+    if given.as_json:
+        errors = [
+            {"id": job_id, "type": type(error).__name__, "message": str(error)} for job_id, error in failed.items()
+        ]
+        say_json({"jobs": [job_document(job) for job in moved], "errors": errors})
+    if failed:
+        raise click.exceptions.Exit(NotNow.exit_code)
+
+
+def _say_moved(given: Given, app: "App", job: "Job[Any]") -> None:
+    if not given.as_json:
+        now = app.explain(job.id)
+        say(safe(f"{job.id} {stands(now.job.state)}. {now.next[0]}"))
+
+
+def _say_failed(given: Given, job_id: str, error: MulliganError) -> None:
+    if not given.as_json:
+        click.echo(safe(f"{job_id}: {error}"), err=True)

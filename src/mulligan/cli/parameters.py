@@ -1,0 +1,55 @@
+"""What people type, turned into values; what cannot be is refused with what is allowed."""
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from mulligan.clock import SystemClock
+from mulligan.duration import BadDuration, parse
+
+
+def text(value: str) -> str:
+    """Text that a database can hold: a command line may be any bytes."""
+    if "\0" in value or not _encodes(value):
+        raise click.BadParameter(f"{value!r} is not text")
+    return value
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def duration(value: str) -> timedelta:
+    try:
+        return parse(value)
+    except BadDuration as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def when(value: str) -> datetime:
+    """An instant, or a duration before now."""
+    try:
+        return SystemClock().now() - parse(value)
+    except BadDuration:
+        return _instant(value)
+
+
+def _instant(value: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        allowed = "a time such as '2026-01-31T12:00Z' (UTC if it names no zone) nor a duration such as '2h' (2h ago)"
+        raise click.BadParameter(f"{value!r} is neither {allowed}") from None
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Several names with commas between them."""
+    found = tuple(dict.fromkeys(name.strip() for name in text(value).split(",")))
+    if not all(found):
+        raise click.BadParameter(f"{value!r} has an empty name; write names as in 'default,bulk'")
+    return found

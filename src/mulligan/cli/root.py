@@ -1,0 +1,72 @@
+"""`mulligan`: the group of all commands. A command's module is imported when it is called."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from mulligan.cli.failing import WrongUsage, stopped
+from mulligan.cli.given import Given, Group
+from mulligan.duration import BadDuration
+from mulligan.errors import MulliganError
+
+COMMANDS = {
+    "demo": "mulligan.cli.start_demo:demo",
+    "worker": "mulligan.cli.worker:worker",
+    "jobs": "mulligan.cli.jobs:jobs",
+    "events": "mulligan.cli.events:events",
+    "workers": "mulligan.cli.workers:workers",
+    "policies": "mulligan.cli.policies:policies",
+    "migrate": "mulligan.cli.migrate:migrate",
+}
+
+
+WANTS_JSON = "mulligan.wants_json"
+
+
+class Root(Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # What stands behind a mistake is not parsed, but the answer to the mistake depends on it.
+        ctx.meta[WANTS_JSON] = "--json" in args
+        with _told(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told(ctx):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told(context: click.Context) -> Iterator[None]:
+    """Every error of ours ends as one line and an exit code, never as a traceback."""
+    given = context.ensure_object(Given)
+    try:
+        yield
+    except (MulliganError, BadDuration) as error:
+        raise stopped(error, given) from None
+    except click.UsageError as error:
+        given.as_json = given.as_json or context.meta[WANTS_JSON]
+        if given.as_json:
+            raise WrongUsage("Usage", error.format_message(), given) from None
+        raise
+
+
+@click.group("mulligan", cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mulligan", message="mulligan %(version)s")
+def root() -> None:
+    """Durable jobs, and what happens when they fail.
+
+    Exit codes: 0 done, 2 wrong usage or settings, 4 not found, 5 not possible now.
+    """

@@ -1,0 +1,55 @@
+"""`mulligan worker`: run jobs until told to stop."""
+
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.parameters import names, text
+from mulligan.cli.place import opened_with_tasks
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json_line
+from mulligan.errors import ConfigurationError, without_password
+
+if TYPE_CHECKING:
+    from mulligan.app import App
+
+
+@click.command("worker", cls=Command)
+@click.argument("name", metavar="[MODULE:APP]", type=text, required=False)
+@click.option("--concurrency", type=click.IntRange(1, 10_000), help="Jobs at once.  [env: MULLIGAN_WORKER_CONCURRENCY]")
+@click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
+@pass_given
+def worker(given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None) -> None:
+    """Run jobs until SIGTERM or Ctrl-C, which let running ones finish; a second one hands them back."""
+    from mulligan.cli.logs import configure
+
+    given.app = name or given.app
+    with opened_with_tasks(given) as app:
+        if not app.tasks:
+            raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
+        configure(app.settings)
+        app.migrate()
+        signal.signal(signal.SIGTERM, _leave)
+        _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
+        app.run(concurrency=concurrency, queues=queues)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    # Told to stop before anything was claimed: there is nothing to drain.
+    sys.exit(0)
+
+
+def _say_start(given: Given, app: "App", concurrency: int, queues: tuple[str, ...] | None) -> None:
+    database = without_password(app.settings.database_url)
+    kinds = sorted(app.tasks)
+    if given.as_json:
+        document = {"kinds": kinds, "queues": queues, "concurrency": concurrency, "database": database}
+        say_json_line({"worker": document})
+        return
+    served = "all queues" if queues is None else f"queues {', '.join(queues)}"
+    tasks = f"{len(kinds)} {'task' if len(kinds) == 1 else 'tasks'} ({', '.join(kinds)})"
+    say(safe(f"Worker of {tasks} on {served}, {concurrency} at once, database {database}. Ctrl-C stops it."))

@@ -1,0 +1,43 @@
+"""`mulligan workers`: who is there to run jobs."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from mulligan.cli.documents import document_of
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.place import opened_existing
+from mulligan.cli.screen import say, say_json, say_table
+from mulligan.clock import SystemClock
+from mulligan.explain.follows import is_alive
+from mulligan.explain.words import relative
+
+
+@click.command("workers", cls=Command)
+@pass_given
+def workers(given: Given) -> None:
+    """List the workers, and whether they are alive."""
+    with opened_existing(given) as app:
+        found = app.console.workers()
+    now = SystemClock().now()
+    if given.as_json:
+        say_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})
+    elif found:
+        headings = ("Worker", "Host", "Process", "Seen", "At once", "Queues", "Kinds")
+        say_table(headings, [_row(worker, now) for worker in found])
+    else:
+        say("No workers. Start one with: mulligan worker MODULE:APP")
+
+
+def _row(worker: Any, now: datetime) -> tuple[str, ...]:
+    silent = "" if is_alive(worker, now) else ", silent"
+    return (
+        worker.incarnation,
+        worker.host,
+        str(worker.pid),
+        relative(worker.seen_at, now) + silent,
+        str(worker.concurrency),
+        "all" if worker.queues is None else ", ".join(worker.queues),
+        ", ".join(worker.kinds),
+    )

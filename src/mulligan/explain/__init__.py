@@ -1,0 +1,48 @@
+"""What happened to a job and what comes next, in plain sentences for whoever is on call.
+
+words.py      times and counts as people say them
+facts.py      an event's data, read with care
+happened.py   one sentence an event
+because.py    why no retry follows
+follows.py    where the job stands, what comes next, what can be done
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mulligan.event import Event
+from mulligan.explain.follows import Surroundings, follows
+from mulligan.explain.happened import sentence
+from mulligan.explain.words import at
+from mulligan.job import Job
+from mulligan.store.protocols import WorkerRecord
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`happened`: a sentence an event, oldest first. `next`: why it is where it is, and what can be done."""
+
+    job: Job[Any]
+    happened: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+def explain(
+    job: Job[Any],
+    *,
+    events: Sequence[Event],
+    workers: Sequence[WorkerRecord],
+    now: datetime,
+    ahead: int,
+    is_known: bool,
+) -> Explanation:
+    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task."""
+    return Explanation(
+        job,
+        happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
+        next=follows(job, Surroundings(events, workers, now, ahead, is_known)),
+    )

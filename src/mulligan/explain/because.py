@@ -1,0 +1,54 @@
+"""Why no retry follows a failure: the reasons of a decision in plain words."""
+
+from mulligan.duration import describe
+from mulligan.explain.facts import Facts
+from mulligan.explain.words import times
+
+# For failures that were not decided upon, and so have no reasons.
+_BY_CODE = {
+    "DEADLINE": "its deadline passed before it could run",
+    "UNSTORABLE": "the outcome of the attempt could not be stored",
+}
+
+
+def because(reasons: Facts, code: str | None) -> str:
+    said = reasons.text("because")
+    limit = reasons.whole("of")
+    match said.split(" ")[0]:
+        case "attempts" if limit is not None:
+            return _used_up(limit)
+        case "trying":
+            return f"{reasons.text('code') or code or 'this failure'} is final, trying again cannot help"
+        case "limit" if (allowed := reasons.whole("limit")) is not None:
+            return _code_limit(reasons.text("code") or code or "this failure", allowed)
+        case "snoozes" if limit is not None:
+            return f"it was put off {times(limit)}, which is the limit"
+        case "deadline":
+            return _too_late(reasons)
+        case "loss" if limit is not None:
+            return f"its worker was lost {times(limit)} in a row, which is the limit"
+        case "crash" if limit is not None:
+            return f"its process died {times(limit)} in a row, which is the limit"
+    return said or _undecided(reasons, code)
+
+
+def _used_up(limit: int) -> str:
+    return {1: "its only attempt is used up", 2: "both attempts are used up"}.get(
+        limit, f"all {limit:,} attempts are used up"
+    )
+
+
+def _code_limit(code: str, allowed: int) -> str:
+    return f"the policy never retries {code}" if allowed == 0 else f"the policy retries {code} only {times(allowed)}"
+
+
+def _too_late(reasons: Facts) -> str:
+    delay = reasons.duration("delay")
+    later = f", {describe(delay)} later," if delay is not None else ""
+    return f"the next try{later} would have come after its deadline"
+
+
+def _undecided(reasons: Facts, code: str | None) -> str:
+    if damaged := reasons.text("damaged"):
+        return f"its record is damaged ({damaged})"
+    return _BY_CODE.get(code or "", "the log does not say why")

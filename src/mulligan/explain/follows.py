@@ -1,0 +1,251 @@
+"""Where a job stands, what comes next, and what a person can do about it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from mulligan.event import Event
+from mulligan.explain.because import because
+from mulligan.explain.facts import Facts
+from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
+from mulligan.job import MAX_LOSSES, Job
+from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.store.protocols import WorkerRecord
+
+# A worker that was silent for longer is not counted on.
+ALIVE = timedelta(seconds=60)
+# Counting stops here.
+MANY = 1_000
+
+_WAITS = {
+    "delay": "It was enqueued for later and waits",
+    "retry": "It waits for its next try",
+    "snooze": "It was put off and waits",
+    "rate limit": "It was asked to slow down and waits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known besides the job itself."""
+
+    events: Sequence[Event]
+    workers: Sequence[WorkerRecord]
+    now: datetime
+    ahead: int
+    is_known: bool
+
+    @property
+    def alive(self) -> list[WorkerRecord]:
+        return [worker for worker in self.workers if is_alive(worker, self.now)]
+
+    def at(self, moment: datetime) -> str:
+        return at(moment, self.now)
+
+    def last(self, *types: str) -> Event | None:
+        return next((event for event in reversed(self.events) if event.type in types), None)
+
+
+Told = list[str]
+
+
+def is_alive(worker: WorkerRecord, now: datetime) -> bool:
+    return worker.seen_at is not None and now - worker.seen_at <= ALIVE
+
+
+def follows(job: Job[Any], around: Surroundings) -> tuple[str, ...]:
+    return (*_BY_STATE[job.state](job, around), *_what_can_be_done(job))
+
+
+# Waiting
+
+
+def _waiting(job: Job[Any], around: Surroundings) -> Told:
+    if job.due_at > around.now:
+        until = f"{_waits(job)} until {around.at(job.due_at)}."
+        then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
+        return [until, then, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+    due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
+    return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+
+
+def _waits(job: Job[Any]) -> str:
+    reason = job.waiting_for or ""
+    return _WAITS.get(reason) or f"It waits{f' ({reason})' if reason else ''}"
+
+
+# Queued
+
+
+def _queued(job: Job[Any], around: Surroundings) -> Told:
+    since = f" since {around.at(job.queued_at)}" if job.queued_at else ""
+    place = f"It stands in queue {job.queue!r}{since}; {_before(around.ahead)}."
+    return [place, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+
+
+def _before(ahead: int) -> str:
+    if ahead == 0:
+        return "no job of its kind comes before it"
+    if ahead >= MANY:
+        return f"{MANY:,} jobs of its kind or more come before it"
+    return f"{counted(ahead, 'job')} of its kind {'comes' if ahead == 1 else 'come'} before it"
+
+
+def _takers(job: Job[Any], around: Surroundings) -> Told:
+    """Who can take it; or plainly, that nobody can."""
+    if missing := _no_worker(job, around):
+        return missing
+    able = [worker for worker in around.alive if _can_take(worker, job)]
+    return [f"{counted(len(able), 'live worker')} can take it."]
+
+
+def _can_take(worker: WorkerRecord, job: Job[Any]) -> bool:
+    return job.kind in worker.kinds and (worker.queues is None or job.queue in worker.queues)
+
+
+def _no_worker(job: Job[Any], around: Surroundings) -> Told:
+    """Why nobody will run it; nothing when somebody will."""
+    alive = around.alive
+    start = "start one with: mulligan worker MODULE:APP"
+    if not alive:
+        return [f"Nothing will run it now: no worker is alive{_last_seen(around)}; {start}"]
+    knowing = [worker for worker in alive if job.kind in worker.kinds]
+    if not knowing:
+        kinds = sorted({kind for worker in alive for kind in worker.kinds})
+        here = "; the app asked here has it, so start a worker of this app" if around.is_known else ""
+        return [f"Nothing will run it now: no live worker knows kind {job.kind!r} (they know {listed(kinds)}){here}."]
+    if not any(_can_take(worker, job) for worker in knowing):
+        queues = sorted({queue for worker in knowing for queue in worker.queues or ()})
+        return [f"Nothing will run it now: no live worker that knows it serves queue {job.queue!r} ({listed(queues)})."]
+    return []
+
+
+def _last_seen(around: Surroundings) -> str:
+    seen = max((worker.seen_at for worker in around.workers if worker.seen_at), default=None)
+    return f" (the last was seen {relative(seen, around.now)})" if seen else ""
+
+
+# Running
+
+
+def _running(job: Job[Any], around: Surroundings) -> Told:
+    since = f" since {around.at(job.last_attempt_at)}" if job.last_attempt_at else ""
+    where = f" on {worker_name(job.leased_by, around.workers)}" if job.leased_by else ""
+    running = f"Attempt {job.attempt} runs{where}{since}."
+    return [
+        running,
+        *_lease(job, around),
+        *_progress(job),
+        *_cancelling(job),
+        _if_it_fails(job),
+        *_deadline(job, around),
+    ]
+
+
+def _lease(job: Job[Any], around: Surroundings) -> Told:
+    if job.lease_until is None:
+        return []
+    if job.lease_until > around.now:
+        return [f"Its lease lasts until {around.at(job.lease_until)} and is extended while its worker is alive."]
+    expired = f"Its lease ran out at {around.at(job.lease_until)}: its worker has gone silent."
+    taken = f"Another worker takes it back to the queue, where this is loss {job.losses + 1} of {MAX_LOSSES}"
+    return [expired, f"{taken}; at that limit it fails.", *_no_worker(job, around)]
+
+
+def _progress(job: Job[Any]) -> Told:
+    if not job.progress and not job.progress_text:
+        return []
+    text = f", {quoted(job.progress_text)}" if job.progress_text else ""
+    return [ended(f"It is {job.progress:.0%} done{text}")]
+
+
+def _cancelling(job: Job[Any]) -> Told:
+    if not job.cancel_requested:
+        return []
+    return ["Cancelling was asked for: its worker stops it within seconds, unless it succeeds before that."]
+
+
+def _if_it_fails(job: Job[Any]) -> str:
+    left = _left(job) - 1
+    if left <= 0:
+        return "This is its last attempt: if it fails, the job fails."
+    more = "1 more attempt is" if left == 1 else f"{left:,} more attempts are"
+    return f"If it fails in a way that may pass, {more} left."
+
+
+# Ended
+
+
+def _succeeded(job: Job[Any], around: Surroundings) -> Told:
+    when = f" at {around.at(job.finished_at)}" if job.finished_at else ""
+    return [f"It succeeded{when} in attempt {job.attempt}. Nothing follows."]
+
+
+def _failed(job: Job[Any], around: Surroundings) -> Told:
+    when = f" at {around.at(job.finished_at)}" if job.finished_at else ""
+    message = f": {quoted(job.error_message)}" if job.error_message else ""
+    event = around.last("job.failed")
+    reasons = Facts(event.data if event else None).part("reasons")
+    return [
+        ended(f"It failed{when} with {job.error_code or 'no code'}{message}"),
+        f"No retry follows, because {because(reasons, job.error_code)}.",
+    ]
+
+
+def _cancelled(job: Job[Any], around: Surroundings) -> Told:
+    when = f" at {around.at(job.finished_at)}" if job.finished_at else ""
+    asked = around.last("job.cancelled", "job.cancel_requested")
+    asked = asked if asked is None or asked.actor else around.last("job.cancel_requested")
+    actor = f" by {asked.actor}" if asked and asked.actor else ""
+    return [f"It was cancelled{actor}{when}. Nothing follows."]
+
+
+# For all
+
+
+def _left(job: Job[Any]) -> int:
+    return max(job.max_attempts - job.failures, 0)
+
+
+def _attempts_left(job: Job[Any]) -> str:
+    if not job.failures:
+        return f"It may be tried {counted(job.max_attempts, 'time')}."
+    failed = f"It failed {counted(job.failures, 'time')} so far"
+    # Run by hand beyond its limit: it has this one try.
+    left = max(_left(job), 1)
+    return f"{failed}; {counted(left, 'attempt')} of {job.max_attempts:,} {'is' if left == 1 else 'are'} left."
+
+
+def _deadline(job: Job[Any], around: Surroundings) -> Told:
+    if job.deadline is None:
+        return []
+    if job.deadline > around.now:
+        return [f"Its deadline is {around.at(job.deadline)}: no try begins after that, and it fails."]
+    if job.state is State.RUNNING:
+        return [f"Its deadline passed at {around.at(job.deadline)}: this attempt may finish, but no other follows."]
+    return [f"Its deadline passed at {around.at(job.deadline)}: it fails at the next upkeep of any worker."]
+
+
+_OFFERS = {
+    Move.RETRY_BY_HAND: "to start it again with all counters at zero: mulligan jobs retry {id}",
+    Move.RUN_NOW: "to run it now, the counters as they are: mulligan jobs run-now {id}",
+    Move.CANCEL_BY_HAND: "to stop it: mulligan jobs cancel {id}",
+    Move.SNOOZE_BY_HAND: "to put it off: mulligan jobs snooze {id} 1h",
+}
+
+
+def _what_can_be_done(job: Job[Any]) -> Told:
+    possible = possible_verbs(job.state)
+    offers = [offer.format(id=job.id) for move, offer in _OFFERS.items() if move.verb in possible]
+    return [offer[0].upper() + offer[1:] for offer in offers]
+
+
+_BY_STATE: dict[State, Callable[[Job[Any], Surroundings], Told]] = {
+    State.WAITING: _waiting,
+    State.QUEUED: _queued,
+    State.RUNNING: _running,
+    State.SUCCEEDED: _succeeded,
+    State.FAILED: _failed,
+    State.CANCELLED: _cancelled,
+}

@@ -1,0 +1,204 @@
+"""What happened: one sentence an event, with what was decided and why. Never the technical detail."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mulligan.duration import describe
+from mulligan.event import Event
+from mulligan.explain.because import because
+from mulligan.explain.facts import Facts
+from mulligan.explain.words import ended, quoted, stamp, worker_name
+from mulligan.job import Job
+from mulligan.store.protocols import WorkerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """An event, and what is needed to tell it."""
+
+    event: Event
+    job: Job[Any]
+    workers: Sequence[WorkerRecord]
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.event.data)
+
+    @property
+    def reasons(self) -> Facts:
+        return self.facts.part("reasons")
+
+    @property
+    def attempt(self) -> str:
+        return f"attempt {self.event.attempt}"
+
+    @property
+    def is_settled(self) -> bool:
+        """An attempt's end; else it was done by hand or by upkeep."""
+        return "by" in self.facts or "worker" in self.facts
+
+
+def sentence(event: Event, job: Job[Any], workers: Sequence[WorkerRecord]) -> str:
+    told = TELLERS.get(event.type, _something)(Story(event, job, workers))
+    return ended(told[0].upper() + told[1:])
+
+
+def _something(story: Story) -> str:
+    code = f" with {story.event.code}" if story.event.code else ""
+    by_hand = f" by {story.event.actor}" if story.event.actor else ""
+    return f"there was {story.event.type} ({story.attempt}){code}{by_hand}"
+
+
+# Coming in
+
+
+def _enqueued(story: Story) -> str:
+    delay = story.facts.duration("delay")
+    owner = f" for {story.event.owner}" if story.event.owner else ""
+    return f"it was enqueued{owner}, to run " + (f"{describe(delay)} later" if delay else "at once")
+
+
+def _queued(story: Story) -> str:
+    return f"its time had come, so it was queued in {story.job.queue!r}"
+
+
+def _started(story: Story) -> str:
+    worker = story.facts.text("worker")
+    where = f" on {worker_name(worker, story.workers)}" if worker else ""
+    by_hand = ", asked for by hand" if story.facts.text("trigger") == "manual" else ""
+    return f"{story.attempt} started{where}{by_hand}"
+
+
+# How attempts ended
+
+
+def _succeeded(story: Story) -> str:
+    return f"{story.attempt} succeeded{_after(story)}"
+
+
+def _retried(story: Story) -> str:
+    delay = story.facts.duration("delay")
+    later = f"{describe(delay)} later" if delay is not None else "later"
+    return f"{_failure(story)}; it is tried again {later}{_delayed_by(story.reasons)}{_notes(story.reasons)}"
+
+
+def _failed(story: Story) -> str:
+    why = because(story.reasons, story.event.code)
+    return f"{_failure(story)}; no retry follows, because {why}{_notes(story.reasons)}"
+
+
+def _failure(story: Story) -> str:
+    subject = f"{story.attempt} failed{_after(story)}" if story.is_settled else "it failed"
+    code = f" with {story.event.code}" if story.event.code else ""
+    message = story.facts.text("message")
+    return f"{subject}{code}{': ' + quoted(message) if message else ''}{_judged_by(story.reasons)}"
+
+
+def _judged_by(reasons: Facts) -> str:
+    rule, failure, limit = reasons.text("rule"), reasons.whole("failure"), reasons.whole("of")
+    parts = [f"rule {rule}"] if rule else []
+    if failure is not None and limit is not None:
+        parts.append(f"failure {failure} of {limit}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _delayed_by(reasons: Facts) -> str:
+    hint = reasons.duration("hint")
+    parts = [f"it was asked to wait at least {describe(hint)}"] if hint is not None else []
+    if window := _moment(reasons.text("window")):
+        parts.append(f"the policy's windows allow it from {stamp(window)} on")
+    if backoff := reasons.text("backoff"):
+        parts.append(f"the policy's backoff could not be used: {backoff}")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _notes(reasons: Facts) -> str:
+    notes = reasons.texts("notes")
+    return f" (note: {'; '.join(' '.join(note.split()) for note in notes[:3])})" if notes else ""
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _after(story: Story) -> str:
+    seconds = story.facts.duration("seconds")
+    return f" after {describe(seconds)}" if seconds is not None else ""
+
+
+def _snoozed(story: Story) -> str:
+    delay = story.facts.duration("delay")
+    wait = describe(delay) if delay is not None else "a while"
+    if not story.is_settled:
+        return f"it was put off for {wait} by {_who_and_why(story)}"
+    what = "asked to run again" if story.event.code == "SNOOZED" else f"was told to slow down ({story.event.code})"
+    number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
+    count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""
+    return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}"
+
+
+def _released(story: Story) -> str:
+    for word, what in (("loss", "lost its worker, which went silent"), ("crash", "ended because its process died")):
+        count, limit = story.reasons.whole(word), story.reasons.whole("of")
+        if count is not None:
+            of = f" ({word} {count} of {limit})" if limit is not None else ""
+            return f"{story.attempt} {what}{of}; the job went back to its queue, and no attempt is used up"
+    why = story.reasons.text("why")
+    said = "because its worker was stopped" if why == "shutdown" else f"({why})" if why else ""
+    return f"{story.attempt} was handed back {said}".rstrip() + "; nothing is counted"
+
+
+def _cancelled(story: Story) -> str:
+    if not story.is_settled:
+        return f"it was cancelled by {_who_and_why(story)}"
+    if story.event.code:
+        return f"{_failure(story)}; cancelling had been asked for, so the job was cancelled"
+    return f"{story.attempt} was stopped{_after(story)} as asked, and the job was cancelled"
+
+
+def _refused(story: Story) -> str:
+    decision = story.facts.text("decision")
+    what = f"the outcome of {story.attempt}" + (f" ({decision})" if decision else "")
+    return f"{what} came too late and was refused: its lease was another's by then"
+
+
+# By hand
+
+
+def _cancel_requested(story: Story) -> str:
+    return f"while {story.attempt} was running, cancelling was asked for by {_who_and_why(story)}"
+
+
+def _retry_requested(story: Story) -> str:
+    return f"a retry with all counters at zero was asked for by {_who_and_why(story)}"
+
+
+def _run_requested(story: Story) -> str:
+    return f"a run at once, the counters as they were, was asked for by {_who_and_why(story)}"
+
+
+def _who_and_why(story: Story) -> str:
+    reason = story.facts.text("reason")
+    return (story.event.actor or "somebody") + (f", who said {quoted(reason)}" if reason else "")
+
+
+TELLERS: dict[str, Callable[[Story], str]] = {
+    "job.enqueued": _enqueued,
+    "job.queued": _queued,
+    "job.started": _started,
+    "job.succeeded": _succeeded,
+    "job.retried": _retried,
+    "job.failed": _failed,
+    "job.snoozed": _snoozed,
+    "job.released": _released,
+    "job.cancelled": _cancelled,
+    "job.cancel_requested": _cancel_requested,
+    "job.retry_requested": _retry_requested,
+    "job.run_requested": _run_requested,
+    "job.refused": _refused,
+}

@@ -1,0 +1,396 @@
+"""The demo, as a newcomer meets it: the real command, real processes, a real database."""
+
+import os
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mulligan import App, Failure
+from mulligan.cli.demo import tasks
+from mulligan.cli.demo.gateway import Gateway
+from mulligan.cli.demo.producer import submit
+from mulligan.cli.demo.stage import Stage
+from mulligan.cli.demo.story import Happening, Weight, tell
+from mulligan.cli.demo.summary import sum_up
+from mulligan.cli.demo.view import Scene, lengths, most_notable, picture
+from mulligan.cli.demo.weather import ROUND, WORDS, Phase, Weather
+from mulligan.event import Event
+from mulligan.lifecycle import State
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Played:
+    """A demo that has ended."""
+
+    process: subprocess.CompletedProcess[str]
+    folder: Path
+
+    def number(self, name: str) -> int:
+        found = re.search(rf"^  {name} +(\d+)", self.process.stdout, re.MULTILINE)
+        assert found, self.process.stdout
+        return int(found[1])
+
+    def command(self, words: str) -> list[str]:
+        found = re.search(rf"^  (\S.* --database .*{words}.*)$", self.process.stdout, re.MULTILINE)
+        assert found, self.process.stdout
+        return shlex.split(found[1])
+
+    @property
+    def url(self) -> str:
+        command = self.command("jobs list")
+        return command[command.index("--database") + 1]
+
+    def ask(self, statement: str) -> dict[str, int]:
+        with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as database:
+            return dict(database.execute(statement).fetchall())
+
+
+def demo(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "mulligan", "demo", *arguments]
+
+
+def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=30
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder, kept = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("kept")
+    return Played(run(demo("--seconds", str(SECONDS)), folder, TMPDIR=str(kept)), folder)
+
+
+@pytest.mark.xdist_group("demo")
+class TestTheCommand:
+    def test_nothing_is_lost_and_it_says_so(self, played: Played) -> None:
+        assert played.process.returncode == 0, played.process.stderr
+        assert played.process.stderr == ""
+        assert played.number("jobs lost") == 0
+
+    def test_a_log_gets_a_line_about_every_second(self, played: Played) -> None:
+        lines = re.findall(r"^ *\d+s gateway \w+ · .*$", played.process.stdout, re.MULTILINE)
+        assert SECONDS - 2 <= len(lines) <= SECONDS + 1
+        assert "\x1b" not in played.process.stdout
+
+    def test_the_summary_is_what_the_database_says(self, played: Played) -> None:
+        states = played.ask("SELECT state, count(*) FROM mulligan_jobs GROUP BY state")
+        events = played.ask("SELECT type, count(*) FROM mulligan_events GROUP BY type")
+        lost = played.ask("SELECT type, count(*) FROM mulligan_events WHERE code = 'WORKER_LOST' GROUP BY type")
+        assert played.number("accepted") == sum(states.values()) > 20
+        assert played.number("succeeded") == states["succeeded"] == events["job.succeeded"]
+        assert played.number("failed for good") == states["failed"]
+        assert played.number("under way") == sum(states.values()) - states["succeeded"] - states["failed"]
+        assert played.number("retries") == events["job.retried"] > 0
+        assert played.number("rate limit waits") == events["job.snoozed"] > 0
+        assert played.number("taken back") == lost.get("job.released", 0)
+
+    def test_nobody_is_left_behind(self, played: Played) -> None:
+        assert "of 1 worker killed with SIGKILL" in played.process.stdout
+        assert processes_that_know(played.url) == []
+        assert list(played.folder.iterdir()) == []
+
+    def test_the_commands_it_proposes_work(self, played: Played) -> None:
+        listed = run(played.command("jobs list"), played.folder)
+        explained = run(played.command("jobs explain"), played.folder)
+        retried = run(played.command("jobs retry"), played.folder)
+        assert [listed.returncode, explained.returncode, retried.returncode] == [0, 0, 0], listed.stderr
+        assert "GW_4XX" in listed.stdout
+        job_id = played.command("jobs retry")[-1]
+        assert job_id in explained.stdout
+        with working(played.command("worker"), played.folder), App(played.url) as app:
+            assert "/results/" in app.wait(job_id, timeout="15s")
+
+    def test_ctrl_c_ends_it_with_the_summary(self, tmp_path: Path) -> None:
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        with subprocess.Popen(
+            demo(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            said, complaints = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert complaints == ""
+        assert "jobs lost" in said
+
+
+def processes_that_know(url: str) -> list[Path]:
+    """By their environment; where there is no /proc, none is found."""
+    return [path for path in Path("/proc").glob("[0-9]*/environ") if url.encode() in environment(path)]
+
+
+def environment(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+class working:  # noqa: N801
+    """A worker beside the test, ended with SIGTERM."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self._command, self._folder = command, folder
+
+    def __enter__(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        assert self._process.wait(10) == 0
+
+
+# The gateway, and what the tasks' rules make of it
+
+
+@pytest.fixture
+def phase(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Phase]]:
+    """A gateway whose phase is the last of the list."""
+    phases = [Phase.HEALTHY]
+    with Gateway(lambda: phases[-1]) as gateway:
+        for name, value in gateway.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
+        yield phases
+
+
+def code_of_failures(calls: int, document: str = "invoice.pdf") -> set[str]:
+    codes = set()
+    for _ in range(calls):
+        try:
+            tasks.convert(document, mapping="invoice")
+        except Exception as error:
+            codes.add(tasks.app.judge.verdict(Failure.of(error), "convert").code)
+    return codes
+
+
+def test_a_healthy_gateway_converts(phase: list[Phase]) -> None:
+    assert tasks.convert("invoice.pdf", mapping="invoice").endswith("/invoice.pdf.xml")
+
+
+@pytest.mark.parametrize(
+    ("weather", "code"),
+    [(Phase.HICCUPS, "GW_5XX"), (Phase.SLOW, "GW_TIMEOUT"), (Phase.CROWDED, "RATE_LIMITED"), (Phase.DOWN, "GW_DOWN")],
+)
+def test_each_fault_gets_its_code(
+    phase: list[Phase], weather: Phase, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "GATEWAY_TIMEOUT", 0.1)
+    phase.append(weather)
+    assert code_of_failures(6) == {code}
+
+
+def test_a_damaged_document_is_final(phase: list[Phase]) -> None:
+    assert code_of_failures(1, "damaged.pdf") == {"GW_4XX"}
+
+
+def test_a_gateway_that_is_not_there_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gateway(lambda: Phase.HEALTHY) as gateway:
+        environment = gateway.environment
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert code_of_failures(1) == {"GW_DOWN"}
+
+
+def test_the_wait_is_as_long_as_the_gateway_asks(phase: list[Phase]) -> None:
+    phase.append(Phase.CROWDED)
+    with pytest.raises(OSError, match="429") as raised:
+        for _ in range(10):
+            tasks.convert("invoice.pdf", mapping="invoice")
+    assert tasks.app.judge.verdict(Failure.of(raised.value), "convert").retry_after == timedelta(seconds=1)
+
+
+def test_who_asks_again_with_the_same_key_gets_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
+    with Gateway(lambda: Phase.HEALTHY) as gateway:
+        answers = [gateway.answer({"document": "a.pdf"}, "same key") for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert (gateway.converted, gateway.repeated) == (1, 1)
+
+
+# The summary
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A stage on which one job was accepted and succeeded."""
+    url = f"sqlite:///{tmp_path}/demo.db"
+    monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
+    monkeypatch.setattr(tasks.app, "settings", replace(tasks.app.settings, database_url=url))
+    stage = Stage(tasks.app, url, log=tmp_path / "log", seconds=None)
+    with tasks.app, stage.gateway as gateway:
+        for name, value in gateway.environment.items():
+            monkeypatch.setenv(name, value)
+        stage.producer.accepted.append(submit(1).id)
+        tasks.app.run_until_idle(timeout="10s")
+        yield stage
+
+
+def test_a_summary_without_losses_is_clean(stage: Stage) -> None:
+    summary = sum_up(stage)
+    assert (summary.accepted, summary.states, summary.lost) == (1, {State.SUCCEEDED: 1}, 0)
+    assert summary.is_clean
+
+
+def test_an_accepted_job_that_is_not_in_the_store_is_lost(stage: Stage) -> None:
+    stage.producer.accepted.append("gone")
+    assert sum_up(stage).lost == 1
+    assert not sum_up(stage).is_clean
+
+
+def test_a_job_that_succeeded_twice_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "demo.db")) as database, database:
+        database.execute(
+            "INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)"
+            " SELECT type, job, kind, owner, attempt, at FROM mulligan_events WHERE type = 'job.succeeded'"
+        )
+    assert sum_up(stage).not_once == 1
+    assert not sum_up(stage).is_clean
+
+
+# Weather
+
+
+def test_a_round_has_every_phase_in_order_and_ends_well() -> None:
+    weather = Weather(30)
+    seen = [phase for phase, _ in groupby(weather.at(tenth / 10) for tenth in range(300))]
+    assert seen == [phase for phase, _ in ROUND]
+    assert set(seen) == set(Phase) == set(WORDS)
+    assert sum(share for _, share in ROUND) == 100
+
+
+@pytest.mark.parametrize(("seconds", "length"), [(None, 30), (6, 6), (10, 10), (60, 30), (100, 100 / 3)])
+def test_a_demo_is_whole_rounds(seconds: float | None, length: float) -> None:
+    assert Weather.within(seconds).length == pytest.approx(length)
+
+
+def test_one_worker_a_round_is_killed_while_answers_are_slow() -> None:
+    weather = Weather(10)
+    kills = [
+        second / 10 for second in range(1, 300) if weather.kills_due(second / 10) > weather.kills_due((second - 1) / 10)
+    ]
+    assert [weather.at(kill) for kill in kills] == [Phase.SLOW] * 3
+
+
+# Words
+
+
+def event(type_: str, code: str | None = None, attempt: int = 1, **data: object) -> Event:
+    return Event(1, type_, "01a1e153-90b5-726e-8ece-5bad89c429f7", "convert", "acme", attempt, NOW, None, code, data)
+
+
+@pytest.mark.parametrize(
+    ("happened", "troubles", "words"),
+    [
+        (
+            event("job.retried", "GW_5XX", delay=1.1, reasons={"rule": "http.5xx", "failure": 1, "of": 4}),
+            [],
+            "convert …29f7 failed with GW_5XX: retried in 1.1s (failure 1 of 4, rule http.5xx)",
+        ),
+        (
+            event("job.snoozed", "RATE_LIMITED", delay=1),
+            [],
+            "convert …29f7 met RATE_LIMITED: waits 1s as it was told; no attempt used up",
+        ),
+        (
+            event("job.failed", "GW_4XX", reasons={"rule": "http.4xx", "code": "GW_4XX", "because": "so it is"}),
+            [],
+            "convert …29f7 failed with GW_4XX: no retry, so it is (rule http.4xx)",
+        ),
+        (
+            event("job.failed", "DEADLINE"),
+            [],
+            "convert …29f7 failed with DEADLINE: no retry, the deadline passed while it waited",
+        ),
+        (
+            event("job.released", "WORKER_LOST", reasons={"loss": 1, "of": 10}),
+            [],
+            "convert …29f7 lost its worker: taken back, queued again (loss 1 of 10)",
+        ),
+        (
+            event("job.succeeded", attempt=3),
+            ["GW_5XX", "GW_5XX"],
+            "convert …29f7 succeeded: on attempt 3, after GW_5XX",
+        ),
+    ],
+)
+def test_events_are_told_in_plain_words(happened: Event, troubles: list[str], words: str) -> None:
+    assert str(tell(happened, troubles)) == words
+
+
+@pytest.mark.parametrize("type_", ["job.enqueued", "job.queued", "job.started", "job.succeeded", "job.released"])
+def test_what_is_nothing_special_is_not_told(type_: str) -> None:
+    assert tell(event(type_), []) is None
+
+
+# The picture
+
+
+def happening(weight: Weight, seconds: int) -> Happening:
+    decided = "retried in 500ms (failure 1 of 3, rule timeout)"
+    return Happening(NOW + timedelta(seconds=seconds), "convert …29f7", "failed with GW_TIMEOUT", decided, weight)
+
+
+def test_the_weightiest_are_shown_in_the_order_of_their_happening() -> None:
+    first, second, third = happening(Weight.LOSS, 1), happening(Weight.RECOVERY, 2), happening(Weight.FAILURE, 3)
+    assert most_notable([third, second, first], 2) == [first, third]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_picture_fits_a_small_terminal_and_keeps_its_height(phase: Phase) -> None:
+    heights = set()
+    for rows in range(9):
+        console = Console(width=80, record=True, file=StringIO())
+        scene = a_scene(phase)
+        console.print(picture(scene, [happening(Weight.RETRY, second) for second in range(100, 100 + rows)]))
+        lines = console.export_text().splitlines()
+        assert "…" not in "".join(lines).replace("convert …29f7", "")
+        heights.add(len(lines))
+    assert len(heights) == 1
+    assert heights.pop() < 24
+
+
+def a_scene(phase: Phase) -> Scene:
+    return Scene(
+        elapsed=1_234,
+        seconds=3_600,
+        began_at=NOW,
+        phase=phase,
+        calls=12_345,
+        workers=2,
+        killed=12,
+        taken_back=34,
+        states={"succeeded": 9_999, "running": 8, "queued": 10, "waiting": 100, "failed": 999},
+        accepted=12_345,
+        retries=12_345,
+        waits=1_234,
+        happenings=[],
+    )
+
+
+@pytest.mark.parametrize(
+    "states", [{}, {"succeeded": 1}, {"succeeded": 100_000, "failed": 1}, {"waiting": 1, "running": 1, "queued": 1}]
+)
+def test_the_bar_is_full_and_shows_every_state_there_is(states: dict[str, int]) -> None:
+    cells = lengths(states, 40)
+    assert sum(cells.values()) == (40 if states else 0)
+    assert set(cells) == {State(state) for state in states}

@@ -1,0 +1,72 @@
+"""`mulligan events`, `workers`, `migrate`: the log and who works."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from mulligan import App
+from mulligan.store.protocols import Beat, WorkerRecord
+
+Invoke = Callable[..., Result]
+Enqueue = Callable[..., str]
+ReadJson = Callable[[Result], Any]
+HERE = ("--database", "sqlite:///jobs.db")
+
+
+def test_the_newest_events_are_shown_oldest_first(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    _, second, third = enqueue(), enqueue(), enqueue()
+    found = read_json(invoke("events", "--limit", "2", "--json", *HERE))
+    assert [event["job"] for event in found["events"]] == [second, third]
+
+
+def test_the_log_can_be_read_on_from_any_point(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    made = [enqueue() for _ in range(3)]
+    first = read_json(invoke("events", "--after", "0", "--limit", "2", "--json", *HERE))
+    rest = read_json(invoke("events", "--after", str(first["after"]), "--json", *HERE))
+    assert [event["job"] for event in first["events"] + rest["events"]] == made
+
+
+def test_the_events_of_one_job_are_shown_from_its_beginning(invoke: Invoke, enqueue: Enqueue) -> None:
+    job, other = enqueue("bad", run=True), enqueue()
+    shown = invoke("events", "--job", job, *HERE).stdout
+    assert other not in shown
+    assert [line.split()[4] for line in shown.splitlines()[1:]] == ["job.enqueued", "job.started", "job.failed"]
+    assert "NOT_PDF: not a PDF" in shown
+
+
+@pytest.mark.parametrize("option", [(), ("--follow",)])
+def test_the_events_of_a_job_that_is_not_there_are_not_found(
+    invoke: Invoke, enqueue: Enqueue, option: tuple[str, ...]
+) -> None:
+    enqueue()
+    assert invoke("events", "--job", "nobody", *option, *HERE).exit_code == 4
+
+
+def test_an_empty_log_says_what_to_do_next(invoke: Invoke, works: App) -> None:
+    works.migrate()
+    assert invoke("events", *HERE).stdout.startswith("No events here.")
+
+
+def test_workers_are_listed_with_whether_they_are_alive(invoke: Invoke, works: App, read_json: ReadJson) -> None:
+    works.migrate()
+    assert invoke("workers", *HERE).stdout == "No workers. Start one with: mulligan worker MODULE:APP\n"
+    worker = WorkerRecord(incarnation="w1", host="box", pid=42, queues=None, kinds=("convert",), concurrency=3)
+    works.store.beat(Beat(worker=worker, lease=timedelta(seconds=60)))
+    (found,) = read_json(invoke("workers", "--json", *HERE))["workers"]
+    assert (found["host"], found["kinds"], found["is_alive"]) == ("box", ["convert"], True)
+    works.store._database.write(  # type: ignore[attr-defined]
+        lambda db: db.execute("UPDATE mulligan_workers SET seen_at = seen_at - 61000000")
+    )
+    assert "1m 1s ago, silent" in invoke("workers", *HERE).stdout
+
+
+def test_migrate_makes_a_database_and_says_so(invoke: Invoke, tmp_path: Path, read_json: ReadJson) -> None:
+    made = invoke("migrate", "--database", "sqlite:///new.db")
+    assert made.stdout.endswith("sqlite:///new.db was made and is up to date.\n")
+    assert (tmp_path / "new.db").exists()
+    again = read_json(invoke("migrate", "--database", "sqlite:///new.db", "--json"))
+    assert again == {"database": "sqlite:///new.db", "is_new": False, "applied": []}

@@ -1,0 +1,330 @@
+"""`mulligan jobs`: finding jobs, looking at them, and the moves by hand."""
+
+import getpass
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from mulligan import App, Job, State
+from mulligan.cli.jobs import jobs
+from mulligan.cli.parameters import when
+from mulligan.lifecycle import VERBS
+
+Invoke = Callable[..., Result]
+Enqueue = Callable[..., str]
+ReadJson = Callable[[Result], Any]
+HERE = ("--database", "sqlite:///jobs.db")
+
+# The names of the contract.
+SURFACE = [
+    "id",
+    "kind",
+    "owner",
+    "queue",
+    "priority",
+    "state",
+    "attempt",
+    "failures",
+    "crashes",
+    "snoozes",
+    "manual_retries",
+    "max_attempts",
+    "retry_count",
+    "max_retries",
+    "submitted_at",
+    "queued_at",
+    "due_at",
+    "started_at",
+    "last_attempt_at",
+    "finished_at",
+    "updated_at",
+    "progress",
+    "result",
+    "error_code",
+    "error_class",
+    "error_message",
+    "group",
+    "batch",
+    "tags",
+    "cost",
+    "leased_by",
+    "lease_until",
+    "waiting_for",
+    "is_duplicate",
+]
+
+
+def ids(found: Any) -> list[str]:
+    return [job["id"] for job in found["jobs"]]
+
+
+# List
+
+
+def test_jobs_are_listed_as_json_with_the_names_of_the_contract(
+    invoke: Invoke, enqueue: Enqueue, read_json: ReadJson
+) -> None:
+    job = enqueue("fine", run=True, tags=["eu"])
+    (found,) = read_json(invoke("jobs", "list", "--json", *HERE))["jobs"]
+    assert found.keys() >= set(SURFACE)
+    assert found["id"] == job
+    assert found["arguments"] == {"path": "fine"}
+    assert (found["result"], found["tags"], found["max_retries"]) == ("FINE", ["eu"], 2)
+    finished = datetime.fromisoformat(found["finished_at"])
+    assert finished.utcoffset() == timedelta(0)
+
+
+def test_a_long_list_comes_in_pages(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    made = [enqueue() for _ in range(3)]
+    first = read_json(invoke("jobs", "list", "--limit", "2", "--json", *HERE))
+    rest = read_json(invoke("jobs", "list", "--cursor", first["cursor"], "--json", *HERE))
+    assert ids(first) + ids(rest) == made[::-1]
+    assert rest["cursor"] is None
+
+
+def test_a_list_for_people_says_how_to_see_more(invoke: Invoke, enqueue: Enqueue) -> None:
+    _, newest = enqueue(), enqueue()
+    shown = invoke("jobs", "list", "--limit", "1", *HERE)
+    assert f"There are more: the same again with --cursor {newest}" in shown.stdout
+
+
+def test_every_filter_finds_its_jobs_only(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App) -> None:
+    failed = enqueue("bad", run=True)
+    owned = enqueue(owner="acme", queue="bulk", tags=["eu"])
+    group = works.job(failed).group or ""
+    wanted = {
+        ("--state", "failed"): [failed],
+        ("--state", "queued"): [owned],
+        ("--kind", "convert"): [owned, failed],
+        ("--kind", "mail"): [],
+        ("--owner", "acme"): [owned],
+        ("--queue", "bulk"): [owned],
+        ("--code", "NOT_PDF"): [failed],
+        ("--group", group): [failed],
+        ("--tag", "eu"): [owned],
+        ("--since", "1h"): [owned, failed],
+        ("--until", "1h"): [],
+        ("--since", "2020-01-01T12:00+02:00"): [owned, failed],
+        ("--until", "2020-01-01"): [],
+    }
+    found = {option: ids(read_json(invoke("jobs", "list", *option, "--json", *HERE))) for option in wanted}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("value", ["yesterday", "", "0001-01-01T00:00+14:00", "2026-13-01"])
+def test_a_time_that_is_none_is_refused_with_what_is_allowed(invoke: Invoke, enqueue: Enqueue, value: str) -> None:
+    enqueue()
+    refused = invoke("jobs", "list", "--since", value, *HERE)
+    assert refused.exit_code == 2
+    assert "is neither a time such as" in refused.stderr
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_without_a_zone_is_utc_wherever_one_sits(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert when("2026-01-31T12:00") == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_an_empty_list_says_what_to_do_next(invoke: Invoke, works: App) -> None:
+    works.migrate()
+    assert invoke("jobs", "list", *HERE).stdout.startswith("No jobs yet. Enqueue one with your_task.enqueue(…)")
+    assert invoke("jobs", "list", "--state", "failed", *HERE).stdout.startswith("No job matches.")
+
+
+def test_a_row_damaged_by_hand_is_named_and_hides_no_other(
+    invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App
+) -> None:
+    healthy, damaged = enqueue(), enqueue()
+    works.store._database.write(  # type: ignore[attr-defined]
+        lambda db: db.execute("UPDATE mulligan_jobs SET tags = '{}' WHERE id = ?", (damaged,))
+    )
+    found = read_json(invoke("jobs", "list", "--json", *HERE))
+    assert ids(found) == [healthy]
+    assert damaged in found["damaged"][0]
+    assert f"Left out: the row of job '{damaged}' is damaged" in invoke("jobs", "list", *HERE).stdout
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "80", "100", "200"])
+def test_ids_stay_whole_on_every_terminal(
+    invoke: Invoke, enqueue: Enqueue, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    job = enqueue("bad", run=True)
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = invoke("jobs", "list", *HERE).stdout
+    assert job in shown
+    assert "NOT_PDF" in shown
+
+
+# Show
+
+
+def test_show_tells_all_that_is_known(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue("fine", run=True, owner="acme")
+    shown = invoke("jobs", "show", job, *HERE).stdout
+    assert shown.startswith(f"convert {job} has succeeded: finished ")
+    assert '"path": "fine"' in shown
+    assert '"FINE"' in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("owner")] == [["owner", "acme"]]
+    assert "job.succeeded" in shown
+
+
+def test_show_gives_the_technical_detail_only_when_asked(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue("bad", run=True)
+    plain = invoke("jobs", "show", job, *HERE).stdout
+    assert "Traceback" not in plain
+    assert f"mulligan jobs show {job} --detail" in plain
+    assert "FinalError: not a PDF" in invoke("jobs", "show", job, "--detail", *HERE).stdout
+
+
+def test_show_as_json_brings_the_events(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    job = enqueue("flaky", run=True)
+    found = read_json(invoke("jobs", "show", job, "--json", *HERE))
+    assert (found["id"], found["state"], found["retry_count"]) == (job, "waiting", 1)
+    assert [event["type"] for event in found["events"]] == ["job.enqueued", "job.started", "job.retried"]
+    assert found["events"][-1]["data"]["delay"] == 3600
+
+
+# Explain
+
+
+def test_explain_tells_what_happened_and_what_comes_next(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue("flaky", run=True)
+    said = invoke("jobs", "explain", job, *HERE).stdout
+    assert said.startswith(f"convert {job} is waiting.")
+    assert "failure 1 of 3); it is tried again 1h later." in said
+    assert "It waits for its next try until " in said
+
+
+def test_explain_as_json_gives_the_sentences_apart(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    job = enqueue()
+    found = read_json(invoke("jobs", "explain", job, "--json", *HERE))
+    assert found["job"]["id"] == job
+    assert found["happened"][0].endswith("It was enqueued, to run at once.")
+    assert any("no worker is alive" in sentence for sentence in found["next"])
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_a_job_that_is_not_there_is_not_found(invoke: Invoke, enqueue: Enqueue, command: str) -> None:
+    enqueue()
+    missing = invoke("jobs", command, "nobody", *HERE)
+    assert (missing.exit_code, missing.stdout) == (4, "")
+    assert missing.stderr == "Error: there is no job 'nobody'\n"
+
+
+# Moves by hand
+
+
+def test_every_verb_of_the_lifecycle_is_a_command() -> None:
+    assert set(jobs.commands) == {"list", "show", "explain", *VERBS.values()}
+
+
+def moved(works: App, job: str) -> Job[Any]:
+    return works.job(job)
+
+
+def test_cancel_cancels(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    job = enqueue()
+    said = invoke("jobs", "cancel", job, *HERE)
+    assert said.exit_code == 0
+    assert said.stdout.startswith(f"{job} was cancelled. It was cancelled by {getpass.getuser()} at ")
+    assert moved(works, job).state is State.CANCELLED
+
+
+def test_snooze_lets_a_job_wait_for_so_long(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    job = enqueue()
+    before = datetime.now(UTC)
+    said = invoke("jobs", "snooze", job, "1h30m", "--reason", "maintenance", *HERE)
+    assert f"{job} is waiting. It was put off and waits until " in said.stdout
+    due = moved(works, job).due_at
+    assert timedelta(minutes=89) < due - before < timedelta(minutes=91)
+
+
+def test_run_now_runs_what_waits(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    job = enqueue(delay="1h")
+    assert invoke("jobs", "run-now", job, *HERE).exit_code == 0
+    assert moved(works, job).state is State.QUEUED
+
+
+def test_retry_starts_a_failed_job_again(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    job = enqueue("bad", run=True)
+    (found,) = read_json(invoke("jobs", "retry", job, "--json", *HERE))["jobs"]
+    assert (found["state"], found["failures"], found["manual_retries"]) == ("queued", 0, 1)
+
+
+@pytest.mark.parametrize("verb", ["retry", "run-now", "cancel"])
+def test_a_move_that_the_state_forbids_is_not_possible_now(invoke: Invoke, enqueue: Enqueue, verb: str) -> None:
+    job = enqueue("fine", run=True)
+    refused = invoke("jobs", verb, job, *HERE)
+    assert (refused.exit_code, refused.stdout) == (5, "")
+    assert refused.stderr == (
+        f"Error: cannot {verb} job '{job}': it is succeeded; nothing can be done with a succeeded job\n"
+    )
+
+
+def test_several_jobs_each_get_their_answer(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    first, done, last = enqueue(delay="1h"), enqueue("fine", run=True), enqueue()
+    said = invoke("jobs", "cancel", first, "nobody", done, last, first, *HERE)
+    assert said.exit_code == 5
+    assert [line.split()[0] for line in said.stdout.splitlines()] == [first, last]
+    assert [line.split(":")[0] for line in said.stderr.splitlines()] == ["nobody", done]
+    assert {moved(works, job).state for job in (first, last)} == {State.CANCELLED}
+
+
+def test_several_jobs_are_answered_as_json_too(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue()
+    said = invoke("jobs", "cancel", job, "nobody", "--json", *HERE)
+    assert said.exit_code == 5
+    found = json.loads(said.stdout)
+    assert ids(found) == [job]
+    assert found["errors"] == [{"id": "nobody", "type": "JobNotFound", "message": "there is no job 'nobody'"}]
+
+
+def test_several_jobs_are_snoozed_for_one_duration(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    made = [enqueue(), enqueue()]
+    assert invoke("jobs", "snooze", *made, "2h", *HERE).exit_code == 0
+    assert {moved(works, job).waiting_for for job in made} == {"snooze"}
+
+
+def test_a_bad_duration_moves_nothing(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    job = enqueue()
+    refused = invoke("jobs", "snooze", "1h", job, *HERE)
+    assert refused.exit_code == 2
+    assert f"'{job}' is not a duration" in refused.stderr
+    assert moved(works, job).state is State.QUEUED
+
+
+def test_the_precondition_of_a_task_is_asked_when_its_app_is_named(invoke: Invoke, shop: str, tmp_path: Path) -> None:
+    made = App("sqlite:///jobs.db")
+
+    @made.task
+    def mark(path: str) -> None: ...
+
+    with made:
+        job = made.tasks["mark"].enqueue("a.mp4").id
+        made.cancel(job)
+    refused = invoke("jobs", "retry", job, "--app", shop)
+    assert (refused.exit_code, refused.stderr) == (5, "Error: the source file is gone\n")
+    assert invoke("jobs", "retry", job, *HERE).exit_code == 0
+
+
+def test_a_user_without_a_name_is_an_actor_too(
+    invoke: Invoke, enqueue: Enqueue, works: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    job = enqueue()
+    assert invoke("jobs", "cancel", job, *HERE).exit_code == 0
+    assert (works.events(job)[-1].actor or "").startswith("user ")

@@ -1,0 +1,527 @@
+"""Explain: what happened and what comes next, in sentences for whoever is on call."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mulligan import RetryPolicy, State
+from mulligan.event import Event
+from mulligan.explain import Explanation, explain
+from mulligan.explain.happened import TELLERS
+from mulligan.explain.words import relative
+from mulligan.failure.backoff import Fixed
+from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.classify import Ledger, Verdict, worker_lost
+from mulligan.failure.policy import Decision, decide
+from mulligan.job import Fence, Job, Lease
+from mulligan.lifecycle import EVENT_TYPES, possible_verbs
+from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.store.settlement import settlement
+
+NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+def a_job(state: State = State.QUEUED, **changes: Any) -> Job[Any]:
+    fields: dict[str, Any] = {
+        "id": "f3a1",
+        "kind": "convert",
+        "owner": "",
+        "queue": "default",
+        "service": "",
+        "priority": 0,
+        "state": state,
+        "arguments": "{}",
+        "attempt": 0,
+        "failures": 0,
+        "crashes": 0,
+        "losses": 0,
+        "snoozes": 0,
+        "manual_retries": 0,
+        "max_attempts": 3,
+        "max_crashes": 3,
+        "max_snoozes": 100,
+        "code_failures": {},
+        "previous_delay": None,
+        "trigger": "automatic",
+        "submitted_at": NOW - MINUTE,
+        "enqueued_at": NOW - MINUTE,
+        "queued_at": None,
+        "due_at": NOW - MINUTE,
+        "deadline": None,
+        "started_at": None,
+        "last_attempt_at": None,
+        "finished_at": None,
+        "updated_at": NOW - MINUTE,
+        "progress": 0.0,
+        "progress_text": "",
+        "result": None,
+        "error_code": None,
+        "error_class": None,
+        "error_message": None,
+        "group": None,
+        "batch": None,
+        "dedupe_key": None,
+        "dedupe_scope": "active",
+        "dedupe_until": None,
+        "tags": (),
+        "cost": 0,
+        "leased_by": None,
+        "lease_until": None,
+        "cancel_requested": False,
+        "waiting_for": None,
+    }
+    return Job(**(fields | changes))
+
+
+def an_event(type_: str, data: Mapping[str, Any] | None = None, **changes: Any) -> Event:
+    fields: dict[str, Any] = {
+        "position": 1,
+        "type": type_,
+        "job": "f3a1",
+        "kind": "convert",
+        "owner": "",
+        "attempt": 1,
+        "at": NOW - 12 * SECOND,
+        "actor": None,
+        "code": None,
+        "data": data or {},
+    }
+    return Event(**(fields | changes))
+
+
+def a_worker(*, seen: timedelta = SECOND, **changes: Any) -> WorkerRecord:
+    fields: dict[str, Any] = {
+        "incarnation": "w1",
+        "host": "box",
+        "pid": 42,
+        "queues": None,
+        "kinds": ("convert",),
+        "concurrency": 10,
+        "started_at": NOW - MINUTE,
+        "seen_at": NOW - seen,
+    }
+    return WorkerRecord(**(fields | changes))
+
+
+def explained(job: Job[Any], *events: Event, **around: Any) -> Explanation:
+    given: dict[str, Any] = {"workers": [a_worker()], "now": NOW, "ahead": 0, "is_known": True}
+    return explain(job, events=events, **(given | around))
+
+
+def told(event: Event) -> str:
+    (sentence,) = explained(a_job(), event).happened
+    return sentence
+
+
+def what_follows(job: Job[Any], *events: Event, **around: Any) -> str:
+    return "\n".join(explained(job, *events, **around).next)
+
+
+# What happened
+
+BY_WORKER = {"worker": "w1", "by": "w1/1"}
+FAILURE = {
+    **BY_WORKER,
+    "seconds": 0.4,
+    "class": "retryable",
+    "message": "The gateway is down.",
+    "detail": 'Traceback: File "/srv/app.py"',
+}
+
+SENTENCES = {
+    "enqueued at once": (an_event("job.enqueued"), "It was enqueued, to run at once."),
+    "enqueued for an owner and later": (
+        an_event("job.enqueued", {"delay": 600}, owner="acme"),
+        "It was enqueued for acme, to run 10m later.",
+    ),
+    "queued": (an_event("job.queued"), "Its time had come, so it was queued in 'default'."),
+    "started": (
+        an_event("job.started", {"worker": "w1", "trigger": "automatic"}, attempt=2),
+        "Attempt 2 started on box, process 42.",
+    ),
+    "started by hand on a worker that is gone": (
+        an_event("job.started", {"worker": "w9", "trigger": "manual"}),
+        "Attempt 1 started on w9, asked for by hand.",
+    ),
+    "succeeded": (an_event("job.succeeded", {**BY_WORKER, "seconds": 1.25}), "Attempt 1 succeeded after 1.2s."),
+    "retried": (
+        an_event(
+            "job.retried",
+            {**FAILURE, "delay": 15.3, "reasons": {"rule": "http.5xx", "failure": 1, "of": 3, "delay": 15.3}},
+            code="GW_5XX",
+        ),
+        (
+            'Attempt 1 failed after 400ms with GW_5XX: "The gateway is down." (rule http.5xx, failure 1 of 3); '
+            "it is tried again 15.3s later."
+        ),
+    ),
+    "retried with a hint, a window and notes": (
+        an_event(
+            "job.retried",
+            {
+                **BY_WORKER,
+                "delay": 60,
+                "reasons": {"hint": 30, "window": "2026-03-04T13:00:00+00:00", "notes": ["a rule\nraised"]},
+            },
+            code="GW_5XX",
+        ),
+        (
+            "Attempt 1 failed with GW_5XX; it is tried again 1m later (it was asked to wait at least 30s; "
+            "the policy's windows allow it from 2026-03-04 13:00:00 UTC on) (note: a rule raised)."
+        ),
+    ),
+    "failed": (
+        an_event(
+            "job.failed",
+            {**FAILURE, "reasons": {"rule": "http.5xx", "failure": 3, "of": 3, "because": "attempts exhausted"}},
+            attempt=3,
+            code="GW_5XX",
+        ),
+        (
+            'Attempt 3 failed after 400ms with GW_5XX: "The gateway is down." (rule http.5xx, failure 3 of 3); '
+            "no retry follows, because all 3 attempts are used up."
+        ),
+    ),
+    "failed before it ran": (
+        an_event("job.failed", {"class": "final", "message": "Too late."}, code="DEADLINE", attempt=0),
+        'It failed with DEADLINE: "Too late."; no retry follows, because its deadline passed before it could run.',
+    ),
+    "snoozed by the task": (
+        an_event("job.snoozed", {**BY_WORKER, "delay": 300, "reasons": {"snooze": 1, "of": 100}}, code="SNOOZED"),
+        "Attempt 1 asked to run again: it waits 5m, and no attempt is used up (wait 1 of 100).",
+    ),
+    "rate limited": (
+        an_event("job.snoozed", {**BY_WORKER, "delay": 30, "reasons": {"snooze": 2, "of": 9}}, code="RATE_LIMITED"),
+        "Attempt 1 was told to slow down (RATE_LIMITED): it waits 30s, and no attempt is used up (wait 2 of 9).",
+    ),
+    "snoozed by hand": (
+        an_event("job.snoozed", {"delay": 3600, "reason": "maintenance"}, actor="anna"),
+        'It was put off for 1h by anna, who said "maintenance".',
+    ),
+    "released at shutdown": (
+        an_event("job.released", {**BY_WORKER, "reasons": {"why": "shutdown"}}),
+        "Attempt 1 was handed back because its worker was stopped; nothing is counted.",
+    ),
+    "released after a lost worker": (
+        an_event("job.released", {**BY_WORKER, "reasons": {"loss": 1, "of": 10}}, code="WORKER_LOST"),
+        (
+            "Attempt 1 lost its worker, which went silent (loss 1 of 10); "
+            "the job went back to its queue, and no attempt is used up."
+        ),
+    ),
+    "cancelled by hand": (
+        an_event("job.cancelled", {"reason": "wrong file"}, actor="anna"),
+        'It was cancelled by anna, who said "wrong file".',
+    ),
+    "cancelled while running": (
+        an_event("job.cancelled", {**BY_WORKER, "seconds": 2, "reasons": {"why": "cancelled by hand"}}),
+        "Attempt 1 was stopped after 2s as asked, and the job was cancelled.",
+    ),
+    "failed after cancelling was asked for": (
+        an_event("job.cancelled", FAILURE, code="GW_5XX"),
+        (
+            'Attempt 1 failed after 400ms with GW_5XX: "The gateway is down."; '
+            "cancelling had been asked for, so the job was cancelled."
+        ),
+    ),
+    "asked to cancel": (
+        an_event("job.cancel_requested", actor="anna"),
+        "While attempt 1 was running, cancelling was asked for by anna.",
+    ),
+    "asked to retry": (
+        an_event("job.retry_requested", {"reason": "disk mended"}, actor="anna"),
+        'A retry with all counters at zero was asked for by anna, who said "disk mended".',
+    ),
+    "asked to run": (
+        an_event("job.run_requested"),
+        "A run at once, the counters as they were, was asked for by somebody.",
+    ),
+    "refused": (
+        an_event("job.refused", {"decision": "succeed", "worker": "w1"}),
+        "The outcome of attempt 1 (succeed) came too late and was refused: its lease was another's by then.",
+    ),
+    "of a newer version": (
+        an_event("job.held", {"gate": 7}, code="BREAKER", actor="anna"),
+        "There was job.held (attempt 1) with BREAKER by anna.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_every_event_is_told_in_a_sentence(name: str) -> None:
+    event, sentence = SENTENCES[name]
+    assert told(event) == f"2026-03-04 11:59:48 UTC (12s ago): {sentence}"
+
+
+def test_no_event_type_of_the_lifecycle_is_left_without_words() -> None:
+    assert set(TELLERS) == set(EVENT_TYPES)
+    assert {event.type for event, _ in SENTENCES.values()} >= set(EVENT_TYPES)
+
+
+@pytest.mark.parametrize("type_", EVENT_TYPES)
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"by": 7, "worker": None, "reasons": "none", "delay": "soon", "seconds": float("inf"), "message": 3},
+        {**BY_WORKER, "reasons": {"of": "x", "loss": True, "because": None, "notes": "n", "window": "later"}},
+        {**BY_WORKER, "delay": -1, "reasons": {"because": "the moon was full", "hint": []}},
+    ],
+    ids=["nothing", "wrong types", "wrong reasons", "strange values"],
+)
+def test_data_that_is_missing_or_strange_never_stops_an_explanation(type_: str, data: dict[str, Any]) -> None:
+    assert told(an_event(type_, data)).endswith(".")
+
+
+def test_the_technical_detail_is_never_told() -> None:
+    failed = an_event("job.failed", {**FAILURE, "reasons": {"because": "attempts exhausted", "of": 3}}, code="GW_5XX")
+    job = a_job(State.FAILED, error_code="GW_5XX", error_message="The gateway is down.", finished_at=NOW)
+    explanation = explained(job, failed)
+    assert "Traceback" not in " ".join(explanation.happened + explanation.next)
+
+
+def test_long_and_broken_words_of_others_are_cut_to_one_line() -> None:
+    sentence = told(an_event("job.failed", {**BY_WORKER, "message": "a\nb " + "x" * 5_000}, code="X"))
+    assert '"a b xxx' in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 600
+
+
+# Why no retry follows, told from what `decide` really writes
+
+
+def a_verdict(error_class: ErrorClass = ErrorClass.RETRYABLE, **changes: Any) -> Verdict:
+    return Verdict(code="IO_ERROR", error_class=error_class, message="The disk hiccuped.", rule="os", **changes)
+
+
+def settled(decision: Decision, job: Job[Any]) -> Event:
+    lease = Lease(Fence(job.id, job.attempt, "w1", 1), job.kind, "{}", NOW, NOW, load=lambda: job)
+    change = settlement(Outcome(lease, decision, 0.4))
+    return an_event(change.event, change.data, attempt=job.attempt, code=change.code)
+
+
+POLICY = RetryPolicy(max_attempts=3, backoff=Fixed("1m"), limits={"IO_ERROR": 2})
+FINAL_DECISIONS: dict[str, tuple[Verdict, dict[str, Any], str]] = {
+    "attempts": (a_verdict(), {"failures": 2}, "because all 3 attempts are used up"),
+    "two attempts": (a_verdict(), {"failures": 1, "max_attempts": 2}, "because both attempts are used up"),
+    "one attempt": (a_verdict(), {"max_attempts": 1}, "because its only attempt is used up"),
+    "final": (a_verdict(ErrorClass.FINAL), {}, "because IO_ERROR is final, trying again cannot help"),
+    "limit": (
+        a_verdict(),
+        {"code_failures": {"IO_ERROR": 2}, "max_attempts": 9},
+        "because the policy retries IO_ERROR only twice",
+    ),
+    "snoozes": (
+        a_verdict(ErrorClass.RATE_LIMITED, retry_after=MINUTE),
+        {"snoozes": 100},
+        "because it was put off 100 times, which is the limit",
+    ),
+    "deadline": (
+        a_verdict(),
+        {"deadline": NOW + SECOND},
+        "because the next try, 1m later, would have come after its deadline",
+    ),
+    "losses": (worker_lost(), {"losses": 9}, "because its worker was lost 10 times in a row, which is the limit"),
+    "crashes": (
+        a_verdict(ledger=Ledger.CRASHES),
+        {"crashes": 2},
+        "because its process died 3 times in a row, which is the limit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINAL_DECISIONS)
+def test_why_no_retry_follows_is_told_in_plain_words(name: str) -> None:
+    verdict, changes, why = FINAL_DECISIONS[name]
+    job = a_job(State.RUNNING, attempt=1, **changes)
+    event = settled(decide(verdict, job, POLICY, now=NOW, draw=0.5), job)
+    assert event.type == "job.failed"
+    assert why in told(event)
+    ended = a_job(State.FAILED, attempt=1, error_code=event.code, error_message="No.", finished_at=NOW)
+    assert f"No retry follows, {why}." in explained(ended, event).next
+
+
+def test_a_retry_that_was_really_decided_is_told_with_its_reasons() -> None:
+    job = a_job(State.RUNNING, attempt=1)
+    sentence = told(settled(decide(a_verdict(), job, POLICY, now=NOW, draw=0.5), job))
+    assert '"The disk hiccuped." (rule os, failure 1 of 3); it is tried again 1m later.' in sentence
+
+
+# What comes next
+
+
+@pytest.mark.parametrize(
+    ("waiting_for", "words"),
+    [
+        ("delay", "It was enqueued for later and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("retry", "It waits for its next try until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("snooze", "It was put off and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("rate limit", "It was asked to slow down and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("breaker of gateway", "It waits (breaker of gateway) until 2026-03-04 12:04:00 UTC (in 4m)."),
+    ],
+)
+def test_a_waiting_job_says_for_what_until_when_and_what_then(waiting_for: str, words: str) -> None:
+    job = a_job(State.WAITING, waiting_for=waiting_for, due_at=NOW + 4 * MINUTE, attempt=1, failures=1)
+    next_ = explained(job).next
+    assert next_[:3] == (
+        words,
+        "Then it is queued, and attempt 2 starts when a worker is free.",
+        "It failed 1 time so far; 2 attempts of 3 are left.",
+    )
+
+
+def test_a_job_that_is_due_but_not_picked_up_says_who_will_let_it_in() -> None:
+    job = a_job(State.WAITING, waiting_for="retry", due_at=NOW - 5 * SECOND)
+    assert what_follows(job).startswith(
+        "It was due at 2026-03-04 11:59:55 UTC (5s ago), and the next worker that asks for work lets it in.\n"
+        "1 live worker can take it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [
+        (0, "no job of its kind comes before it"),
+        (1, "1 job of its kind comes before it"),
+        (7, "7 jobs of its kind come before it"),
+        (1_000, "1,000 jobs of its kind or more come before it"),
+    ],
+)
+def test_a_queued_job_says_how_many_come_before_it(ahead: int, words: str) -> None:
+    job = a_job(queued_at=NOW - MINUTE)
+    since = "since 2026-03-04 11:59:00 UTC (1m ago)"
+    assert f"It stands in queue 'default' {since}; {words}." in explained(job, ahead=ahead).next
+
+
+def test_a_queued_job_says_how_many_workers_can_take_it() -> None:
+    workers = [a_worker(), a_worker(incarnation="w2", queues=("default",)), a_worker(kinds=("mail",))]
+    assert "2 live workers can take it." in explained(a_job(), workers=workers).next
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ([], "no worker is alive; start one with: mulligan worker MODULE:APP"),
+        ([a_worker(seen=61 * SECOND)], "no worker is alive (the last was seen 1m 1s ago)"),
+        (
+            [a_worker(kinds=("mail", "fax"))],
+            "no live worker knows kind 'convert' (they know 'fax', 'mail'); the app asked",
+        ),
+        ([a_worker(queues=("bulk",))], "no live worker that knows it serves queue 'default' ('bulk')."),
+    ],
+    ids=["none", "silent for over a minute", "other kinds", "other queues"],
+)
+@pytest.mark.parametrize("state", [State.QUEUED, State.WAITING])
+def test_a_job_nobody_will_run_says_so_plainly(state: State, workers: list[WorkerRecord], words: str) -> None:
+    assert f"Nothing will run it now: {words}" in what_follows(a_job(state), workers=workers)
+
+
+def test_a_worker_seen_a_minute_ago_still_counts() -> None:
+    assert "1 live worker can take it." in explained(a_job(), workers=[a_worker(seen=MINUTE)]).next
+
+
+def a_running_job(**changes: Any) -> Job[Any]:
+    held = {"leased_by": "w1", "lease_until": NOW + 48 * SECOND, "last_attempt_at": NOW - 12 * SECOND, "attempt": 2}
+    return a_job(State.RUNNING, **(held | changes))
+
+
+def test_a_running_job_says_where_since_when_and_how_far() -> None:
+    job = a_running_job(progress=0.5, progress_text="half way", failures=1)
+    assert explained(job).next[:4] == (
+        "Attempt 2 runs on box, process 42 since 2026-03-04 11:59:48 UTC (12s ago).",
+        "Its lease lasts until 2026-03-04 12:00:48 UTC (in 48s) and is extended while its worker is alive.",
+        'It is 50% done, "half way".',
+        "If it fails in a way that may pass, 1 more attempt is left.",
+    )
+
+
+def test_a_running_job_says_when_it_is_the_last_attempt() -> None:
+    assert "This is its last attempt: if it fails, the job fails." in explained(a_running_job(failures=2)).next
+
+
+def test_a_running_job_that_shall_stop_says_so() -> None:
+    assert "Cancelling was asked for" in what_follows(a_running_job(cancel_requested=True))
+
+
+def test_a_job_whose_worker_went_silent_says_that_it_will_be_taken_back() -> None:
+    job = a_running_job(lease_until=NOW - 3 * SECOND, losses=1)
+    said = what_follows(job, workers=[])
+    assert "Its lease ran out at 2026-03-04 11:59:57 UTC (3s ago): its worker has gone silent." in said
+    assert "Another worker takes it back to the queue, where this is loss 2 of 10; at that limit it fails." in said
+    assert "Nothing will run it now: no worker is alive" in said
+
+
+def test_a_succeeded_job_says_that_nothing_follows() -> None:
+    job = a_job(State.SUCCEEDED, attempt=2, finished_at=NOW - MINUTE)
+    assert explained(job).next == ("It succeeded at 2026-03-04 11:59:00 UTC (1m ago) in attempt 2. Nothing follows.",)
+
+
+def test_a_failed_job_says_what_can_be_typed_to_put_it_right() -> None:
+    job = a_job(State.FAILED, error_code="IO_ERROR", error_message="The disk is full.", finished_at=NOW)
+    assert explained(job).next == (
+        'It failed at 2026-03-04 12:00:00 UTC (now) with IO_ERROR: "The disk is full."',
+        "No retry follows, because the log does not say why.",
+        "To start it again with all counters at zero: mulligan jobs retry f3a1",
+        "To run it now, the counters as they are: mulligan jobs run-now f3a1",
+    )
+
+
+def test_a_job_that_failed_twice_over_tells_the_newest_reason() -> None:
+    old = an_event("job.failed", {**BY_WORKER, "reasons": {"because": "trying again cannot help"}}, code="OLD")
+    new = an_event("job.failed", {**BY_WORKER, "reasons": {"because": "attempts exhausted", "of": 3}}, code="NEW")
+    job = a_job(State.FAILED, error_code="NEW", error_message="No.", finished_at=NOW)
+    assert "No retry follows, because all 3 attempts are used up." in explained(job, old, new).next
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [an_event("job.cancelled", actor="anna")],
+        [an_event("job.cancel_requested", actor="anna"), an_event("job.cancelled", BY_WORKER)],
+    ],
+    ids=["at once", "while running"],
+)
+def test_a_cancelled_job_says_who_did_it(events: list[Event]) -> None:
+    job = a_job(State.CANCELLED, finished_at=NOW - MINUTE)
+    said = explained(job, *events).next
+    assert said[0] == "It was cancelled by anna at 2026-03-04 11:59:00 UTC (1m ago). Nothing follows."
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_only_what_the_lifecycle_allows_is_offered(state: State) -> None:
+    said = what_follows(a_job(state))
+    offered = {verb for verb in ("retry", "run-now", "cancel", "snooze") if f"mulligan jobs {verb} f3a1" in said}
+    assert offered == set(possible_verbs(state))
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline", "words"),
+    [
+        (State.QUEUED, NOW + MINUTE, "(in 1m): no try begins after that, and it fails."),
+        (State.WAITING, NOW - MINUTE, "(1m ago): it fails at the next upkeep of any worker."),
+        (State.RUNNING, NOW - MINUTE, "(1m ago): this attempt may finish, but no other follows."),
+    ],
+)
+def test_a_deadline_is_mentioned_with_what_it_does(state: State, deadline: datetime, words: str) -> None:
+    assert words in what_follows(a_job(state, deadline=deadline))
+
+
+def test_a_job_run_by_hand_beyond_its_limit_has_one_try() -> None:
+    assert "It failed 3 times so far; 1 attempt of 3 is left." in explained(a_job(failures=3)).next
+
+
+@pytest.mark.parametrize(
+    ("away", "words"),
+    [
+        (timedelta(0), "now"),
+        (timedelta(milliseconds=400), "now"),
+        (-12 * SECOND, "12s ago"),
+        (4 * MINUTE, "in 4m"),
+        (timedelta(days=2, hours=3), "in 2d 3h"),
+    ],
+)
+def test_times_are_told_from_now(away: timedelta, words: str) -> None:
+    assert relative(NOW + away, NOW) == words
