@@ -19,7 +19,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mulligan needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }

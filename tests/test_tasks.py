@@ -1,6 +1,5 @@
 import dataclasses
 import enum
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -258,7 +257,7 @@ def test_waiting_raises_what_became_of_the_job() -> None:
 def test_an_unknown_kind_names_the_known_ones() -> None:
     app = App("sqlite:///:memory:")
     app.task("known")(lambda: None)
-    with pytest.raises(UnknownKind, match="'nope'; known are: 'known'"):
+    with pytest.raises(UnknownKind, match=r"'nope'; known are: 'known'"):
         app.tasks["nope"]
 
 

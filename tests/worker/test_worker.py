@@ -401,11 +401,9 @@ def test_stopping_lets_jobs_finish_and_releases_the_rest_without_counting(
     async def scene() -> None:
         worker = app._worker(2, None)
         running = asyncio.create_task(worker.run())
-        while not started.is_set():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(started.wait)
         worker.stop()
-        while app.job(job.id).state is State.RUNNING:
-            await asyncio.sleep(0.01)
+        await app.wait_async(job, timeout=SOON)
         assert app.job(stuck.id).state is State.RUNNING, "it may still finish"
         worker.stop()
         await running
@@ -469,7 +467,7 @@ def test_a_store_that_does_not_answer_for_a_while_costs_no_attempt(app: App, tmp
     with working(app):
         job = effect.enqueue()
         eventually(lambda: app.job(job.id).state is State.SUCCEEDED)
-        with open(tmp_path / "jobs.db-lock") as lock:
+        with (tmp_path / "jobs.db-lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             enqueued: list[Any] = []
             threading.Thread(target=lambda: enqueued.append(effect.enqueue())).start()

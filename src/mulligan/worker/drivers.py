@@ -64,8 +64,9 @@ class ThreadDriver:
         self._task_threads.close()
 
     def _beat(self, keeper: Keeper) -> None:
-        while not self._stopped.wait(keeper.interval):
+        while not self._stopped.is_set():
             keeper.step()
+            self._stopped.wait(keeper.interval)
 
     def _listen(self, changes: Changes, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         while not self._stopped.is_set():
