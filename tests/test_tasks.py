@@ -266,6 +266,6 @@ def test_an_unknown_kind_names_the_known_ones() -> None:
 )
 def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: str) -> None:
     app = App(url) if url else App(" ")
-    with pytest.raises(BadUrl, match="use 'sqlite:///jobs.db'") as raised:
+    with pytest.raises(BadUrl, match=r"use 'sqlite:///jobs\.db'") as raised:
         app.migrate()
     assert "secret" not in str(raised.value)

@@ -52,7 +52,7 @@ class Settlement:
 def settlement(outcome: Outcome) -> Settlement:
     match outcome.decision:
         case Succeed(result=result):
-            return Settlement(Move.SUCCEED, _data(outcome, {}), result=result, clears_losses=True)
+            return Settlement(Move.SUCCEED, _data(outcome, {}), result=_readable(result), clears_losses=True)
         case Retry(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(
                 Move.RETRY,
@@ -89,6 +89,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 Move.RELEASE,
                 _data(outcome, reasons, verdict),
                 verdict=verdict,
+                failures=ledger is Ledger.FAILURES,
                 crashes=ledger is Ledger.CRASHES,
                 losses=ledger is Ledger.LOSSES,
             )
@@ -100,15 +101,31 @@ def settlement(outcome: Outcome) -> Settlement:
 
 def unstorable(outcome: Outcome) -> Settlement:
     """What is written when the outcome itself cannot be: every value in it is ours."""
-    verdict = Verdict(
-        code="UNSTORABLE",
-        error_class=ErrorClass.FINAL,
-        message="The outcome of the attempt could not be stored.",
-        rule="engine",
-        group=fingerprint("UNSTORABLE", "the outcome could not be stored"),
-    )
+    verdict = _unstorable("The outcome of the attempt could not be stored.")
     data = _data(outcome, {"rule": "engine", "outcome": type(outcome.decision).__name__}, verdict)
     return Settlement(Move.FAIL, data, verdict=verdict, failures=1)
+
+
+def damaged() -> Verdict:
+    """What a job fails with whose record somebody changed so that nothing can be done with it."""
+    return _unstorable("The record of this job was damaged in the database.")
+
+
+def _unstorable(message: str) -> Verdict:
+    return Verdict(
+        code="UNSTORABLE",
+        error_class=ErrorClass.FINAL,
+        message=message,
+        rule="engine",
+        group=fingerprint("UNSTORABLE", message),
+    )
+
+
+def _readable(result: str | None) -> str | None:
+    """The result; raises what no reader could decode, before it is stored."""
+    if result is not None:
+        msgspec.json.decode(result)
+    return result
 
 
 def _counted(outcome: Outcome, verdict: Verdict) -> str:

@@ -15,11 +15,15 @@ class FileChanges:
     def __init__(self, database: Database) -> None:
         self._connection = database.connect_for_reading()
         self._closed = threading.Event()
+        self._looking = threading.Lock()
         self._seen = self._version()
         self._pause = SHORTEST
 
     def wait(self, timeout: float) -> bool:
-        end = time.monotonic() + timeout
+        with self._looking:
+            return self._wait(time.monotonic() + timeout)
+
+    def _wait(self, end: float) -> bool:
         while not self._closed.is_set():
             version = self._version()
             if version != self._seen:
@@ -35,6 +39,9 @@ class FileChanges:
 
     def close(self) -> None:
         self._closed.set()
+        # Not under the feet of a thread that still looks: SQLite's connections do not survive that.
+        with self._looking:
+            self._connection.close()
 
     def _version(self) -> int:
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])

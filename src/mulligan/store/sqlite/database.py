@@ -44,7 +44,8 @@ class Operation(Generic[T]):
 class FileLock:
     """Held around every write; the kernel hands it on in turn and frees it when a process dies."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, database: Path) -> None:
+        path = database.with_name(database.name + "-lock")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     @contextlib.contextmanager
@@ -65,12 +66,14 @@ class Writer:
     def __init__(self, connection: "sqlite3.Connection", path: Path | None) -> None:
         self._connection = connection
         self._path = path
-        self._lock = FileLock(path.with_name(path.name + "-lock")) if path else None
+        self._lock = FileLock(path) if path else None
 
     def step(self, operations: Sequence[Operation[Any]]) -> None:
-        with self._lock.held() if self._lock else contextlib.nullcontext():
+        with contextlib.ExitStack() as held:
             try:
                 with translated(self._place):
+                    if self._lock:
+                        held.enter_context(self._lock.held())
                     answers = self._transact(operations)
             except BaseException as error:
                 for operation in operations:
@@ -140,6 +143,7 @@ class Database:
         self._readers: list[sqlite3.Connection] = []
         self._committed = threading.Condition()
         self._commits = 0
+        self._reads = 0
         with translated(str(path or "the database in memory")):
             self._connection = self._connect(synchronous)
             self._writer = Writer(self._connection, path)
@@ -160,7 +164,7 @@ class Database:
             cached_statements=256,
         )
         if self.path:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            _use_wal(connection, self.path)
             connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
             connection.execute(f"PRAGMA journal_size_limit = {TRUNCATE_BYTES}").fetchall()
         connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -178,6 +182,10 @@ class Database:
             if self._is_closed:
                 raise StoreUnavailable("the store is closed")
             self._queue.put(operation)
+            if self._is_closed:
+                # Closed in between: nobody may be left to answer.
+                self._thread.join()
+                self._refuse_the_rest()
         return operation.future.result()
 
     def read(self, work: Work[T]) -> T:
@@ -186,13 +194,28 @@ class Database:
         if self.path is None:
             # A database in memory has one connection only.
             return self.write(work)
-        connection = self._reader()
-        with translated(str(self.path)):
-            connection.execute("BEGIN")
-            try:
-                return work(connection)
-            finally:
-                connection.execute("COMMIT")
+        with self._reading():
+            connection = self._reader()
+            with translated(str(self.path)):
+                connection.execute("BEGIN")
+                try:
+                    return work(connection)
+                finally:
+                    connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Counted, so that no connection is closed under the feet of a thread that uses it."""
+        with self._committed:
+            if self._is_closed:
+                raise StoreUnavailable("the store is closed")
+            self._reads += 1
+        try:
+            yield
+        finally:
+            with self._committed:
+                self._reads -= 1
+                self._committed.notify_all()
 
     def wait_for_commit(self, seen: int, timeout: float) -> int:
         """The number of commits made here, once it differs from `seen` or the time is over."""
@@ -218,7 +241,9 @@ class Database:
         if self._queue is not None:
             self._queue.put(None)
             self._thread.join()
-        for reader in self._readers:
+        with self._committed:
+            is_quiet = self._committed.wait_for(lambda: self._reads == 0, BUSY_MILLISECONDS / 1000)
+        for reader in self._readers if is_quiet else ():
             reader.close()
         self._writer.close()
 
@@ -260,7 +285,11 @@ class Database:
                     operation.fail(StoreUnavailable("the store is closed"))
 
     def _step(self, operations: Sequence[Operation[Any]]) -> None:
+        before = self._connection.total_changes
         self._writer.step(operations)
+        if self._connection.total_changes == before:
+            # Whoever waits for changes would wake himself up by looking.
+            return
         with self._committed:
             self._commits += 1
             self._committed.notify_all()
@@ -273,3 +302,13 @@ class Database:
             )
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
+
+
+def _use_wal(connection: "sqlite3.Connection", path: Path) -> None:
+    # Read first: a file that is no database is left alone.
+    connection.execute("PRAGMA schema_version").fetchall()
+    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        return
+    # Of two processes that switch a new file at once, one is told 'locked' whatever its timeout.
+    with contextlib.closing(FileLock(path)) as lock, lock.held():
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()

@@ -55,7 +55,7 @@ def to_job(row: Record, *, is_duplicate: bool = False) -> Job[Any]:
     """The record; a row that somebody damaged by hand is named, not guessed at."""
     try:
         return _job(row, is_duplicate)
-    except (ValueError, TypeError, OverflowError, msgspec.DecodeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
         raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
 
 
@@ -144,8 +144,16 @@ def to_event(row: Record) -> Event:
         at=from_time(row["at"]),
         actor=row["actor"],
         code=row["code"],
-        data=_decode(row["data"]),
+        data=_data(row["data"]),
     )
+
+
+def _data(text: str) -> dict[str, Any]:
+    """A damaged event is shown as far as it can be: it must not stop whoever reads the log past it."""
+    try:
+        return _decode(text, type=dict[str, Any])
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return {"damaged": text}
 
 
 def to_worker(row: Record) -> WorkerRecord:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreDamaged, StoreError
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
@@ -23,7 +25,7 @@ from mulligan.store.protocols import (
     Settled,
     WorkerRecord,
 )
-from mulligan.store.settlement import Settlement, settlement, unstorable
+from mulligan.store.settlement import Settlement, damaged, settlement, unstorable
 from mulligan.store.sqlite import schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
@@ -64,12 +66,16 @@ DATA_ERRORS = (
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
     StoreDamaged,
+    msgspec.MsgspecError,
     OverflowError,
+    RecursionError,
     ValueError,
     TypeError,
 )
 
 SETTLE_EVENTS = to_json(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
+
+FAILED = TABLE[Move.EXPIRE, State.WAITING]
 
 MOVES = {
     Move.RETRY_BY_HAND: "retry_by_hand",
@@ -149,21 +155,40 @@ class SqliteStore:
         if repeated := _leases(db, SQL["claim_repeated"], values):
             return Claimed(repeated, None)
         self._promote(db, now)
-        picked = [seq for *_, seq in islice(self._in_order(db, claim, now), claim.limit)]
-        leases = self._lease(db, claim, picked, now) if picked else []
+        leases = self._take(db, claim, now)
         (due,) = db.execute(SQL["next_due"]).fetchone()
+        if due is not None and due <= now:
+            self._promote_past_damage(db, now)
+            (due,) = db.execute(SQL["next_due"]).fetchone()
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
     def _promote(self, db: "sqlite3.Connection", now: int) -> None:
-        step = TABLE[Move.PROMOTE, State.WAITING]
         for _ in range(PROMOTE_PASSES):
-            rows = db.execute(SQL["promote"], {"now": now, "limit": PROMOTE_PASS, "queued": step.target}).fetchall()
-            _append(
-                db,
-                [event_values(step.event, id_, kind, owner, attempt, now) for id_, kind, owner, attempt in rows],
-            )
-            if len(rows) < PROMOTE_PASS:
+            if self._promote_pass(db, now) < PROMOTE_PASS:
                 return
+
+    def _promote_pass(self, db: "sqlite3.Connection", now: int) -> int:
+        step = TABLE[Move.PROMOTE, State.WAITING]
+        values = {"now": now, "limit": PROMOTE_PASS, "queued": step.target}
+        rows = _past_damage(db, "promote", values).fetchall()
+        _append(db, [event_values(step.event, id_, kind, owner, attempt, now) for id_, kind, owner, attempt in rows])
+        return len(rows)
+
+    def _promote_past_damage(self, db: "sqlite3.Connection", now: int) -> None:
+        """Once more; who is due and still does not move is damaged, and would stand in the door for ever."""
+        left = PROMOTE_PASS - self._promote_pass(db, now)
+        self._condemn(db, _left(db, SQL["promote_left"], now, left), now, sources=[State.WAITING])
+
+    def _take(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[Lease]:
+        leases: list[Lease] = []
+        while True:
+            wanted = claim.limit - len(leases)
+            picked = [seq for *_, seq in islice(self._in_order(db, claim, now), wanted)]
+            taken = self._lease(db, claim, picked, now) if picked else []
+            leases += taken
+            if len(taken) == len(picked):
+                return leases
+            self._condemn(db, picked, now, sources=[State.QUEUED])
 
     def _in_order(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Iterator[tuple[int, int, str, int]]:
         """Ready jobs of all lanes, merged lazily: a lane is read no further than it is needed."""
@@ -185,7 +210,7 @@ class SqliteStore:
             "running": step.target,
             "queued": State.QUEUED,
         }
-        cursor = db.execute(SQL["claim"], values)
+        cursor = _past_damage(db, "claim", values)
         at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
         data = {
@@ -201,7 +226,7 @@ class SqliteStore:
                     row[at["owner"]],
                     row[at["attempt"]],
                     now,
-                    encoded=data[row[at["trigger"]]],
+                    encoded=data.get(row[at["trigger"]], data["automatic"]),
                 )
                 for row in rows
             ],
@@ -257,9 +282,37 @@ class SqliteStore:
             with _savepoint(db):
                 (answer,) = self._settle_together(db, [(outcome, settlement(outcome))], now)
         except DATA_ERRORS:
-            (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))], now)
+            answer = self._settle_as_unstorable(db, outcome, now)
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
         return answer
+
+    def _settle_as_unstorable(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
+        try:
+            with _savepoint(db):
+                (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))], now)
+        except sqlite3.IntegrityError:
+            # The fence matched, or nothing would have been written: it is the row that is damaged.
+            rows = [_one(db, SQL["job"], {"id": outcome.lease.fence.id, "owner": None})["seq"]]
+            self._condemn(db, rows, now, sources=[State.RUNNING], settled_by=outcome.settled_by)
+            return Settled.ACCEPTED
+        return answer
+
+    def _condemn(
+        self,
+        db: "sqlite3.Connection",
+        rows: Sequence[int],
+        now: int,
+        *,
+        sources: Sequence[State],
+        settled_by: str | None = None,
+    ) -> None:
+        """Fail what somebody damaged so that nothing else can be done with it."""
+        if not rows:
+            return
+        values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
+        verdict = damaged()
+        failed = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)}).fetchall()
+        _append_failures(db, failed, verdict, now)
 
     def _settle_together(
         self, db: "sqlite3.Connection", changes: Sequence[tuple[Outcome, Settlement]], now: int
@@ -313,17 +366,11 @@ class SqliteStore:
 
     def _expire(self, db: "sqlite3.Connection", verdict: Verdict, limit: int) -> int:
         now = self._now(db)
-        step = TABLE[Move.EXPIRE, State.WAITING]
-        values = {"now": now, "limit": limit, "failed": step.target, **error_values(verdict)}
-        rows = db.execute(SQL["expire"], values).fetchall()
-        data = {"class": verdict.error_class, "message": verdict.message, "group": verdict.group}
-        _append(
-            db,
-            [
-                event_values(step.event, id_, kind, owner, attempt, now, code=verdict.code, data=data)
-                for id_, kind, owner, attempt in rows
-            ],
-        )
+        values = {"now": now, "limit": limit, "failed": FAILED.target, **error_values(verdict)}
+        rows = _past_damage(db, "expire", values).fetchall()
+        _append_failures(db, rows, verdict, now)
+        left = _left(db, SQL["expire_left"], now, limit - len(rows))
+        self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
         return len(rows)
 
     # By hand
@@ -338,7 +385,7 @@ class SqliteStore:
             raise JobNotFound(request.job)
         if db.execute("SELECT 1 FROM mulligan_events WHERE request = ?", (request.id,)).fetchone():
             return to_job(row)
-        source = State(row["state"])
+        source = to_job(row).state
         step = TABLE.get((request.move, source))
         if step is None:
             raise IllegalMove(request.job, source, request.move)
@@ -346,7 +393,8 @@ class SqliteStore:
         try:
             db.execute(SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
         except sqlite3.IntegrityError as error:
-            raise self._conflict(db, row) or error from error
+            damage = StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}")
+            raise self._conflict(db, row) or damage from error
         data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
         if request.delay:
             data |= {"delay": request.delay.total_seconds()}
@@ -460,6 +508,28 @@ def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:
     db.executemany(SQL["event"], events)
 
 
+def _append_failures(
+    db: "sqlite3.Connection", rows: Iterable[tuple[str, str, str, int]], verdict: Verdict, now: int
+) -> None:
+    """Failures outside an attempt: nobody ran the job."""
+    data = {"class": verdict.error_class, "message": verdict.message, "group": verdict.group}
+    _append(
+        db,
+        [
+            event_values(FAILED.event, id_, kind, owner, attempt, now, code=verdict.code, data=data)
+            for id_, kind, owner, attempt in rows
+        ],
+    )
+
+
+def _past_damage(db: "sqlite3.Connection", name: str, values: dict[str, Any]) -> "sqlite3.Cursor":
+    """Run an update of many rows; one that somebody damaged is passed over, and stops nobody else."""
+    try:
+        return db.execute(SQL[name], values)
+    except sqlite3.IntegrityError:
+        return db.execute(SQL[name].replace("UPDATE", "UPDATE OR IGNORE", 1), values)
+
+
 def _find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:
     cursor = db.execute(statement, values)
     row = cursor.fetchone()
@@ -475,6 +545,10 @@ def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Re
 def _all(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = db.execute(statement, values)
     return [record(cursor, row) for row in cursor.fetchall()]
+
+
+def _left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:
+    return [number for (number,) in db.execute(statement, {"now": now, "limit": limit})]
 
 
 def _leases(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Lease]:

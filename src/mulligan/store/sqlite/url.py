@@ -1,6 +1,7 @@
 """SQLite URLs: `sqlite:///jobs.db`, `sqlite:////var/lib/app/jobs.db`, `sqlite:///:memory:`."""
 
 import re
+import stat
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -9,7 +10,7 @@ from mulligan.errors import BadUrl
 
 def parse_url(url: str) -> tuple[Path | None, str]:
     """The file (None: in memory) and the `synchronous` setting a URL names."""
-    found = re.fullmatch(r"sqlite:(?://)?(?P<path>[^?]*)(?:\?(?P<query>.*))?", url)
+    found = re.fullmatch(r"sqlite://(?P<path>[^?]*)(?:\?(?P<query>.*))?", url)
     if found is None:
         raise BadUrl(url, "it does not begin with 'sqlite:///'")
     path = unquote(found["path"])
@@ -22,6 +23,16 @@ def parse_url(url: str) -> tuple[Path | None, str]:
     name = path.removeprefix("/")
     if name in ("", ":memory:"):
         return None, synchronous
-    if Path(name).is_dir():
-        raise BadUrl(url, f"{name!r} is a folder")
+    if problem := _problem(name):
+        raise BadUrl(url, problem)
     return Path(name), synchronous
+
+
+def _problem(name: str) -> str | None:
+    """Why no file can have this name."""
+    try:
+        return f"{name!r} is a folder" if stat.S_ISDIR(Path(name).stat().st_mode) else None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except (OSError, ValueError) as error:
+        return f"{name!r} cannot be the name of a file: {getattr(error, 'strerror', error)}"

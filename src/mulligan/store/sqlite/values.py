@@ -133,7 +133,7 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "queue": "queue = :queue",
         "code": "error_code = :code AND state = 'failed'",
         "group": "error_group = :group AND state = 'failed'",
-        "tag": "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag)",
+        "tag": "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WHERE value = :tag)",
         "since": "enqueued_at >= :since",
         "until": "enqueued_at < :until",
     }

@@ -1,4 +1,5 @@
--- The lanes that hold ready jobs, by a loose scan of the index: one seek a lane, not one a job.
+-- The lanes that hold ready jobs, by a loose scan of the index: three seeks a lane at most, not one a job.
+-- (queue, kind, service) > (…) in one comparison would seek by the queue alone and walk past every job in it.
 WITH RECURSIVE lane (queue, kind, service) AS (
     SELECT * FROM (
         SELECT queue, kind, service
@@ -10,12 +11,28 @@ WITH RECURSIVE lane (queue, kind, service) AS (
     UNION ALL
     SELECT following.queue, following.kind, following.service
     FROM lane
-    JOIN mulligan_jobs AS following ON following.seq = (
-        SELECT seq
-        FROM mulligan_jobs
-        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
-        ORDER BY queue, kind, service
-        LIMIT 1
+    JOIN mulligan_jobs AS following ON following.seq = coalesce(
+        (
+            SELECT seq
+            FROM mulligan_jobs
+            WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service > lane.service
+            ORDER BY service
+            LIMIT 1
+        ),
+        (
+            SELECT seq
+            FROM mulligan_jobs
+            WHERE state = 'queued' AND queue = lane.queue AND kind > lane.kind
+            ORDER BY kind, service
+            LIMIT 1
+        ),
+        (
+            SELECT seq
+            FROM mulligan_jobs
+            WHERE state = 'queued' AND queue > lane.queue
+            ORDER BY queue, kind, service
+            LIMIT 1
+        )
     )
 )
 SELECT queue, kind, service

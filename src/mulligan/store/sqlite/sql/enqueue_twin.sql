@@ -1,9 +1,23 @@
--- Who holds the key, by any of the three rules; the live one first.
+-- Which other job holds the key: the live one first. A seek of each unique index, never a scan.
 SELECT *
 FROM mulligan_jobs
-WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key
-  AND (state IN ('waiting', 'queued', 'running')
-       OR (dedupe_scope = 'succeeded' AND state = 'succeeded')
-       OR dedupe_until IS NOT NULL)
-ORDER BY state IN ('waiting', 'queued', 'running') DESC, id DESC
-LIMIT 1
+WHERE seq = coalesce(
+    (
+        SELECT seq
+        FROM mulligan_jobs
+        WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key AND id <> :id
+          AND state IN ('waiting', 'queued', 'running')
+    ),
+    (
+        SELECT seq
+        FROM mulligan_jobs
+        WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key AND id <> :id
+          AND dedupe_scope = 'succeeded' AND state IN ('waiting', 'queued', 'running', 'succeeded')
+    ),
+    (
+        SELECT seq
+        FROM mulligan_jobs
+        WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key AND id <> :id
+          AND dedupe_until IS NOT NULL
+    )
+)

@@ -1,0 +1,6 @@
+-- Late, within the pass just made, and still here: no statement can move them.
+SELECT seq
+FROM mulligan_jobs
+WHERE deadline IS NOT NULL AND deadline <= :now AND state IN ('waiting', 'queued')
+ORDER BY deadline
+LIMIT :limit

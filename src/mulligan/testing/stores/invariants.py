@@ -1,0 +1,156 @@
+"""What holds in every store after every step, in words.
+
+Of each row: what its state promises. Of the log: it alone tells where each job is. Of both: whatever
+is not over can be reached, by exactly one of claim, reclaim and expire — no state is a dead end.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mulligan.event import Event
+from mulligan.failure.verdict import deadline_passed
+from mulligan.job import Job, JobFilter
+from mulligan.lifecycle import EVENT_TYPES, LIVE, REFUSED, TABLE, Move, State
+from mulligan.store.protocols import Claim, Store
+from mulligan.testing.virtual import VirtualClock
+
+PAGE = 500
+# A row may name a moment nobody can wait for.
+NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+
+
+def check(store: Store, clock: VirtualClock) -> None:
+    """Raise AssertionError if the store is not as it should be. The last thing done with a store: time moves on."""
+    jobs = all_jobs(store)
+    for job in jobs:
+        check_row(job)
+    check_log(all_events(store), jobs)
+    check_reachable(store, clock, jobs)
+
+
+def all_jobs(store: Store) -> list[Job[Any]]:
+    jobs: list[Job[Any]] = []
+    cursor = None
+    while True:
+        page = store.jobs(JobFilter(), limit=PAGE, cursor=cursor)
+        assert page.damaged == ()
+        jobs += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return jobs
+
+
+def all_events(store: Store) -> list[Event]:
+    events: list[Event] = []
+    while page := store.events(after=events[-1].position if events else 0, limit=PAGE):
+        events += page
+    return events
+
+
+def check_row(job: Job[Any]) -> None:
+    """A result only when succeeded, an error only when failed, a lease only while running …"""
+    is_running, is_failed = job.state is State.RUNNING, job.state is State.FAILED
+    assert job.result is None or job.state is State.SUCCEEDED
+    assert (job.error_code is not None) == (job.error_class is not None) == (job.error_message is not None) == is_failed
+    assert job.group is None or is_failed
+    assert (job.leased_by is not None) == (job.lease_until is not None) == is_running
+    assert is_running or not job.cancel_requested
+    assert (job.waiting_for is not None) == (job.state is State.WAITING)
+    assert (job.finished_at is not None) == job.state.is_final
+    assert job.queued_at is not None or job.state in (State.WAITING, State.FAILED, State.CANCELLED)
+    assert (job.started_at is not None) == (job.last_attempt_at is not None) == (job.attempt > 0)
+    assert 0 <= job.progress <= 1
+    if job.state in (State.WAITING, State.QUEUED):
+        assert (job.progress, job.progress_text) == (0, "")
+    assert min(job.failures, job.crashes, job.losses, job.snoozes, job.manual_retries, job.attempt) >= 0
+    assert sum(job.code_failures.values()) >= len(job.code_failures)
+    assert job.enqueued_at <= job.updated_at
+    assert job.trigger in ("automatic", "manual")
+    assert not job.is_duplicate
+
+
+def check_log(events: Sequence[Event], jobs: Sequence[Job[Any]]) -> None:
+    """Positions rise, types are known, and the log alone leads to where each job is."""
+    positions = [event.position for event in events]
+    assert positions == sorted(set(positions))
+    assert {event.type for event in events} <= set(EVENT_TYPES)
+    by_job: dict[str, list[Event]] = {job.id: [] for job in jobs}
+    for event in events:
+        by_job[event.job].append(event)
+    for job in jobs:
+        check_history(job, by_job[job.id])
+
+
+def check_history(job: Job[Any], events: Sequence[Event]) -> None:
+    assert replay(events) is job.state, [event.type for event in events]
+    assert {(event.kind, event.owner) for event in events} == {(job.kind, job.owner)}
+    attempts = [event.attempt for event in events if event.type != REFUSED]
+    assert attempts == sorted(attempts), "attempts only grow"
+    starts = _of(events, Move.CLAIM)
+    assert [event.attempt for event in starts] == list(range(1, job.attempt + 1)), "each attempt begins once"
+    assert job.started_at == (starts[0].at if starts else None)
+    assert job.last_attempt_at == (starts[-1].at if starts else None)
+    assert job.manual_retries == len(_of(events, Move.RETRY_BY_HAND))
+    changes = [event for event in events if event.type != REFUSED]
+    if job.state.is_final:
+        assert changes[-1].at == job.finished_at
+        assert job.error_code == (changes[-1].code if job.state is State.FAILED else None)
+    assert changes[-1].at <= job.updated_at
+
+
+def _of(events: Sequence[Event], move: Move) -> list[Event]:
+    types = {step.event for (made, _), step in TABLE.items() if made is move}
+    return [event for event in events if event.type in types]
+
+
+def replay(events: Sequence[Event]) -> State | None:
+    """Where the log says that a job is. Each event must be a legal move from where it was."""
+    state: State | None = None
+    at_the_door = False
+    for event in events:
+        if event.type == REFUSED:
+            continue
+        targets = _targets(event.type, state)
+        if not targets and at_the_door:
+            targets = _targets(event.type, State.QUEUED)
+        assert len(targets) == 1, f"{event.type} cannot happen to a job that is {state}"
+        (state,) = targets
+        # A job that is due when it is enqueued may pass the door in the same step, without a word.
+        at_the_door = event.type == TABLE[Move.ENQUEUE, None].event and not event.data.get("delay")
+    return State.QUEUED if at_the_door else state
+
+
+def _targets(event_type: str, state: State | None) -> set[State]:
+    return {step.target for (_, source), step in TABLE.items() if source is state and step.event == event_type}
+
+
+def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]]) -> None:
+    """When the time has come, each live job is found by exactly one of claim, reclaim and expire."""
+    live = {job.id for job in jobs if job.state in LIVE and max(_moments(job)) < NEVER}
+    before = clock.now()
+    latest = max((moment for job in jobs if job.id in live for moment in _moments(job)), default=before)
+    clock.advance(latest - before + timedelta(seconds=1))
+    overdue = [lease.fence.id for lease in store.overdue(besides="nobody", limit=len(jobs) + 1)]
+    claim = Claim(
+        incarnation="the-last-worker",
+        number=1,
+        kinds=sorted({job.kind for job in jobs}),
+        limit=len(jobs) + 1,
+        lease=timedelta(minutes=1),
+    )
+    claimed = [lease.fence.id for lease in store.claim(claim).leases]
+    seen = store.last_position()
+    store.expire(deadline_passed(), limit=len(jobs) + 1)
+    expired = [event.job for event in store.events(after=seen, limit=len(jobs) + 1)]
+    found = Counter([*overdue, *claimed, *expired])
+    assert live <= set(found), "every live job can be reached"
+    assert set(found.values()) <= {1}, "by one way only"
+    assert set(found) <= {job.id for job in jobs if job.state in LIVE}, "a job that is over stays over"
+
+
+def _moments(job: Job[Any]) -> Iterator[datetime]:
+    yield job.due_at
+    if job.lease_until is not None:
+        yield job.lease_until

@@ -1,0 +1,279 @@
+"""The model against the store: the same steps to both, in any order, and after each they agree."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mulligan.clock import Ids
+from mulligan.errors import Conflict, IllegalMove
+from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.verdict import Ledger, deadline_passed
+from mulligan.job import JobFilter, Lease, NewJob
+from mulligan.lifecycle import Move
+from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
+from mulligan.testing.stores.bench import HOUR, INSTANT, MINUTE, SECOND, failing, verdict, worker
+from mulligan.testing.stores.invariants import check
+from mulligan.testing.stores.model import Model, Refusal
+from mulligan.testing.virtual import VirtualClock
+
+EXAMPLES = "MULLIGAN_MODEL_EXAMPLES"
+USUAL_EXAMPLES = 60
+STEPS = 50
+MOST_JOBS = 8
+
+T = TypeVar("T")
+OpenStore = Callable[[Callable[[], datetime], Path], Store]
+
+NONE = timedelta(0)
+DELAYS = st.sampled_from([NONE, NONE, INSTANT, SECOND, MINUTE, HOUR])
+# One key always comes with the same options: what holds between others is each store's own business.
+KEYS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"dedupe_key": "while active"},
+    {"dedupe_key": "or succeeded", "dedupe_scope": "succeeded"},
+    {"dedupe_key": "for a while", "dedupe_for": MINUTE},
+    {"dedupe_key": "all of it", "dedupe_for": MINUTE, "dedupe_scope": "succeeded"},
+]
+NEW = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["a", "a", "a", "b"]),
+        "owner": st.sampled_from(["", "", "", "acme"]),
+        "queue": st.sampled_from(["default", "default", "bulk"]),
+        "priority": st.sampled_from([0, 0, -10, 10]),
+        "delay": DELAYS,
+        "deadline": st.sampled_from([None, None, None, SECOND, HOUR]),
+    }
+)
+CLAIMS = st.fixed_dictionaries(
+    {
+        "incarnation": st.sampled_from(["w1", "w2"]),
+        "kinds": st.sampled_from([("a", "b"), ("a", "b"), ("a",), ("b",)]),
+        "queues": st.sampled_from([None, None, ("default",), ("default", "bulk")]),
+        "limit": st.sampled_from([4, 1, 2, 0]),
+        "lease": st.sampled_from([MINUTE, SECOND]),
+    }
+)
+CODES = st.sampled_from(["GW_5XX", "IO_ERROR", "SNOOZED"])
+DECISIONS: st.SearchStrategy[Decision] = st.one_of(
+    st.builds(lambda delay, code: Retry(delay, verdict(code), {}), DELAYS, CODES),
+    st.builds(lambda delay, code: Snooze(delay, verdict(code), {}), DELAYS, CODES),
+    st.sampled_from([None, *Ledger]).map(lambda ledger: Release({}, ledger=ledger)),
+    st.sampled_from([Succeed(None), Succeed('{"a":[1]}')]),
+    st.sampled_from(list(Ledger)).map(lambda ledger: Fail(verdict("CRASHED", ledger=ledger), {})),
+    st.sampled_from([failing(), Cancel({"why": "asked"})]),
+)
+BY_HAND = st.sampled_from([move for move in Move if move.verb])
+
+
+def machine(open_store: OpenStore, *, examples: int | None = None) -> Any:
+    """A test case for pytest. `open_store` gets the clock and an empty folder, and returns an empty store."""
+
+    class StoreIsTheModel(StoreMachine):
+        def open(self, now: Callable[[], datetime], folder: Path) -> Store:
+            return open_store(now, folder)
+
+    case = StoreIsTheModel.TestCase
+    case.settings = settings(
+        max_examples=int(os.environ.get(EXAMPLES, examples or USUAL_EXAMPLES)),
+        stateful_step_count=STEPS,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    return case
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One rule chooses among all steps: Hypothesis would leave out whole rules, and a life without claims is dull."""
+
+    def open(self, now: Callable[[], datetime], folder: Path) -> Store:
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory(prefix="mulligan-model-")
+        self.clock = VirtualClock()
+        self.ids = Ids(self.clock, Random(1))  # noqa: S311
+        self.numbers = count(1)
+        self.model = Model()
+        self.store = self.open(self.clock.now, Path(self._folder.name))
+        self.leases: list[Lease] = []
+        self.claims: list[Claim] = []
+        self.requests: list[Request] = []
+        self._read = 0
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        self.draw: Callable[[st.SearchStrategy[Any]], Any] = data.draw
+        steps: dict[Callable[[], None], int] = {
+            self.enqueue: 3 if len(self.model.jobs) < MOST_JOBS else 0,
+            self.claim: 4,
+            self.advance: 4,
+            self.expire: 1,
+        }
+        if self.model.jobs:
+            steps |= {self.move: 3, self.enqueue_again: 1}
+        if self.leases:
+            steps |= {self.settle_again: 1, self.reclaim: 1, self.take: 1, self.beat: 1, self.adopt: 1}
+        if self.held:
+            steps |= {self.settle: 6}
+        if self.claims:
+            steps |= {self.claim_again: 1}
+        if self.requests:
+            steps |= {self.move_again: 1}
+        data.draw(st.sampled_from([step for step, weight in steps.items() for _ in range(weight)]), label="step")()
+
+    def one_of(self, values: list[T]) -> T:
+        """The newest come first: they are the ones that still count."""
+        chosen: T = self.draw(st.sampled_from(values[::-1]) | st.sampled_from(values[:-4:-1]))
+        return chosen
+
+    # Enqueue
+
+    def enqueue(self) -> None:
+        age = self.draw(st.sampled_from([None, MINUTE, -MINUTE]))
+        submitted = None if age is None else self.now - age
+        options = {**self.draw(NEW), **self.draw(st.sampled_from(KEYS))}
+        self._enqueue(NewJob(id=self.ids(), arguments="{}", submitted_at=submitted, **options))
+
+    def enqueue_again(self) -> None:
+        self._enqueue(NewJob(id=self.one_of(list(self.model.jobs)), kind="a", arguments="{}"))
+
+    def _enqueue(self, asked: NewJob) -> None:
+        (stored,) = self.store.enqueue([asked])
+        assert (stored.id, stored.is_duplicate) == self.model.enqueue(asked, self.now)
+
+    # Claim
+
+    def claim(self) -> None:
+        self.claims.append(Claim(number=next(self.numbers), **self.draw(CLAIMS)))
+        self._claim(self.claims[-1])
+
+    def claim_again(self) -> None:
+        self._claim(self.one_of(self.claims))
+
+    def _claim(self, claim: Claim) -> None:
+        expected = self.model.claim(claim, self.now)
+        claimed = self.store.claim(claim)
+        assert [lease.fence for lease in claimed.leases] == expected
+        if not expected:
+            assert claimed.next_due == self.model.next_due(self.now)
+        self.leases += claimed.leases
+
+    def adopt(self) -> None:
+        incarnation, before = self.draw(st.sampled_from(["w1", "w2"])), self.draw(st.integers(1, 20))
+        adopted = self.store.adopt(incarnation, before=before, held=[])
+        assert {lease.fence for lease in adopted} == {
+            job.fence
+            for job in self.model.jobs.values()
+            if job.leased_by == incarnation and job.claim is not None and job.claim < before
+        }
+        self.leases += adopted
+
+    # Hold, settle
+
+    def beat(self) -> None:
+        incarnation = self.draw(st.sampled_from(["w1", "w2"]))
+        fences = list({self.one_of(self.leases).fence: None for _ in range(2)})
+        lost = self.model.beat(fences, MINUTE, self.now)
+        reply = self.store.beat(Beat(worker=worker(incarnation), lease=MINUTE, extend=fences))
+        assert (reply.now, reply.lost) == (self.now, lost)
+        assert set(reply.cancelled) == self.model.cancelled(incarnation)
+
+    @property
+    def held(self) -> list[Lease]:
+        running = {job.fence for job in self.model.jobs.values() if job.leased_by}
+        return [lease for lease in self.leases if lease.fence in running]
+
+    def settle(self) -> None:
+        self._settle(Outcome(self.one_of(self.held), self.draw(DECISIONS)))
+
+    def settle_again(self) -> None:
+        self._settle(Outcome(self.one_of(self.leases), self.draw(DECISIONS)))
+
+    def take(self) -> None:
+        reclaimer = self.draw(st.sampled_from(["r1", "r2"]))
+        self._settle(Outcome(self.one_of(self.leases), self.draw(DECISIONS), reclaimed_by=reclaimer))
+
+    def reclaim(self) -> None:
+        besides = self.draw(st.sampled_from(["w1", "w2", "r1"]))
+        overdue = self.store.overdue(besides=besides, limit=100)
+        assert {lease.fence for lease in overdue} == self.model.overdue(besides, self.now)
+        for lease in overdue:
+            self._settle(Outcome(lease, self.draw(DECISIONS), reclaimed_by=besides))
+
+    def _settle(self, outcome: Outcome) -> None:
+        assert self.store.settle([outcome]) == [self.model.settle(outcome, self.now)]
+
+    def expire(self) -> None:
+        expected = self.model.expire(deadline_passed(), 100, self.now)
+        assert self.store.expire(deadline_passed(), limit=100) == expected
+
+    # By hand
+
+    def move(self) -> None:
+        move, job = self.draw(BY_HAND), self.one_of(list(self.model.jobs))
+        delay = self.draw(DELAYS) if move is Move.SNOOZE_BY_HAND else NONE
+        self.requests.append(Request(id=self.ids(), move=move, job=job, delay=delay))
+        self._move(self.requests[-1])
+
+    def move_again(self) -> None:
+        self._move(self.one_of(self.requests))
+
+    def _move(self, request: Request) -> None:
+        try:
+            self.model.move(request, self.now)
+        except Refusal as refusal:
+            self._must_refuse(request, refusal)
+        else:
+            assert self.store.move(request).state is self.model.jobs[request.job].state
+
+    def _must_refuse(self, request: Request, refusal: Refusal) -> None:
+        try:
+            self.store.move(request)
+        except Conflict as conflict:
+            assert conflict.twin == refusal.twin
+        except IllegalMove:
+            assert refusal.twin is None
+        else:
+            raise AssertionError(f"{request} should have been refused")
+
+    # Time
+
+    def advance(self) -> None:
+        self.clock.advance(self.draw(st.sampled_from([MINUTE, SECOND, INSTANT, HOUR])))
+
+    # After each step
+
+    @invariant()
+    def they_agree(self) -> None:
+        stored = {job.id: job for job in self.store.jobs(JobFilter(), limit=100).jobs}
+        assert stored.keys() == self.model.jobs.keys()
+        differences = {
+            job_id: found for job_id, job in self.model.jobs.items() if (found := job.differences(stored[job_id]))
+        }
+        assert not differences, "name: (model, store)"
+        # Jobs that passed the door in one step may have done so in any order.
+        events = self.store.events(after=self._read, limit=1_000)
+        self._read = events[-1].position if events else self._read
+        assert sorted((event.type, event.job, event.attempt) for event in events) == sorted(self.model.new_events())
+
+    def teardown(self) -> None:
+        try:
+            check(self.store, self.clock)
+        finally:
+            self.store.close()
+            self._folder.cleanup()

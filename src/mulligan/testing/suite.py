@@ -1,0 +1,45 @@
+"""The conformance suite: a store that passes it keeps the engine's promises.
+
+Written for whoever writes a store; needs pytest and hypothesis (`pip install mulligan[dev]`):
+
+    from mulligan.testing.suite import StoreSuite, machine
+
+    class TestMyStore(StoreSuite):
+        def open_store(self, now):
+            return MyStore(self.folder / "jobs", now=now)    # empty, its clock replaced by `now`
+
+        open_twin = open_store                               # a second one on the same data; leave out if impossible
+
+    TestMyStoreIsTheModel = machine(lambda now, folder: MyStore(folder / "jobs", now=now))
+
+Nothing sleeps: time is passed in. After every test all rows and the whole event log are checked
+against the invariants (`stores/invariants.py`). The machine compares the store with a model of it,
+step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
+"""
+
+from mulligan.testing.stores.beat import BeatRules
+from mulligan.testing.stores.claim import ClaimRules
+from mulligan.testing.stores.enqueue import EnqueueRules
+from mulligan.testing.stores.fence import FenceRules
+from mulligan.testing.stores.lifecycle import LifecycleRules
+from mulligan.testing.stores.machine import machine
+from mulligan.testing.stores.moves import MoveRules
+from mulligan.testing.stores.reading import ReadingRules
+from mulligan.testing.stores.reclaim import ReclaimRules
+from mulligan.testing.stores.settle import SettleRules
+
+__all__ = ["StoreSuite", "machine"]
+
+
+class StoreSuite(
+    LifecycleRules,
+    EnqueueRules,
+    ClaimRules,
+    FenceRules,
+    SettleRules,
+    BeatRules,
+    ReclaimRules,
+    MoveRules,
+    ReadingRules,
+):
+    """Every rule of a store, in the order of a job's life. Give it `open_store`; `open_twin` if you can."""
