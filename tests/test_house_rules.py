@@ -16,6 +16,7 @@ MAY_ASK = {
     "store/sqlite/changes.py": "a driver: it waits for other processes",
 }
 MAY_START_THREADS = {
+    "store/postgres/changes.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
     "worker/threads.py": "drives tasks and store calls",
     "worker/drivers.py": "drives keeper and listener",

@@ -4,7 +4,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,12 @@ def new(number: int, **options: Any) -> NewJob:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("", "this version keeps jobs in SQLite"),
-        ("jobs.db", "this version keeps jobs in SQLite"),
-        (None, "this version keeps jobs in SQLite"),
-        (b"sqlite:///jobs.db", "this version keeps jobs in SQLite"),
-        ("mysql://u:secret@h/db", "this version keeps jobs in SQLite"),
-        ("SQLITE:///jobs.db", "this version keeps jobs in SQLite"),
+        ("", "jobs are kept in SQLite or in PostgreSQL"),
+        ("jobs.db", "jobs are kept in SQLite or in PostgreSQL"),
+        (None, "jobs are kept in SQLite or in PostgreSQL"),
+        (b"sqlite:///jobs.db", "jobs are kept in SQLite or in PostgreSQL"),
+        ("mysql://u:secret@h/db", "jobs are kept in SQLite or in PostgreSQL"),
+        ("SQLITE:///jobs.db", "jobs are kept in SQLite or in PostgreSQL"),
         ("sqlite:", "does not begin with 'sqlite:///'"),
         ("sqlite:jobs.db", "does not begin with 'sqlite:///'"),
         ("sqlite:/jobs.db", "does not begin with 'sqlite:///'"),
@@ -294,6 +294,37 @@ def test_a_lock_that_cannot_be_had_fails_the_operation_but_not_the_store(
             store.enqueue([new(1)])
     assert len(store.enqueue([new(1)])) == 1
     store.close()
+
+
+# Time and space
+
+
+def test_without_a_given_time_the_store_goes_by_the_machines(store: SqliteStore) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    (job,) = store.enqueue([new(1, delay=HOUR)])
+    assert before <= job.enqueued_at <= store.now() <= datetime.now(UTC) + timedelta(milliseconds=1)
+    assert job.due_at == job.enqueued_at + HOUR
+
+
+def test_the_log_beside_the_file_does_not_grow_without_end(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr(database, "TRUNCATE_BYTES", 400_000)
+    path = database_of(store).path
+    assert path is not None
+    log = path.with_name("jobs.db-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        # Whoever reads for long keeps what he reads in the log …
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM mulligan_jobs").fetchall()
+        for number in range(100):
+            store.enqueue([new(number, arguments='"' + "x" * 10_000 + '"')])
+        assert log.stat().st_size > 400_000
+        reader.execute("COMMIT")
+    # … and once he is done, it is written back and cut off.
+    store.enqueue([new(100)])
+    store.enqueue([new(101)])
+    assert log.stat().st_size < 100_000
+    assert store.counts() == {"send": {"queued": 102}}
 
 
 # Growth: the work of an operation does not depend on jobs that are not its business

@@ -8,11 +8,22 @@ __all__ = ["has_database", "open_store"]
 
 def open_store(url: str) -> Store:
     """The store a URL names."""
-    if not isinstance(url, str) or not url.startswith("sqlite:"):
-        raise BadUrl(url, "this version keeps jobs in SQLite")
-    from mulligan.store.sqlite import SqliteStore
+    scheme = url.partition(":")[0] if isinstance(url, str) else ""
+    if scheme == "sqlite":
+        from mulligan.store.sqlite import SqliteStore
 
-    return SqliteStore(url)
+        return SqliteStore(url)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url)
+    raise BadUrl(url, "jobs are kept in SQLite or in PostgreSQL")
+
+
+def _open_postgres(url: str) -> Store:
+    try:
+        from mulligan.store.postgres import PostgresStore
+    except ImportError as error:
+        raise BadUrl(url, "psycopg is not installed: pip install 'mulligan[postgres]'") from error
+    return PostgresStore(url)
 
 
 def has_database(url: str) -> bool:

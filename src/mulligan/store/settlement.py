@@ -79,9 +79,9 @@ def settlement(outcome: Outcome) -> Settlement:
                 Move.FAIL,
                 _data(outcome, reasons, verdict),
                 verdict=verdict,
-                failures=verdict.ledger is Ledger.FAILURES,
-                crashes=verdict.ledger is Ledger.CRASHES,
-                losses=verdict.ledger is Ledger.LOSSES,
+                failures=int(verdict.ledger is Ledger.FAILURES),
+                crashes=int(verdict.ledger is Ledger.CRASHES),
+                losses=int(verdict.ledger is Ledger.LOSSES),
                 code_failures=_counted(outcome, verdict),
             )
         case Release(reasons=reasons, ledger=ledger, verdict=verdict):
@@ -89,9 +89,9 @@ def settlement(outcome: Outcome) -> Settlement:
                 Move.RELEASE,
                 _data(outcome, reasons, verdict),
                 verdict=verdict,
-                failures=ledger is Ledger.FAILURES,
-                crashes=ledger is Ledger.CRASHES,
-                losses=ledger is Ledger.LOSSES,
+                failures=int(ledger is Ledger.FAILURES),
+                crashes=int(ledger is Ledger.CRASHES),
+                losses=int(ledger is Ledger.LOSSES),
             )
         case Cancel(reasons=reasons):
             return Settlement(Move.CANCEL, _data(outcome, reasons))

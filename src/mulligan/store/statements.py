@@ -1,5 +1,6 @@
 """SQL lives in `.sql` files named for the store's operation, the same names in every store."""
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
@@ -7,15 +8,16 @@ from importlib.resources import files
 class Statements:
     """The `.sql` files of one store, read once."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, written: Callable[[str], str] = str) -> None:
         self._folder = files(package) / "sql"
+        self._written = written
         self._read = cache(self._load)
 
     def __getitem__(self, name: str) -> str:
         return self._read(name)
 
     def _load(self, name: str) -> str:
-        return (self._folder / f"{name}.sql").read_text("utf-8")
+        return self._written((self._folder / f"{name}.sql").read_text("utf-8"))
 
 
 def migrations(package: str) -> list[tuple[int, str, str]]:

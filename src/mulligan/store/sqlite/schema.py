@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mulligan.errors import SchemaMismatch
+from mulligan.store.schema import check_version, missing
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.statements import migrations
 
@@ -22,37 +22,26 @@ CREATE TABLE IF NOT EXISTS mulligan_schema (
 
 def migrate(connection: "sqlite3.Connection") -> list[str]:
     """Apply what is missing, inside the caller's transaction; the names of what was applied."""
-    found = version(connection)
-    check(connection)
-    if found == VERSION:
-        return []
-    connection.execute(_TABLE)
-    applied = []
-    for number, name, text in MIGRATIONS:
-        if number > found:
-            for statement in _statements(text):
-                connection.execute(statement)
-            connection.execute("INSERT INTO mulligan_schema VALUES (?, ?, ?)", (number, name, OLDEST_CODE))
-            applied.append(name)
-    return applied
+    found, oldest = version(connection)
+    check_version(found, oldest, VERSION)
+    wanted = missing(MIGRATIONS, found)
+    if wanted:
+        connection.execute(_TABLE)
+    for number, name, text in wanted:
+        for statement in _statements(text):
+            connection.execute(statement)
+        connection.execute("INSERT INTO mulligan_schema VALUES (?, ?, ?)", (number, name, OLDEST_CODE))
+    return [name for _, name, _ in wanted]
 
 
-def version(connection: "sqlite3.Connection") -> int:
+def version(connection: "sqlite3.Connection") -> tuple[int, int]:
+    """The version found and the oldest code that may work with it; 0, 0 for an empty database."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'mulligan_schema'").fetchone():
-        return 0
-    return int(connection.execute("SELECT coalesce(max(version), 0) FROM mulligan_schema").fetchone()[0])
-
-
-def check(connection: "sqlite3.Connection") -> None:
-    found = version(connection)
-    if found <= VERSION:
-        return
-    (oldest,) = connection.execute("SELECT oldest_code FROM mulligan_schema ORDER BY version DESC LIMIT 1").fetchone()
-    if oldest > VERSION:
-        raise SchemaMismatch(
-            f"the database was made by a newer mulligan (schema {found}); this one knows schemas up to {VERSION}: "
-            "upgrade mulligan, nothing was changed"
-        )
+        return 0, 0
+    row = connection.execute(
+        "SELECT version, oldest_code FROM mulligan_schema ORDER BY version DESC LIMIT 1"
+    ).fetchone()
+    return row or (0, 0)
 
 
 def _statements(text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreDamaged, St
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -25,34 +25,43 @@ from mulligan.store.protocols import (
     Settled,
     WorkerRecord,
 )
-from mulligan.store.settlement import Settlement, damaged, settlement, unstorable
-from mulligan.store.sqlite import schema
-from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
-from mulligan.store.sqlite.database import Database
-from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
-from mulligan.store.sqlite.rows import (
+from mulligan.store.rows import (
     Record,
     from_time,
-    record,
+    is_repeat,
+    records,
+    to_counts,
     to_duration,
     to_event,
     to_job,
     to_json,
     to_leases,
+    to_page,
     to_time,
     to_worker,
 )
+from mulligan.store.settlement import Settlement, damaged, settlement, unstorable
+from mulligan.store.sqlite import schema
+from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
+from mulligan.store.sqlite.database import Database
+from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.url import parse_url
-from mulligan.store.sqlite.values import (
+from mulligan.store.statements import Statements
+from mulligan.store.values import (
+    MOVES,
+    SETTLE_EVENTS,
     error_values,
     event_values,
+    failure_data,
     fence_values,
     filter_conditions,
+    lane_values,
+    move_values,
     new_values,
+    refusal_values,
     settle_values,
     worker_values,
 )
-from mulligan.store.statements import Statements
 
 SQL = Statements("mulligan.store.sqlite")
 
@@ -73,16 +82,8 @@ DATA_ERRORS = (
     TypeError,
 )
 
-SETTLE_EVENTS = to_json(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
-
 FAILED = TABLE[Move.EXPIRE, State.WAITING]
-
-MOVES = {
-    Move.RETRY_BY_HAND: "retry_by_hand",
-    Move.RUN_NOW: "run_now",
-    Move.CANCEL_BY_HAND: "cancel_by_hand",
-    Move.SNOOZE_BY_HAND: "snooze_by_hand",
-}
+HAS_TAG = "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WHERE value = :tag)"
 
 
 class SqliteStore:
@@ -105,7 +106,7 @@ class SqliteStore:
 
     def migrate(self) -> list[str]:
         # Looked at first without writing: a store opened for reading is not to be written to.
-        if self._database.read(schema.version) == schema.VERSION:
+        if self._database.read(schema.version)[0] == schema.VERSION:
             return []
         return self._database.write(schema.migrate)
 
@@ -125,7 +126,7 @@ class SqliteStore:
         event = TABLE[Move.ENQUEUE, None].event
         stored, events = [], []
         for job in jobs:
-            values = new_values(job, now)
+            values = {**new_values(job), "now": now}
             if job.dedupe_key is not None:
                 db.execute(SQL["enqueue_clear"], values)
             row = _find(db, SQL["enqueue"], values)
@@ -133,8 +134,7 @@ class SqliteStore:
                 stored.append(self._twin(db, values))
                 continue
             stored.append(row)
-            data = {"delay": job.delay.total_seconds()} if job.delay else None
-            events.append(event_values(event, job.id, job.kind, job.owner, 0, now, data=data))
+            events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=values["data"]))
         _append(db, events)
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
 
@@ -171,7 +171,9 @@ class SqliteStore:
         step = TABLE[Move.PROMOTE, State.WAITING]
         values = {"now": now, "limit": PROMOTE_PASS, "queued": step.target}
         rows = _past_damage(db, "promote", values).fetchall()
-        _append(db, [event_values(step.event, id_, kind, owner, attempt, now) for id_, kind, owner, attempt in rows])
+        _append(
+            db, [event_values(step.event, id_, kind, owner, attempt, now=now) for id_, kind, owner, attempt in rows]
+        )
         return len(rows)
 
     def _promote_past_damage(self, db: "sqlite3.Connection", now: int) -> None:
@@ -225,7 +227,7 @@ class SqliteStore:
                     row[at["kind"]],
                     row[at["owner"]],
                     row[at["attempt"]],
-                    now,
+                    now=now,
                     encoded=data.get(row[at["trigger"]], data["automatic"]),
                 )
                 for row in rows
@@ -259,9 +261,7 @@ class SqliteStore:
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 
     def leave(self, incarnation: str) -> None:
-        self._database.write(
-            lambda db: db.execute("DELETE FROM mulligan_workers WHERE incarnation = ?", (incarnation,))
-        )
+        self._database.write(lambda db: db.execute(SQL["leave"], {"incarnation": incarnation}))
 
     # Settle
 
@@ -318,9 +318,10 @@ class SqliteStore:
         self, db: "sqlite3.Connection", changes: Sequence[tuple[Outcome, Settlement]], now: int
     ) -> list[Settled]:
         answers, events = [], []
+        common = {"now": now, "cancelled": State.CANCELLED.value}
         for outcome, change in changes:
             fence = outcome.lease.fence
-            row = db.execute(SQL["settle"], settle_values(outcome, change, now)).fetchone()
+            row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
             if row is None:
                 answers.append(self._not_settled(db, outcome, change, now))
                 continue
@@ -328,7 +329,7 @@ class SqliteStore:
             # A wish to cancel may have won over going back to the queue.
             type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
             kind, code, data = outcome.lease.kind, change.code, change.data
-            events.append(event_values(type_, fence.id, kind, owner, fence.attempt, now, code=code, data=data))
+            events.append(event_values(type_, fence.id, kind, owner, fence.attempt, now=now, code=code, data=data))
             answers.append(Settled.ACCEPTED)
         _append(db, events)
         return answers
@@ -338,23 +339,12 @@ class SqliteStore:
         row = _find(db, SQL["settled"], {"id": fence.id})
         if row is None:
             return Settled.REFUSED
-        if self._is_repeat(db, outcome, row):
+        values = {"id": fence.id, "attempt": fence.attempt, "types": to_json(SETTLE_EVENTS)}
+        if is_repeat(outcome, row, lambda: [data for (data,) in db.execute(SQL["settled_before"], values)]):
             return Settled.REPEATED
         if outcome.reclaimed_by is None:
-            data = {"decision": str(change.move), "worker": fence.incarnation}
-            request = f"refused:{fence.id}:{fence.attempt}:{outcome.settled_by}"
-            kind, owner, code = row["kind"], row["owner"], change.code
-            event = event_values(REFUSED, fence.id, kind, owner, fence.attempt, now, code=code, data=data)
-            _append(db, [{**event, "request": request}])
+            _append(db, [refusal_values(outcome, change, row, now=now)])
         return Settled.REFUSED
-
-    def _is_repeat(self, db: "sqlite3.Connection", outcome: Outcome, row: Record) -> bool:
-        fence = outcome.lease.fence
-        if row["settled_attempt"] == fence.attempt:
-            return bool(row["settled_by"] == outcome.settled_by)
-        values = {"id": fence.id, "attempt": fence.attempt, "types": SETTLE_EVENTS}
-        written = [to_json(outcome.settled_by) in data for (data,) in db.execute(SQL["settled_before"], values)]
-        return any(written)
 
     def overdue(self, *, besides: str, limit: int) -> list[Lease]:
         return self._database.read(
@@ -395,20 +385,7 @@ class SqliteStore:
         except sqlite3.IntegrityError as error:
             damage = StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}")
             raise self._conflict(db, row) or damage from error
-        data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
-        if request.delay:
-            data |= {"delay": request.delay.total_seconds()}
-        event = event_values(
-            step.event,
-            row["id"],
-            row["kind"],
-            row["owner"],
-            row["attempt"],
-            now,
-            actor=request.actor,
-            data=data,
-        )
-        _append(db, [{**event, "request": request.id}])
+        _append(db, [move_values(request, row, step.event, now=now)])
         self._promote(db, now)
         return to_job(_one(db, SQL["job"], {"id": row["id"], "owner": None}))
 
@@ -430,25 +407,12 @@ class SqliteStore:
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
-        conditions, values = filter_conditions(wanted, owner, cursor)
+        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
         statement = SQL["jobs"].format(conditions=" AND ".join(conditions))
-        rows = self._database.read(lambda db: _all(db, statement, {**values, "limit": limit + 1}))
-        more = len(rows) > limit
-        rows = rows[:limit]
-        jobs, damaged = [], []
-        for row in rows:
-            try:
-                jobs.append(to_job(row))
-            except StoreDamaged as error:
-                damaged.append(str(error))
-        return Page(tuple(jobs), rows[-1]["id"] if more else None, tuple(damaged))
+        return to_page(self._database.read(lambda db: _all(db, statement, {**values, "limit": limit + 1})), limit)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        rows = self._database.read(lambda db: db.execute(SQL["counts"], {"owner": owner}).fetchall())
-        counts: dict[str, dict[str, int]] = {}
-        for kind, state, number in rows:
-            counts.setdefault(kind, {})[state] = number
-        return counts
+        return to_counts(self._database.read(lambda db: db.execute(SQL["counts"], {"owner": owner}).fetchall()))
 
     def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
         values = {"kinds": to_json(list(kinds)), "waiting_for": to_json(list(waiting_for))}
@@ -461,15 +425,7 @@ class SqliteStore:
         return None if due is None else from_time(due)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
-        values = {
-            "queue": job.queue,
-            "kind": job.kind,
-            "service": job.service,
-            "priority": job.priority,
-            "rank": to_time(job.submitted_at),
-            "id": job.id,
-            "limit": limit,
-        }
+        values = {**lane_values(job), "limit": limit}
         return int(self._database.read(lambda db: db.execute(SQL["ahead_of"], values).fetchone()[0]))
 
     def workers(self) -> list[WorkerRecord]:
@@ -512,11 +468,11 @@ def _append_failures(
     db: "sqlite3.Connection", rows: Iterable[tuple[str, str, str, int]], verdict: Verdict, now: int
 ) -> None:
     """Failures outside an attempt: nobody ran the job."""
-    data = {"class": verdict.error_class, "message": verdict.message, "group": verdict.group}
+    data = failure_data(verdict)
     _append(
         db,
         [
-            event_values(FAILED.event, id_, kind, owner, attempt, now, code=verdict.code, data=data)
+            event_values(FAILED.event, id_, kind, owner, attempt, now=now, code=verdict.code, data=data)
             for id_, kind, owner, attempt in rows
         ],
     )
@@ -533,7 +489,7 @@ def _past_damage(db: "sqlite3.Connection", name: str, values: dict[str, Any]) ->
 def _find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:
     cursor = db.execute(statement, values)
     row = cursor.fetchone()
-    return None if row is None else record(cursor, row)
+    return None if row is None else records(cursor, [row])[0]
 
 
 def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record:
@@ -544,7 +500,7 @@ def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Re
 
 def _all(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = db.execute(statement, values)
-    return [record(cursor, row) for row in cursor.fetchall()]
+    return records(cursor, cursor.fetchall())
 
 
 def _left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:

@@ -111,6 +111,19 @@ class FenceRules(Bench):
         assert self.settle(first, Succeed("1")) is Settled.REPEATED
         assert self.job(second.fence.id).state is State.RUNNING
 
+    def test_two_attempts_under_one_claim_number_are_told_apart(self) -> None:
+        self.enqueue()
+        (first,) = self.claim(number=7)
+        self.settle(first, Release({"why": "shutdown"}))
+        (second,) = self.claim(number=7)
+        self.advance(HOUR)
+        self.settle(second, Release({"loss": 1}), by="the-reclaimer")
+        (third,) = self.claim(by="another")
+        self.settle(third, Succeed("3"))
+        assert (first.fence.claim, first.fence.attempt) == (second.fence.claim, second.fence.attempt - 1)
+        assert self.settle(first, Release({"why": "shutdown"})) is Settled.REPEATED
+        assert self.settle(second, Succeed("2")) is Settled.REFUSED
+
     # Batches
 
     def test_answers_come_in_order_and_each_for_itself(self) -> None:

@@ -37,6 +37,7 @@ def all_jobs(store: Store) -> list[Job[Any]]:
         page = store.jobs(JobFilter(), limit=PAGE, cursor=cursor)
         assert page.damaged == ()
         jobs += page.jobs
+        assert page.cursor is None or page.cursor != cursor, "the next page is another one"
         cursor = page.cursor
         if cursor is None:
             return jobs
@@ -74,7 +75,7 @@ def check_row(job: Job[Any]) -> None:
 def check_log(events: Sequence[Event], jobs: Sequence[Job[Any]]) -> None:
     """Positions rise, types are known, and the log alone leads to where each job is."""
     positions = [event.position for event in events]
-    assert positions == sorted(set(positions))
+    assert positions == sorted(positions)
     assert {event.type for event in events} <= set(EVENT_TYPES)
     by_job: dict[str, list[Event]] = {job.id: [] for job in jobs}
     for event in events:

@@ -1,16 +1,25 @@
-"""Records as the values a statement binds."""
+"""Records as the values a statement binds: the same for every store."""
 
 from typing import Any
 
 from mulligan.failure.classify import Verdict
-from mulligan.job import Fence, JobFilter, NewJob
-from mulligan.lifecycle import State
-from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.job import Fence, Job, JobFilter, NewJob
+from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.store.protocols import Outcome, Request, WorkerRecord
+from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement
-from mulligan.store.sqlite.rows import to_duration, to_json, to_time
+
+MOVES = {
+    Move.RETRY_BY_HAND: "retry_by_hand",
+    Move.RUN_NOW: "run_now",
+    Move.CANCEL_BY_HAND: "cancel_by_hand",
+    Move.SNOOZE_BY_HAND: "snooze_by_hand",
+}
+
+SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 
 
-def new_values(job: NewJob, now: int) -> dict[str, Any]:
+def new_values(job: NewJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "kind": job.kind,
@@ -30,19 +39,17 @@ def new_values(job: NewJob, now: int) -> dict[str, Any]:
         "dedupe_for": None if job.dedupe_for is None else to_duration(job.dedupe_for),
         "tags": to_json(job.tags) if job.tags else "[]",
         "cost": job.cost,
-        "now": now,
+        "data": to_json({"delay": job.delay.total_seconds()}) if job.delay else "{}",
     }
 
 
-def settle_values(outcome: Outcome, change: Settlement, now: int) -> dict[str, Any]:
+def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
     fence, verdict = outcome.lease.fence, change.verdict if change.target is State.FAILED else None
     return {
         **fence_values(fence),
         "reclaimed": outcome.reclaimed_by is not None,
         "settled_by": outcome.settled_by,
-        "now": now,
-        "target": change.target,
-        "cancelled": State.CANCELLED,
+        "target": change.target.value,
         "requeues": change.requeues,
         "waiting_for": change.waiting_for,
         "delay": None if change.delay is None else to_duration(change.delay),
@@ -92,28 +99,88 @@ def event_values(
     kind: str,
     owner: str,
     attempt: int,
-    at: int,
     *,
+    now: int | None,
+    request: str | None = None,
     actor: str | None = None,
     code: str | None = None,
     data: dict[str, Any] | None = None,
     encoded: str | None = None,
 ) -> dict[str, Any]:
     return {
-        "request": None,
+        "request": request,
         "type": type_,
         "job": job,
         "kind": kind,
         "owner": owner,
         "attempt": attempt,
-        "at": at,
+        "now": now,
         "actor": actor,
         "code": code,
         "data": encoded or (to_json(data) if data else "{}"),
     }
 
 
-def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) -> tuple[list[str], dict[str, Any]]:
+def refusal_values(outcome: Outcome, change: Settlement, row: Record, *, now: int | None) -> dict[str, Any]:
+    """The event of a result that came too late; made once, however often it is offered."""
+    fence = outcome.lease.fence
+    return event_values(
+        REFUSED,
+        fence.id,
+        row["kind"],
+        row["owner"],
+        fence.attempt,
+        now=now,
+        request=f"refused:{fence.id}:{fence.attempt}:{outcome.settled_by}",
+        code=change.code,
+        data={"decision": str(change.move), "worker": fence.incarnation},
+    )
+
+
+def move_values(request: Request, row: Record, event: str, *, now: int | None) -> dict[str, Any]:
+    """The event of a move by hand."""
+    data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
+    if request.delay:
+        data["delay"] = request.delay.total_seconds()
+    return event_values(
+        event,
+        row["id"],
+        row["kind"],
+        row["owner"],
+        row["attempt"],
+        now=now,
+        request=request.id,
+        actor=request.actor,
+        data=data,
+    )
+
+
+def failure_data(verdict: Verdict) -> dict[str, Any]:
+    """What the log says of a failure outside any attempt: nobody ran the job."""
+    reasons = {"rule": verdict.rule, "code": verdict.code, "because": "nobody ran it"}
+    return {
+        "class": verdict.error_class,
+        "message": verdict.message,
+        "group": verdict.group,
+        "reasons": reasons,
+    }
+
+
+def lane_values(job: Job[Any]) -> dict[str, Any]:
+    """Where a job stands in its lane."""
+    return {
+        "queue": job.queue,
+        "kind": job.kind,
+        "service": job.service,
+        "priority": job.priority,
+        "rank": to_time(job.submitted_at),
+        "id": job.id,
+    }
+
+
+def filter_conditions(
+    wanted: JobFilter, owner: str | None, cursor: str | None, *, has_tag: str
+) -> tuple[list[str], dict[str, Any]]:
     """Fixed texts and bound values. Spelled so that the partial indexes serve them."""
     values: dict[str, Any] = {
         "cursor": cursor,
@@ -133,13 +200,13 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "queue": "queue = :queue",
         "code": "error_code = :code AND state = 'failed'",
         "group": "error_group = :group AND state = 'failed'",
-        "tag": "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WHERE value = :tag)",
+        "tag": has_tag,
         "since": "enqueued_at >= :since",
         "until": "enqueued_at < :until",
     }
     conditions = [text for name, text in texts.items() if values[name] is not None]
     if wanted.owner is not None and wanted.owner != values["owner"]:
-        conditions.append("0")
+        conditions.append("false")
     if wanted.state is not None:
         conditions.append(f"state = '{State(wanted.state)}'")
-    return conditions or ["1"], values
+    return conditions or ["true"], values

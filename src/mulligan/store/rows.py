@@ -1,6 +1,6 @@
-"""Rows and records: integers of microseconds here, aware datetimes there."""
+"""Rows and records: integers of microseconds in every store, aware datetimes outside."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +9,9 @@ import msgspec
 from mulligan.clock import EPOCH, microseconds
 from mulligan.errors import StoreDamaged
 from mulligan.event import Event
-from mulligan.job import Fence, Job, Lease
+from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.protocols import Outcome, WorkerRecord
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
@@ -46,9 +46,10 @@ def to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def record(cursor: Any, row: Sequence[Any]) -> Record:
-    """A row factory: rows by column name."""
-    return dict(zip([column[0] for column in cursor.description], row, strict=True))
+def records(cursor: Any, rows: Iterable[Sequence[Any]]) -> list[Record]:
+    """Rows by column name."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def to_job(row: Record, *, is_duplicate: bool = False) -> Job[Any]:
@@ -167,3 +168,29 @@ def to_worker(row: Record) -> WorkerRecord:
         started_at=from_time(row["started_at"]),
         seen_at=from_time(row["seen_at"]),
     )
+
+
+def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
+    """A page out of `limit` rows and one more; a damaged row is named, and hides no other."""
+    jobs, damaged = [], []
+    for row in rows[:limit]:
+        try:
+            jobs.append(to_job(row))
+        except StoreDamaged as error:
+            damaged.append(str(error))
+    cursor = rows[limit - 1]["id"] if len(rows) > limit else None
+    return Page(tuple(jobs), cursor, tuple(damaged))
+
+
+def to_counts(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for kind, state, number in rows:
+        counts.setdefault(kind, {})[state] = number
+    return counts
+
+
+def is_repeat(outcome: Outcome, row: Record, settles: Callable[[], Iterable[str]]) -> bool:
+    """Whether this very settle was accepted before: by the row, or by the log for an older attempt."""
+    if row["settled_attempt"] == outcome.lease.fence.attempt:
+        return bool(row["settled_by"] == outcome.settled_by)
+    return any(to_json(outcome.settled_by) in data for data in settles())

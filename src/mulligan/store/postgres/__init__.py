@@ -1,0 +1,5 @@
+"""Jobs in PostgreSQL: for many machines."""
+
+from mulligan.store.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

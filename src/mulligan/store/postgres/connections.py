@@ -1,0 +1,149 @@
+"""Connections to one server, its errors in our words.
+
+Few threads talk to the store at once, so connections are made when needed and kept for the next; one that broke is
+thrown away. No session state: every setting is made inside a transaction, so that a transaction-pooling proxy will do.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+
+from mulligan.errors import SchemaMismatch, StoreError, StoreFull, StoreReadOnly, StoreUnavailable, without_password
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+OLDEST_SERVER = 130_000
+REPEATS = 5
+CONNECT_SECONDS = 10
+
+
+class Connections:
+    def __init__(self, url: str, *, prepares: bool = True) -> None:
+        self._url = url
+        self._prepares = prepares
+        self._process = os.getpid()
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def connect(self) -> Connection:
+        """A new connection of the caller's own."""
+        with translated(self._url):
+            connection = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="mulligan",
+                prepare_threshold=5 if self._prepares else None,
+            )
+            if connection.info.server_version < OLDEST_SERVER:
+                version, oldest = connection.info.server_version // 10_000, OLDEST_SERVER // 10_000
+                connection.close()
+                raise StoreError(f"the server is PostgreSQL {version}; mulligan needs {oldest} or newer")
+        return connection
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; after a deadlock, do it again."""
+        for _ in range(REPEATS):
+            with contextlib.suppress(pg.DeadlockDetected, pg.SerializationFailure):
+                return self._run(work)
+        return self._run(work)
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        connection = self._take()
+        try:
+            with translated(self._url):
+                return work(connection)
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> Connection:
+        if self._process != os.getpid():
+            raise StoreError(
+                "this store was opened before the process forked and cannot be used in the child; "
+                "open the app in each process, or start processes with 'spawn'"
+            )
+        with self._lock:
+            if self._is_closed:
+                raise StoreUnavailable("the store is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self.connect()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.closed or connection.broken:
+            # The server went away: the others are broken too, and would each cost somebody an error.
+            self._discard([connection, *self._taken_out()])
+            return
+        if connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
+            with contextlib.suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+        with self._lock:
+            if not self._is_closed and not connection.closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _taken_out(self) -> list[Connection]:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        return idle
+
+    @staticmethod
+    def _discard(connections: list[Connection]) -> None:
+        for connection in connections:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def close(self) -> None:
+        if self._process == os.getpid():
+            self._is_closed = True
+            self._discard(self._taken_out())
+
+
+@contextlib.contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Raise what psycopg raises as one of our store errors, each with what can be done."""
+    try:
+        yield
+    except (pg.DeadlockDetected, pg.SerializationFailure):
+        raise
+    except psycopg.Error as error:
+        raise _translate(error, url) from error
+
+
+def _translate(error: psycopg.Error, url: str) -> StoreError:
+    said = " ".join(str(error).split())
+    place = without_password(url)
+    match error:
+        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
+            return StoreUnavailable(f"{place} refuses this user or password: {said}")
+        case pg.InvalidCatalogName():
+            return StoreUnavailable(f"{place}: there is no such database; create it first: {said}")
+        case pg.InsufficientPrivilege():
+            return StoreError(f"this user of {place} lacks a permission: {said}")
+        case pg.UndefinedTable() | pg.UndefinedColumn():
+            return SchemaMismatch(f"{place} has no tables of this version; run 'mulligan migrate': {said}")
+        case pg.DiskFull():
+            return StoreFull(f"no space left on the server of {place}: free some; nothing was lost")
+        case pg.ReadOnlySqlTransaction():
+            return StoreReadOnly(f"{place} is read-only, a standby perhaps: use the primary")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return _unreachable(said, place)
+        case _:
+            return StoreError(f"{place}: {said}")
+
+
+def _unreachable(said: str, place: object) -> StoreError:
+    # A failed connect has no SQLSTATE: the reason stands in the text only.
+    if "password authentication failed" in said or "no password supplied" in said:
+        return StoreUnavailable(f"{place} refuses this user or password: {said}")
+    if "does not exist" in said and "database" in said:
+        return StoreUnavailable(f"{place}: there is no such database; create it first: {said}")
+    return StoreUnavailable(f"{place} cannot be reached now: {said}")

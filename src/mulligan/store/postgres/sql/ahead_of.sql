@@ -1,0 +1,8 @@
+SELECT count(*)
+FROM (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'queued' AND queue = :queue AND kind = :kind AND service = :service
+      AND (priority, rank, id) < (:priority, :rank, :id)
+    LIMIT :limit
+) AS before

@@ -1,0 +1,14 @@
+SELECT EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'queued' AND kind = ANY (:kinds::text[])
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'running' AND kind = ANY (:kinds::text[])
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND kind = ANY (:kinds::text[])
+      AND ((gate IS NULL AND due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) OR waiting_for = ANY (:waiting_for::text[]))
+)

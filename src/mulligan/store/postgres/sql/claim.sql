@@ -1,0 +1,83 @@
+-- Two passes over the lanes. An unlocked merge of their heads gives the cut and how many each lane gives; then each lane
+-- gives them with SKIP LOCKED and not beyond the cut, or a second worker would take low jobs while normal ones wait.
+WITH RECURSIVE clock AS (
+    SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+), lane (queue, kind, service) AS (
+    -- A loose scan of the index: one seek a lane, not one a job.
+    (
+        SELECT queue, kind, service
+        FROM mulligan_jobs
+        WHERE state = 'queued'
+        ORDER BY queue, kind, service
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT following.queue, following.kind, following.service
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT queue, kind, service
+        FROM mulligan_jobs
+        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
+        ORDER BY queue, kind, service
+        LIMIT 1
+    ) AS following
+), repeated AS (
+    -- The rows of this very call, if only its reply was lost.
+    SELECT *
+    FROM mulligan_jobs
+    WHERE state = 'running' AND leased_by = :incarnation AND claim = :claim
+), head AS (
+    SELECT lane.*, job.priority, job.rank, job.id
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT priority, rank, id
+        FROM mulligan_jobs
+        WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
+          AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+        ORDER BY priority, rank, id
+        LIMIT :limit
+    ) AS job
+    WHERE NOT EXISTS (SELECT 1 FROM repeated)
+      AND lane.kind = ANY (:kinds::text[])
+      AND (:queues::text[] IS NULL OR lane.queue = ANY (:queues::text[]))
+    ORDER BY job.priority, job.rank, job.id
+    LIMIT :limit
+), cut AS (
+    SELECT priority, rank, id
+    FROM head
+    ORDER BY priority DESC, rank DESC, id DESC
+    LIMIT 1
+), picked AS (
+    SELECT job.id
+    FROM (SELECT queue, kind, service, count(*) AS number FROM head GROUP BY queue, kind, service) AS share
+    CROSS JOIN cut
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM mulligan_jobs
+        WHERE state = 'queued' AND queue = share.queue AND kind = share.kind AND service = share.service
+          AND (priority, rank, id) <= (cut.priority, cut.rank, cut.id)
+          AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+        ORDER BY priority, rank, id
+        LIMIT share.number
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+), claimed AS (
+    UPDATE mulligan_jobs
+    SET state = :running,
+        -- Grows here and never falls: part of the fence.
+        attempt = attempt + 1,
+        leased_by = :incarnation, claim = :claim, lease_until = clock.now + :lease,
+        started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now
+    FROM clock
+    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING mulligan_jobs.*
+), logged AS (
+    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
+    SELECT :event, id, kind, owner, attempt, last_attempt_at, CASE trigger WHEN 'manual' THEN :manual ELSE :automatic END
+    FROM claimed
+)
+SELECT *
+FROM claimed
+UNION ALL
+SELECT *
+FROM repeated

@@ -1,0 +1,2 @@
+UPDATE mulligan_log
+SET base = base

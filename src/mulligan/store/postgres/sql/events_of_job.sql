@@ -1,0 +1,7 @@
+-- The row's lock put them in order; whoever asks for one job sees what is committed, at once.
+SELECT xid::text::bigint + base AS position, type, job, kind, owner, attempt, at, actor, code, data
+FROM mulligan_events, mulligan_log
+WHERE job = :job AND xid::text::bigint + base > :after
+  AND (:owner::text IS NULL OR owner = :owner)
+ORDER BY seq
+LIMIT :limit

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_workers
+WHERE incarnation = :incarnation

@@ -1,0 +1,2 @@
+-- The time a transaction goes by: given, or the server's.
+SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)

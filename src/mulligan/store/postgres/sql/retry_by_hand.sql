@@ -1,0 +1,10 @@
+-- Everything a fresh start needs; only attempt goes on. A deadline that is over would end it at once.
+UPDATE mulligan_jobs
+SET state = :target, waiting_for = 'retry', gate = NULL, due_at = clock.now,
+    failures = 0, crashes = 0, losses = 0, snoozes = 0, code_failures = '{}', previous_delay = NULL,
+    manual_retries = manual_retries + 1, trigger = 'manual',
+    deadline = CASE WHEN deadline > clock.now THEN deadline END,
+    result = NULL, error_code = NULL, error_class = NULL, error_message = NULL, error_group = NULL,
+    progress = 0, progress_text = '', finished_at = NULL, cancel_requested = false, updated_at = clock.now
+FROM (SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) AS clock
+WHERE id = :id AND state = :source

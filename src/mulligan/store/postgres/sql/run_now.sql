@@ -1,0 +1,8 @@
+-- Once more, now, on what is left of the allowance: the counters stay.
+UPDATE mulligan_jobs
+SET state = :target, waiting_for = coalesce(waiting_for, 'retry'), gate = NULL, due_at = clock.now, trigger = 'manual',
+    deadline = CASE WHEN deadline > clock.now THEN deadline END,
+    result = NULL, error_code = NULL, error_class = NULL, error_message = NULL, error_group = NULL,
+    progress = 0, progress_text = '', finished_at = NULL, cancel_requested = false, updated_at = clock.now
+FROM (SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) AS clock
+WHERE id = :id AND state = :source

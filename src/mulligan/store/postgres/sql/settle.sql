@@ -1,0 +1,47 @@
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only.
+-- A wish to cancel wins over going back to the queue.
+WITH clock AS (
+    SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+), input AS (
+    SELECT *
+    FROM jsonb_to_recordset(:outcomes::jsonb) AS outcome (
+        n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
+        target text, requeues boolean, waiting_for text, delay bigint,
+        failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
+        result text, error_code text, error_class text, error_message text, error_group text,
+        event text, code text, data text
+    )
+), settled AS (
+    UPDATE mulligan_jobs AS job
+    SET state = CASE WHEN o.requeues AND job.cancel_requested THEN :cancelled ELSE o.target END,
+        waiting_for = CASE WHEN o.requeues AND job.cancel_requested THEN NULL ELSE o.waiting_for END,
+        due_at = coalesce(clock.now + o.delay, job.due_at),
+        queued_at = CASE WHEN o.target = 'queued' THEN clock.now ELSE job.queued_at END,
+        previous_delay = coalesce(o.delay, job.previous_delay),
+        trigger = CASE WHEN o.requeues THEN 'automatic' ELSE job.trigger END,
+        failures = job.failures + o.failures,
+        snoozes = job.snoozes + o.snoozes,
+        crashes = CASE WHEN o.clears_losses THEN 0 ELSE job.crashes + o.crashes END,
+        losses = CASE WHEN o.clears_losses THEN 0 ELSE job.losses + o.losses END,
+        code_failures = coalesce(o.code_failures, job.code_failures),
+        result = o.result,
+        error_code = o.error_code, error_class = o.error_class,
+        error_message = o.error_message, error_group = o.error_group,
+        progress = CASE WHEN o.requeues THEN 0 WHEN o.target = 'succeeded' THEN 1 ELSE job.progress END,
+        progress_text = CASE WHEN o.requeues THEN '' ELSE job.progress_text END,
+        finished_at = CASE WHEN o.requeues AND NOT job.cancel_requested THEN NULL ELSE clock.now END,
+        leased_by = NULL, claim = NULL, lease_until = NULL, cancel_requested = false,
+        settled_attempt = job.attempt, settled_by = o.settled_by,
+        updated_at = clock.now
+    FROM input AS o, clock
+    WHERE job.id = o.id AND job.attempt = o.attempt AND job.leased_by = o.incarnation AND job.claim = o.claim
+      AND job.state = 'running'
+      AND (NOT o.reclaimed OR job.lease_until < clock.now)
+    RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data
+), logged AS (
+    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, code, data)
+    SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, code, data
+    FROM settled
+)
+SELECT n
+FROM settled

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_workers
+ORDER BY started_at

@@ -1,0 +1,454 @@
+"""The PostgreSQL store: each operation one transaction, in the order of a job's life."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+
+from mulligan.errors import Conflict, IllegalMove, JobNotFound, SchemaMismatch, StoreDamaged
+from mulligan.event import Event
+from mulligan.failure.classify import Verdict
+from mulligan.failure.text import storable
+from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.postgres import schema
+from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
+from mulligan.store.postgres.connections import Connection, Connections
+from mulligan.store.postgres.url import parse_url
+from mulligan.store.protocols import (
+    Beat,
+    BeatReply,
+    Changes,
+    Claim,
+    Claimed,
+    Outcome,
+    Request,
+    Settled,
+    WorkerRecord,
+)
+from mulligan.store.rows import (
+    Record,
+    from_time,
+    is_repeat,
+    records,
+    to_counts,
+    to_duration,
+    to_event,
+    to_job,
+    to_json,
+    to_leases,
+    to_page,
+    to_time,
+    to_worker,
+)
+from mulligan.store.schema import check_version
+from mulligan.store.settlement import Settlement, settlement, unstorable
+from mulligan.store.statements import Statements
+from mulligan.store.values import (
+    MOVES,
+    SETTLE_EVENTS,
+    error_values,
+    failure_data,
+    fence_values,
+    filter_conditions,
+    lane_values,
+    move_values,
+    new_values,
+    refusal_values,
+    settle_values,
+    worker_values,
+)
+
+T = TypeVar("T")
+
+PROMOTE_PASS = 1_000
+PROMOTE_PASSES = 10
+FLUSH_LOOKS = 5
+FLUSH_PAUSE = 0.002
+HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
+
+# No session settings: a proxy may give the next transaction another connection.
+BEGIN = "BEGIN; SET LOCAL jit = off"
+# A claim or a beat that is lost in a crash costs a wait for the lease, nothing more; the fence holds all the same.
+BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off"
+
+# What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
+DATA_ERRORS = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    StoreDamaged,
+    msgspec.MsgspecError,
+    OverflowError,
+    RecursionError,
+    ValueError,
+    TypeError,
+)
+
+
+def _in_psycopg(text: str) -> str:
+    """`:name` as psycopg writes it; casts (`::text`) stay."""
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
+
+
+SQL = Statements("mulligan.store.postgres", _in_psycopg)
+
+
+class PostgresStore:
+    """`now` replaces the server's clock."""
+
+    def __init__(self, url: str, *, now: Callable[[], datetime] | None = None) -> None:
+        address = parse_url(url)
+        self._given_now = now
+        self._listens = address.listens
+        self._connections = Connections(address.url, prepares=address.prepares)
+        self._notifier = Notifier(self._connections) if address.listens else Silence()
+        self._is_checked = False
+        self._pause = threading.Event()
+
+    def migrate(self) -> list[str]:
+        return self._connections.run(schema.migrate)
+
+    def changes(self) -> Changes:
+        return Notifications(self._connections) if self._listens else Polling()
+
+    def close(self) -> None:
+        self._notifier.close()
+        self._connections.close()
+
+    # Enqueue
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        if not jobs:
+            return []
+        rows = [{**new_values(job), "n": n} for n, job in enumerate(jobs)]
+        stored = self._run(lambda db: self._enqueue(db, rows))
+        self._notifier.hint()
+        return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
+
+    def _enqueue(self, db: Connection, rows: list[dict[str, Any]]) -> list[Record]:
+        keyed = [row for row in rows if row["dedupe_key"] is not None]
+        if not keyed:
+            return self._insert(db, rows)
+        with _transaction(db, BEGIN):
+            _execute(db, SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": self._now})
+            return self._insert(db, rows)
+
+    def _insert(self, db: Connection, rows: list[dict[str, Any]]) -> list[Record]:
+        event = TABLE[Move.ENQUEUE, None].event
+        found = _all(db, SQL["enqueue"], {"jobs": to_json(rows), "now": self._now, "event": event})
+        stored = {row["id"]: row for row in found}
+        return [stored.get(row["id"]) or self._twin(db, row) for row in rows]
+
+    def _twin(self, db: Connection, row: dict[str, Any]) -> Record:
+        found = _find(db, SQL["job"], {"id": row["id"], "owner": None}) or _find(db, SQL["enqueue_twin"], row)
+        if found is not None:
+            return found
+        # Whoever held the key let go of it in this very moment: the way is free now.
+        return self._insert(db, [row])[0]
+
+    # Claim
+
+    def claim(self, claim: Claim) -> Claimed:
+        return self._run(lambda db: self._claim(db, claim))
+
+    def _claim(self, db: Connection, claim: Claim) -> Claimed:
+        step = TABLE[Move.CLAIM, State.QUEUED]
+        with _transaction(db, BEGIN_ASYNCHRONOUS):
+            self._promote(db)
+            leases = _leases(
+                db,
+                SQL["claim"],
+                {
+                    "incarnation": claim.incarnation,
+                    "claim": claim.number,
+                    "now": self._now,
+                    "kinds": list(claim.kinds),
+                    "queues": None if claim.queues is None else list(claim.queues),
+                    "limit": claim.limit,
+                    "lease": to_duration(claim.lease),
+                    "running": step.target.value,
+                    "event": step.event,
+                    "automatic": to_json({"worker": claim.incarnation, "trigger": "automatic"}),
+                    "manual": to_json({"worker": claim.incarnation, "trigger": "manual"}),
+                },
+            )
+            due, now = _row(db, SQL["next_due"], {"now": self._now})
+        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
+
+    def _promote(self, db: Connection) -> None:
+        step = TABLE[Move.PROMOTE, State.WAITING]
+        values = {"now": self._now, "limit": PROMOTE_PASS, "queued": step.target.value, "event": step.event}
+        for _ in range(PROMOTE_PASSES):
+            if _row(db, SQL["promote"], values)[0] < PROMOTE_PASS:
+                return
+
+    def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
+        values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
+        return self._run(lambda db: _leases(db, SQL["adopt"], values))
+
+    # Beat
+
+    def beat(self, beat: Beat) -> BeatReply:
+        return self._run(lambda db: self._beat(db, beat))
+
+    def _beat(self, db: Connection, beat: Beat) -> BeatReply:
+        given = {"now": self._now}
+        lost: list[Fence] = []
+        with _transaction(db, BEGIN_ASYNCHRONOUS):
+            if beat.extend:
+                fences = to_json([fence_values(fence) for fence in beat.extend])
+                values = {**given, "fences": fences, "lease": to_duration(beat.lease)}
+                held = {Fence(*row) for row in _execute(db, SQL["extend"], values)}
+                lost = [fence for fence in beat.extend if fence not in held]
+            if beat.progress:
+                news = [{**fence_values(item.fence), "ratio": item.ratio, "text": item.text} for item in beat.progress]
+                _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
+            _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
+            cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
+            (now,) = _row(db, SQL["now"], given)
+        return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
+
+    def leave(self, incarnation: str) -> None:
+        self._run(lambda db: _execute(db, SQL["leave"], {"incarnation": incarnation}))
+
+    # Settle
+
+    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        return self._run(lambda db: self._settle(db, outcomes))
+
+    def _settle(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
+        try:
+            return self._settle_together(db, [(outcome, settlement(outcome)) for outcome in outcomes])
+        except DATA_ERRORS:
+            return [self._settle_alone(db, outcome) for outcome in outcomes]
+
+    def _settle_alone(self, db: Connection, outcome: Outcome) -> Settled:
+        """One by one, so that the culprit is found and loses nobody else's outcome."""
+        try:
+            (answer,) = self._settle_together(db, [(outcome, settlement(outcome))])
+        except DATA_ERRORS:
+            (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))])
+            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
+        return answer
+
+    def _settle_together(self, db: Connection, changes: Sequence[tuple[Outcome, Settlement]]) -> list[Settled]:
+        rows = [
+            {
+                **settle_values(outcome, change),
+                "n": n,
+                "event": change.event,
+                "code": change.code,
+                "data": to_json(change.data),
+            }
+            for n, (outcome, change) in enumerate(changes)
+        ]
+        values = {
+            "outcomes": to_json(rows),
+            "now": self._now,
+            "cancelled": State.CANCELLED.value,
+            "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
+        }
+        accepted = {n for (n,) in _execute(db, SQL["settle"], values)}
+        return [
+            Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, change)
+            for n, (outcome, change) in enumerate(changes)
+        ]
+
+    def _not_settled(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
+        fence = outcome.lease.fence
+        row = _find(db, SQL["settled"], {"id": fence.id})
+        if row is None:
+            return Settled.REFUSED
+        values = {"id": fence.id, "attempt": fence.attempt, "types": list(SETTLE_EVENTS)}
+        if is_repeat(outcome, row, lambda: [data for (data,) in _execute(db, SQL["settled_before"], values)]):
+            return Settled.REPEATED
+        if outcome.reclaimed_by is None:
+            _execute(db, SQL["event"], refusal_values(outcome, change, row, now=self._now))
+        return Settled.REFUSED
+
+    def overdue(self, *, besides: str, limit: int) -> list[Lease]:
+        values = {"now": self._now, "besides": besides, "limit": limit}
+        return self._run(lambda db: _leases(db, SQL["overdue"], values))
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        step = TABLE[Move.EXPIRE, State.WAITING]
+        values = {
+            "now": self._now,
+            "limit": limit,
+            "failed": step.target.value,
+            "event": step.event,
+            "data": to_json(failure_data(verdict)),
+            **error_values(verdict),
+        }
+        return int(self._run(lambda db: _row(db, SQL["expire"], values)[0]))
+
+    # By hand
+
+    def move(self, request: Request) -> Job[Any]:
+        job = self._run(lambda db: self._move(db, request))
+        self._notifier.hint()
+        return job
+
+    def _move(self, db: Connection, request: Request) -> Job[Any]:
+        with _transaction(db, BEGIN):
+            row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
+            if row is None:
+                raise JobNotFound(request.job)
+            if db.execute("SELECT 1 FROM mulligan_events WHERE request = %s", (request.id,)).fetchone():
+                return to_job(row)
+            source = State(row["state"])
+            step = TABLE.get((request.move, source))
+            if step is None:
+                raise IllegalMove(request.job, source, request.move)
+            values = {"id": row["id"], "source": source.value, "target": step.target.value, "now": self._now}
+            try:
+                with db.transaction():
+                    _execute(db, SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
+            except psycopg.IntegrityError as error:
+                raise self._conflict(db, row) or error from error
+            _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
+            self._promote(db)
+            return to_job(_one(db, SQL["job"], {"id": row["id"], "owner": None}))
+
+    def _conflict(self, db: Connection, row: Record) -> Conflict | None:
+        twin = _find(db, SQL["enqueue_twin"], row)
+        return Conflict(row["id"], twin["id"]) if twin and twin["id"] != row["id"] else None
+
+    # Looking
+
+    def now(self) -> datetime:
+        return from_time(self._run(lambda db: _row(db, SQL["now"], {"now": self._now})[0]))
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
+        row = self._run(lambda db: _find(db, SQL["job"], {"id": storable(job_id), "owner": owner}))
+        if row is None:
+            raise JobNotFound(job_id)
+        return to_job(row)
+
+    def jobs(
+        self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Any]:
+        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
+        statement = SQL["jobs"].format(conditions=_in_psycopg(" AND ".join(conditions)))
+        return to_page(self._run(lambda db: _all(db, statement, {**values, "limit": limit + 1})), limit)
+
+    def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
+        return to_counts(self._run(lambda db: _execute(db, SQL["counts"], {"owner": owner}).fetchall()))
+
+    def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
+        values = {"kinds": list(kinds), "waiting_for": list(waiting_for), "now": self._now}
+        return bool(self._run(lambda db: _row(db, SQL["busy"], values)[0]))
+
+    def next_due(self) -> datetime | None:
+        due, _ = self._run(lambda db: _row(db, SQL["next_due"], {"now": self._now}))
+        return None if due is None else from_time(due)
+
+    def ahead_of(self, job: Job[Any], *, limit: int) -> int:
+        return int(self._run(lambda db: _row(db, SQL["ahead_of"], {**lane_values(job), "limit": limit})[0]))
+
+    def workers(self) -> list[WorkerRecord]:
+        return [to_worker(row) for row in self._run(lambda db: _all(db, SQL["workers"], {}))]
+
+    # The log
+
+    def events(
+        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]:
+        values = {"job": job, "owner": owner, "after": after, "limit": limit}
+        if job is not None:
+            return [to_event(row) for row in self._run(lambda db: _all(db, SQL["events_of_job"], values))]
+        return [to_event(row) for row in self._run(lambda db: self._events(db, values))]
+
+    def _events(self, db: Connection, values: dict[str, Any]) -> list[Record]:
+        """Whole transactions below the oldest one under way, and only once a crash could not undo them."""
+        horizon, insert_lsn, base = _row(db, SQL["events_horizon"], {})
+        after, limit = max(0, values["after"] - base), values["limit"]
+        values = {**values, "base": base, "after": str(after), "horizon": str(horizon), "limit": limit + 1}
+        rows = _all(db, SQL["events"], values)
+        if len(rows) > limit:
+            whole = [row for row in rows if row["position"] != rows[-1]["position"]]
+            xid = str(rows[0]["position"] - base)
+            rows = whole or _all(db, SQL["events_of_transaction"], {**values, "xid": xid})
+        if rows:
+            self._wait_for_flush(db, insert_lsn)
+        return rows
+
+    def _wait_for_flush(self, db: Connection, lsn: str) -> None:
+        """Under load the log is flushed all the time; in a lull we have to ask for it."""
+        for _ in range(FLUSH_LOOKS):
+            if _row(db, SQL["events_flushed"], {"lsn": lsn})[0]:
+                return
+            self._pause.wait(FLUSH_PAUSE)
+        # A synchronous commit flushes all that stands before it.
+        _execute(db, SQL["events_flush"], {})
+
+    def last_position(self) -> int:
+        return int(self._run(lambda db: _row(db, SQL["last_position"], {})[0]))
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        if not self._is_checked:
+            self._connections.run(self._check)
+            self._is_checked = True
+        return self._connections.run(work)
+
+    def _check(self, db: Connection) -> None:
+        found, oldest = schema.version(db)
+        check_version(found, oldest, schema.VERSION)
+        if found < schema.VERSION:
+            raise SchemaMismatch(
+                f"the database has schema {found}, this mulligan needs {schema.VERSION}: run 'mulligan migrate'"
+            )
+
+    @property
+    def _now(self) -> int | None:
+        return None if self._given_now is None else to_time(self._given_now())
+
+
+@contextlib.contextmanager
+def _transaction(db: Connection, begin: str) -> Iterator[None]:
+    """A transaction and its settings in one round trip."""
+    db.execute(begin)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(psycopg.Error):
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _execute(db: Connection, statement: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+    return db.cursor(binary=True).execute(statement, values)
+
+
+def _row(db: Connection, statement: str, values: dict[str, Any]) -> tuple[Any, ...]:
+    row = _execute(db, statement, values).fetchone()
+    assert row is not None
+    return row
+
+
+def _find(db: Connection, statement: str, values: dict[str, Any]) -> Record | None:
+    cursor = _execute(db, statement, values)
+    row = cursor.fetchone()
+    return None if row is None else records(cursor, [row])[0]
+
+
+def _one(db: Connection, statement: str, values: dict[str, Any]) -> Record:
+    row = _find(db, statement, values)
+    assert row is not None
+    return row
+
+
+def _all(db: Connection, statement: str, values: dict[str, Any]) -> list[Record]:
+    cursor = _execute(db, statement, values)
+    return records(cursor, cursor.fetchall())
+
+
+def _leases(db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:
+    cursor = _execute(db, statement, values)
+    return to_leases(cursor, cursor.fetchall())

@@ -1,0 +1,39 @@
+"""PostgreSQL URLs: what libpq takes, and two options of ours."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from mulligan.errors import BadUrl
+
+SCHEMES = ("postgresql", "postgres")
+OPTIONS = {"notify": ("on", "off"), "proxy": ("none", "transaction")}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`listens`: idle workers are woken by NOTIFY. `prepares`: statements are prepared on the server."""
+
+    url: str
+    listens: bool
+    prepares: bool
+
+
+def parse_url(url: str) -> Address:
+    """`?notify=off` polls only; `?proxy=transaction` is for a proxy that pools transactions, such as pgbouncer."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise BadUrl(url, "it does not begin with 'postgresql://'")
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    chosen = {name: default for name, (default, _) in OPTIONS.items()}
+    for name, value in query:
+        if name in OPTIONS:
+            if value not in OPTIONS[name]:
+                raise BadUrl(url, f"{name} is {' or '.join(map(repr, OPTIONS[name]))}, not {value!r}")
+            chosen[name] = value
+    rest = urlencode([(name, value) for name, value in query if name not in OPTIONS])
+    is_proxied = chosen["proxy"] == "transaction"
+    return Address(
+        url=urlunsplit(parts._replace(query=rest)),
+        listens=chosen["notify"] == "on" and not is_proxied,
+        prepares=not is_proxied,
+    )

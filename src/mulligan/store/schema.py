@@ -1,0 +1,20 @@
+"""Versions of a schema: which code may work with which."""
+
+from collections.abc import Sequence
+
+from mulligan.errors import SchemaMismatch
+
+Migration = tuple[int, str, str]
+
+
+def check_version(found: int, oldest_code: int, known: int) -> None:
+    """Refuse a database made by a newer version, unless that one says that this one may go on."""
+    if found > known and oldest_code > known:
+        raise SchemaMismatch(
+            f"the database was made by a newer mulligan (schema {found}); this one knows schemas up to {known}: "
+            "upgrade mulligan, nothing was changed"
+        )
+
+
+def missing(migrations: Sequence[Migration], found: int) -> list[Migration]:
+    return [migration for migration in migrations if migration[0] > found]
