@@ -5,12 +5,12 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 ARGS   ?=
 
-.PHONY: demo test check unit clean
+.PHONY: demo test check unit servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
 
-test: check unit
+test: check servers unit
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -20,6 +20,10 @@ check: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+
+# The real servers the tests run against. Without root they are looked for, and what is missing is said.
+servers:
+	@sh tests/servers.sh
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mulligan needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }

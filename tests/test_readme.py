@@ -33,7 +33,7 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(blocks("python")[0])
     subprocess.run([sys.executable, "shop.py"], cwd=tmp_path, capture_output=True, check=True, timeout=60)
     listed = [line.split("#")[0].split() for line in "\n".join(blocks("")).splitlines() if line.startswith("mulligan")]
-    commands = [command[1:] for command in listed if "--follow" not in command and "worker" not in command]
+    commands = [command[1:] for command in listed if "--app" in command and "--follow" not in command]
     assert len(commands) == 3
     job = subprocess.run(
         [sys.executable, "-m", "mulligan", "--app", "shop:app", "--json", "jobs", "list", "--limit", "1"],

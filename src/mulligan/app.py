@@ -295,8 +295,10 @@ class App:
             runner.run(work)
 
     def _worker(self, concurrency: int | None, queues: Sequence[str] | None) -> Worker:
+        # What cannot work is said now, in one sentence, not in a log that repeats itself.
         for task in self.tasks.values():
             task.payload.prepare()
+        self.store.now()
         incarnation = self._ids()
         options = WorkerOptions(
             concurrency=concurrency or self.settings.worker_concurrency,

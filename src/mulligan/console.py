@@ -56,8 +56,9 @@ class Console:
         limit = max(1, min(limit, LARGEST_PAGE))
         return self._store().events(job=job, owner=owner, after=after, limit=limit)
 
-    def last_position(self) -> int:
-        return self._store().last_position()
+    def last_position(self, *, back: int = 0) -> int:
+        """Where the log ends; with `back`, the place after which about so many events stand."""
+        return self._store().last_position(back=back)
 
     def workers(self) -> list[WorkerRecord]:
         return self._store().workers()

@@ -53,7 +53,7 @@ def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int
         app.job(job_id)
     if after is not None:
         return after
-    return 0 if job_id is not None else max(0, app.console.last_position() - limit)
+    return 0 if job_id is not None else app.console.last_position(back=limit)
 
 
 def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event]":

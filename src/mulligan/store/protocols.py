@@ -189,13 +189,18 @@ class Reader(Protocol):
 
 
 class EventLog(Protocol):
-    """The history, in order, from any point."""
+    """The history, in order, from any point.
+
+    Positions never fall; events of one transaction may share one, and a page never ends inside it.
+    """
 
     def events(
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]: ...
 
-    def last_position(self) -> int: ...
+    def last_position(self, *, back: int = 0) -> int:
+        """Where the log ends; with `back`, the place after which about so many events stand."""
+        ...
 
 
 class Changes(Protocol):

@@ -387,8 +387,8 @@ class PostgresStore:
         # A synchronous commit flushes all that stands before it.
         _execute(db, SQL["events_flush"], {})
 
-    def last_position(self) -> int:
-        return int(self._run(lambda db: _row(db, SQL["last_position"], {})[0]))
+    def last_position(self, *, back: int = 0) -> int:
+        return int(self._run(lambda db: _row(db, SQL["last_position"], {"back": back})[0]))
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         if not self._is_checked:

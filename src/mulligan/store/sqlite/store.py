@@ -438,9 +438,9 @@ class SqliteStore:
         values = {"job": job, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in self._database.read(lambda db: _all(db, statement, values))]
 
-    def last_position(self) -> int:
-        found = self._database.read(lambda db: db.execute("SELECT max(position) FROM mulligan_events").fetchone())
-        return found[0] or 0
+    def last_position(self, *, back: int = 0) -> int:
+        found = self._database.read(lambda db: db.execute(SQL["last_position"], {"back": back}).fetchone())
+        return found[0] if found else 0
 
     def _now(self, db: "sqlite3.Connection") -> int:
         given = None if self._given_now is None else to_time(self._given_now())

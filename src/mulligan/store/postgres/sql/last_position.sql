@@ -1,2 +1,2 @@
-SELECT coalesce((SELECT xid::text::bigint FROM mulligan_events ORDER BY xid DESC LIMIT 1) + base, 0)
+SELECT coalesce((SELECT xid::text::bigint FROM mulligan_events ORDER BY xid DESC, seq DESC LIMIT 1 OFFSET :back) + base, 0)
 FROM mulligan_log
