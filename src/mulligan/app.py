@@ -42,6 +42,16 @@ RETRY_REASONS = ("retry", "rate limit")
 LONGEST_WAIT = 60.0
 
 
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed (`mulligan[fast]`): less work for tiny jobs."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What an app is made of. The sandbox puts others in their place."""
@@ -49,9 +59,10 @@ class Parts:
     open_store: Callable[[str], Store] = open_store
     changes: Callable[[Store], Changes] = field(default=lambda store: store.changes())
     driver: Callable[[], Driver] = ThreadDriver
-    loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    loop: Callable[[], asyncio.AbstractEventLoop] = _new_loop
     clock: Clock = field(default_factory=SystemClock)
     randomness: random.Random = field(default_factory=system_randomness)
+    uses_connections: bool = True
 
 
 class App:
@@ -78,7 +89,9 @@ class App:
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
         )
-        self.client = Client(lambda: self.store, lambda: self._ids())
+        self.client = Client(
+            lambda: self.store, lambda: self._ids(), uses_connections=lambda: self._parts.uses_connections
+        )
         self.console = Console(lambda: self.store, self.tasks, lambda: self._ids())
 
     def _use(self, parts: Parts) -> None:
@@ -165,12 +178,15 @@ class App:
 
         return register
 
-    def enqueue_many(self, bindings: Iterable[Binding[Any]]) -> list[Job[Any]]:
-        """Store calls made with `task.bind(…)`, of any kinds, all or none in one transaction."""
-        return self.client.enqueue(list(bindings))
+    def enqueue_many(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
+        """Store calls made with `task.bind(…)`, of any kinds, all or none in one transaction.
 
-    async def enqueue_many_async(self, bindings: Iterable[Binding[Any]]) -> list[Job[Any]]:
-        return await asyncio.to_thread(self.enqueue_many, list(bindings))
+        `connection` is one of your own: they go into its transaction, as with `task.options(connection=…)`.
+        """
+        return self.client.enqueue(list(bindings), connection=connection)
+
+    async def enqueue_many_async(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
+        return await self.client.enqueue_async(list(bindings), connection=connection)
 
     def wait(self, job: Job[R] | str, timeout: Duration | None = None) -> R:
         """The job's result. Raises JobFailed, JobCancelled, or TimeoutError when it takes too long."""

@@ -9,7 +9,8 @@
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
     │   ├── PayloadTooLarge
-    │   └── UnknownKind
+    │   ├── UnknownKind
+    │   └── BadConnection           what was given as connection= cannot carry the job
     ├── JobNotFound
     ├── IllegalMove                 the job's state does not allow it
     ├── NotAllowed                  the task's own `can_retry` said no
@@ -39,6 +40,7 @@ from mulligan.duration import BadDuration, Duration, parse
 from mulligan.lifecycle import Move, State, possible_verbs
 
 __all__ = [
+    "BadConnection",
     "BadDuration",
     "BadPolicy",
     "BadSetting",
@@ -128,6 +130,16 @@ class UnknownKind(Refused):
         listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
         super().__init__(f"no task is named {kind!r}; known are: {listed or 'none'}")
         self.kind = kind
+
+
+class BadConnection(Refused):
+    def __init__(self, connection: object, problem: str) -> None:
+        kind = type(connection)
+        super().__init__(
+            f"connection= was given a {kind.__module__}.{kind.__qualname__}: {problem}; possible are, with a transaction "
+            "open, a connection of psycopg 3, a Connection or Session of SQLAlchemy (on psycopg or sqlite3), Django's "
+            "'connection', an sqlite3.Connection, and the asynchronous ones of psycopg 3 and SQLAlchemy (on psycopg)"
+        )
 
 
 class JobNotFound(MulliganError):

@@ -13,7 +13,8 @@ from mulligan.errors import BadTask, InvalidArguments, MulliganError, PayloadToo
 
 LARGEST = 256 * 1024
 
-_NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NAMED = (inspect.Parameter.POSITIONAL_ONLY, *_BY_KEYWORD)
 
 
 class PayloadError(MulliganError):
@@ -27,6 +28,8 @@ class Payload:
         self._function = function
         self._kind = kind
         self._signature = inspect.signature(function)
+        parameters = self._signature.parameters.values()
+        self._takes_keywords_only = all(parameter.kind in _BY_KEYWORD for parameter in parameters)
         self._arguments: msgspec.json.Decoder[dict[str, Any]] | None = None
         self._result: msgspec.json.Decoder[Any] | None = None
 
@@ -53,13 +56,16 @@ class Payload:
             raise InvalidArguments(self._kind, str(error)) from None
         return encoded.decode()
 
-    def decode(self, arguments: str) -> inspect.BoundArguments:
+    def decode(self, arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments for the function; PayloadError if it cannot be called with them."""
         try:
             values = self._decoders()[0].decode(arguments)
-            # Bound afresh: a parameter that a newer version of the task requires may be missing.
-            return self._bind(values)
         except (ValueError, TypeError, RecursionError) as error:
             raise PayloadError(str(error)) from error
+        if self._takes_keywords_only:
+            return (), values
+        bound = inspect.BoundArguments(self._signature, values)
+        return bound.args, bound.kwargs
 
     def encode_result(self, value: Any) -> str:
         try:
@@ -73,14 +79,6 @@ class Payload:
     def decode_result(self, value: Any) -> Any:
         """A result already read as JSON, converted to the return annotation."""
         return self._decoders()[1].decode(msgspec.json.encode(value))
-
-    def _bind(self, values: dict[str, Any]) -> inspect.BoundArguments:
-        parameters = self._signature.parameters
-        known = {name: values[name] for name in parameters if name in values}
-        missing = [name for name, parameter in parameters.items() if _is_required(parameter) and name not in known]
-        if missing:
-            raise PayloadError(f"Object missing required field `{missing[0]}`")
-        return inspect.BoundArguments(self._signature, known)
 
     def _decoders(self) -> tuple[msgspec.json.Decoder[dict[str, Any]], msgspec.json.Decoder[Any]]:
         if self._arguments is None or self._result is None:
@@ -140,6 +138,8 @@ _encoder = msgspec.json.Encoder(enc_hook=_to_json)
 
 
 def _encode(value: Any) -> bytes:
+    if value is None:
+        return b"null"
     encoded = _encoder.encode(value)
     # JSON has no NaN and no infinity: they would turn into null without a word.
     if b"null" in encoded and any(not math.isfinite(number) for number in _floats(value)):

@@ -4,17 +4,18 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from mulligan.duration import Duration, parse
-from mulligan.errors import BadTask, InvalidArguments, UnknownKind
+from mulligan.errors import BadConnection, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import DEFAULT_QUEUE, PRIORITIES, Job, NewJob
 from mulligan.payload import Payload
+from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
 
 P = ParamSpec("P")
@@ -48,6 +49,7 @@ class Options:
     dedupe_scope: str = "active"
     dedupe_for: timedelta | None = None
     tags: tuple[str, ...] = ()
+    connection: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,47 @@ class Binding(Generic[R]):
 
 
 class Client:
-    """Where bound calls are handed in."""
+    """Where bound calls are handed in. `uses_connections`: the sandbox takes every connection and uses none."""
 
-    def __init__(self, store: Callable[[], JobStore], ids: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Callable[[], JobStore],
+        ids: Callable[[], str],
+        *,
+        uses_connections: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._store = store
         self._ids = ids
+        self._uses_connections = uses_connections
 
-    def enqueue(self, bindings: Sequence[Binding[Any]]) -> list[Job[Any]]:
-        """All or none, in one transaction."""
-        return self._store().enqueue([binding.new_job(self._ids()) for binding in bindings])
+    def enqueue(self, bindings: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
+        """All or none, in one transaction: the caller's own, if there is a connection of his."""
+        used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
+        if used is None:
+            return self._store().enqueue(jobs)
+        return foreign.run(used, self._store().enqueue_script(jobs))
+
+    async def enqueue_async(self, bindings: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
+        used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
+        if used is None:
+            return await asyncio.to_thread(lambda: self._store().enqueue(jobs))
+        # In a thread too: the store may have to be opened, which blocks.
+        return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
+
+    def _new_jobs(self, bindings: Sequence[Binding[Any]]) -> list[NewJob]:
+        return [binding.new_job(self._ids()) for binding in bindings]
+
+    def _used(self, bindings: Sequence[Binding[Any]], connection: Any) -> Any:
+        given = [
+            each for each in (connection, *(binding.options.connection for binding in bindings)) if each is not None
+        ]
+        if not given or not self._uses_connections():
+            return None
+        if any(each is not given[0] for each in given):
+            raise BadConnection(
+                given[0], "another call of the same enqueue_many has another; all go into one transaction"
+            )
+        return given[0]
 
 
 class Submission(Generic[P, R]):
@@ -105,13 +139,12 @@ class Submission(Generic[P, R]):
         return Binding(self._task, self._task.payload.encode(args, kwargs), self._options)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Store the call as a job; when this returns, it survives a crash."""
+        """Store the call as a job. When this returns, it survives a crash; with `connection=`, when that commits."""
         (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
         return job
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        binding = self.bind(*args, **kwargs)
-        (job,) = await asyncio.to_thread(self._task.client.enqueue, [binding])
+        (job,) = await self._task.client.enqueue_async([self.bind(*args, **kwargs)])
         return job
 
 
@@ -179,8 +212,14 @@ class Task(Generic[P, C, R]):
         dedupe_scope: str = "active",
         dedupe_for: Duration | None = None,
         tags: Iterable[str] = (),
+        connection: Any = None,
     ) -> Submission[P, R]:
-        """The same task with options for the calls that follow."""
+        """The same task with options for the calls that follow.
+
+        `connection` is one of your own with a transaction open, to the app's own database (not checked): the job and
+        its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
+        looking, within 2 seconds. Errors of the connection's library are raised as they are.
+        """
         return Submission(
             self,
             Options(
@@ -194,6 +233,7 @@ class Task(Generic[P, C, R]):
                 dedupe_scope=_scope(self.name, dedupe_scope),
                 dedupe_for=None if dedupe_for is None else parse(dedupe_for),
                 tags=_tags(self.name, tags),
+                connection=connection,
             ),
         )
 

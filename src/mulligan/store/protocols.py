@@ -16,6 +16,7 @@ from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move
+from mulligan.store.script import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,10 @@ class JobStore(Protocol):
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         """Store all or none, in order. A job whose dedupe key is held comes back as the holder's
         record with `is_duplicate`; an id that is there already is the same job."""
+        ...
+
+    def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        """The same as statements for a caller's own connection: jobs and events are part of his transaction."""
         ...
 
     def claim(self, claim: Claim) -> Claimed:

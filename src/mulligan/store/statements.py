@@ -1,5 +1,6 @@
 """SQL lives in `.sql` files named for the store's operation, the same names in every store."""
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -18,6 +19,11 @@ class Statements:
 
     def _load(self, name: str) -> str:
         return self._written((self._folder / f"{name}.sql").read_text("utf-8"))
+
+
+def in_pyformat(text: str) -> str:
+    """`:name` as `%(name)s`; casts (`::text`) stay."""
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
 
 
 def migrations(package: str) -> list[tuple[int, str, str]]:

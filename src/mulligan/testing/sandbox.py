@@ -75,6 +75,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         loop=lambda: VirtualLoop(clock),
         clock=clock,
         randomness=random.Random(seed),  # noqa: S311
+        uses_connections=False,
     )
     with app.made_of(parts):
         yield box

@@ -18,16 +18,14 @@ from mulligan.worker.running import Running
 async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> Ended:
     CURRENT.set(running.attempt)
     try:
-        arguments = task.payload.decode(running.lease.arguments)
+        args, kwargs = task.payload.decode(running.lease.arguments)
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
     try:
         if task.is_async:
-            value = await task.function(*arguments.args, **arguments.kwargs)
+            value = await task.function(*args, **kwargs)
         else:
-            value = await driver.call(
-                lambda: task.function(*arguments.args, **arguments.kwargs), running.interruptible_by
-            )
+            value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except GeneratorExit:
         raise
     except BaseException as error:

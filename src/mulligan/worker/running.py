@@ -19,10 +19,10 @@ class Running:
         "extend_at",
         "is_over",
         "lease",
+        "look_at",
         "started",
         "stop",
         "task",
-        "timers",
         "why",
     )
 
@@ -36,7 +36,8 @@ class Running:
         self.task: asyncio.Task[None] | None = None
         self.stop: Callable[[], None] | None = None
         """How to interrupt a task that runs in a thread."""
-        self.timers: list[asyncio.TimerHandle] = []
+        self.look_at = 0.0
+        """When its worker looks whether it has ended, by monotonic time."""
         self.why: Why | None = None
         self.is_over = False
         """Its outcome is on the way to the store: whatever the code still does counts no more."""
@@ -66,8 +67,3 @@ class Running:
             self.stop()
         elif self.task is not None:
             self.task.cancel()
-
-    def end(self) -> None:
-        self.is_over = True
-        for timer in self.timers:
-            timer.cancel()

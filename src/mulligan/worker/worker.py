@@ -107,6 +107,8 @@ class Worker:
         self._is_troubled = False
         self._wake = asyncio.Event()
         self._has_outcomes = asyncio.Event()
+        self._watch_timer: asyncio.TimerHandle | None = None
+        self._watch_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # From outside
@@ -137,6 +139,8 @@ class Worker:
             for task in (*duties, settler):
                 task.cancel()
             await asyncio.gather(*duties, settler, return_exceptions=True)
+            if self._watch_timer is not None:
+                self._watch_timer.cancel()
             await self._leave()
             self._driver.stop()
 
@@ -225,8 +229,7 @@ class Worker:
         running.started = self._clock.monotonic()
         self._running[lease.fence.id] = running
         running.task = self._loop.create_task(self._attempt(running))
-        timeout = self._tasks[lease.kind].timeout.total_seconds()
-        running.timers.append(self._loop.call_later(timeout, self._interrupt, running, Why.TIMEOUT))
+        self._watch(running, self._tasks[lease.kind].timeout.total_seconds())
 
     async def _attempt(self, running: Running) -> None:
         ended = await run(running, self._tasks[running.lease.kind], self._driver)
@@ -238,7 +241,7 @@ class Worker:
         self._end(running, ended)
 
     def _end(self, running: Running, ended: Ended) -> None:
-        running.end()
+        running.is_over = True
         del self._running[running.lease.fence.id]
         seconds = self._clock.monotonic() - running.started
         self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
@@ -272,12 +275,32 @@ class Worker:
 
     # Interrupt
 
-    def _interrupt(self, running: Running, why: Why) -> None:
+    def _watch(self, running: Running, seconds: float) -> None:
+        """Look at this attempt again after so long. One timer serves them all: most end long before."""
         assert self._loop is not None
+        running.look_at = self._clock.monotonic() + seconds
+        if self._watch_timer is None or running.look_at < self._watch_at:
+            if self._watch_timer is not None:
+                self._watch_timer.cancel()
+            self._watch_at = running.look_at
+            self._watch_timer = self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        self._watch_timer = None
+        for running in list(self._running.values()):
+            if running.look_at > now:
+                self._watch(running, running.look_at - now)
+            elif running.why is None:
+                self._interrupt(running, Why.TIMEOUT)
+            else:
+                self._give_up(running)
+
+    def _interrupt(self, running: Running, why: Why) -> None:
         if running.is_over or running.why is not None:
             return
         running.interrupt(why)
-        running.timers.append(self._loop.call_later(GRACE_SECONDS, self._give_up, running))
+        self._watch(running, GRACE_SECONDS)
 
     def _interrupt_from_elsewhere(self, running: Running, why: Why) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -388,12 +411,14 @@ class Worker:
 def _log(lease: Lease, decision: Decision) -> None:
     job, kind = lease.fence.id, lease.kind
     match decision:
+        case Succeed():
+            pass
         case Fail(verdict=verdict, reasons=reasons):
             logger.warning("job %s (%s) failed for good with %s: %s", job, kind, verdict.code, reasons.get("because"))
         case Retry(verdict=verdict, delay=delay):
             logger.info("job %s (%s) failed with %s, retried in %s", job, kind, verdict.code, describe(delay))
         case _:
-            logger.debug("job %s (%s): %s", job, kind, type(decision).__name__.lower())
+            logger.info("job %s (%s): %s", job, kind, type(decision).__name__.lower())
 
 
 def _log_answer(outcome: Outcome, answer: Settled) -> None:

@@ -53,7 +53,11 @@ class Connections:
         for _ in range(REPEATS):
             with contextlib.suppress(pg.DeadlockDetected, pg.SerializationFailure):
                 return self._run(work)
-        return self._run(work)
+        try:
+            return self._run(work)
+        except (pg.DeadlockDetected, pg.SerializationFailure) as error:
+            # Still something that may be tried again, by whoever has the time.
+            raise _unreachable(" ".join(str(error).split()), without_password(self._url)) from error
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         connection = self._take()

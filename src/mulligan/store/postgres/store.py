@@ -1,7 +1,6 @@
 """The PostgreSQL store: each operation one transaction, in the order of a job's life."""
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -47,8 +46,9 @@ from mulligan.store.rows import (
     to_worker,
 )
 from mulligan.store.schema import check_version
+from mulligan.store.script import Script, Statement, Steps, play
 from mulligan.store.settlement import Settlement, settlement, unstorable
-from mulligan.store.statements import Statements
+from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.values import (
     MOVES,
     SETTLE_EVENTS,
@@ -90,12 +90,7 @@ DATA_ERRORS = (
 )
 
 
-def _in_psycopg(text: str) -> str:
-    """`:name` as psycopg writes it; casts (`::text`) stay."""
-    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
-
-
-SQL = Statements("mulligan.store.postgres", _in_psycopg)
+SQL = Statements("mulligan.store.postgres", in_pyformat)
 
 
 class PostgresStore:
@@ -125,31 +120,48 @@ class PostgresStore:
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         if not jobs:
             return []
-        rows = [{**new_values(job), "n": n} for n, job in enumerate(jobs)]
-        stored = self._run(lambda db: self._enqueue(db, rows))
+        stored = self._run(lambda db: self._enqueue(db, jobs))
         self._notifier.hint()
+        return stored
+
+    def _enqueue(self, db: Connection, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        is_keyed = any(job.dedupe_key is not None for job in jobs)
+        with _transaction(db, BEGIN) if is_keyed else contextlib.nullcontext():
+            return play(self._enqueueing(jobs), lambda statement: _rows(db, statement))
+
+    def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        # On a connection of ours: a table that is missing would spoil the caller's transaction.
+        self._check_once()
+        # No NOTIFY: it would make his commit wait for all others'. An idle worker looks every second anyway.
+        return Script("PostgreSQL", self._enqueueing(jobs))
+
+    def _enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
+        rows = [{**new_values(job), "n": n} for n, job in enumerate(jobs)]
+        stored = yield from self._storing(rows)
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
 
-    def _enqueue(self, db: Connection, rows: list[dict[str, Any]]) -> list[Record]:
-        keyed = [row for row in rows if row["dedupe_key"] is not None]
-        if not keyed:
-            return self._insert(db, rows)
-        with _transaction(db, BEGIN):
-            _execute(db, SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": self._now})
-            return self._insert(db, rows)
-
-    def _insert(self, db: Connection, rows: list[dict[str, Any]]) -> list[Record]:
+    def _storing(self, rows: list[dict[str, Any]]) -> Steps[list[Record]]:
+        if not rows:
+            return []
+        if keyed := [row for row in rows if row["dedupe_key"] is not None]:
+            yield Statement(SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": self._now})
         event = TABLE[Move.ENQUEUE, None].event
-        found = _all(db, SQL["enqueue"], {"jobs": to_json(rows), "now": self._now, "event": event})
+        found = yield Statement(SQL["enqueue"], {"jobs": to_json(rows), "now": self._now, "event": event})
         stored = {row["id"]: row for row in found}
-        return [stored.get(row["id"]) or self._twin(db, row) for row in rows]
+        for row in rows:
+            if row["id"] not in stored:
+                stored[row["id"]] = yield from self._twin(row)
+        return [stored[row["id"]] for row in rows]
 
-    def _twin(self, db: Connection, row: dict[str, Any]) -> Record:
-        found = _find(db, SQL["job"], {"id": row["id"], "owner": None}) or _find(db, SQL["enqueue_twin"], row)
-        if found is not None:
-            return found
+    def _twin(self, row: dict[str, Any]) -> Steps[Record]:
+        found = (yield Statement(SQL["job"], {"id": row["id"], "owner": None})) or (
+            yield Statement(SQL["enqueue_twin"], {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")})
+        )
+        if found:
+            return found[0]
         # Whoever held the key let go of it in this very moment: the way is free now.
-        return self._insert(db, [row])[0]
+        (stored,) = yield from self._storing([row])
+        return stored
 
     # Claim
 
@@ -334,7 +346,7 @@ class PostgresStore:
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
         conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
-        statement = SQL["jobs"].format(conditions=_in_psycopg(" AND ".join(conditions)))
+        statement = SQL["jobs"].format(conditions=in_pyformat(" AND ".join(conditions)))
         return to_page(self._run(lambda db: _all(db, statement, {**values, "limit": limit + 1})), limit)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
@@ -391,10 +403,13 @@ class PostgresStore:
         return int(self._run(lambda db: _row(db, SQL["last_position"], {"back": back})[0]))
 
     def _run(self, work: Callable[[Connection], T]) -> T:
+        self._check_once()
+        return self._connections.run(work)
+
+    def _check_once(self) -> None:
         if not self._is_checked:
             self._connections.run(self._check)
             self._is_checked = True
-        return self._connections.run(work)
 
     def _check(self, db: Connection) -> None:
         found, oldest = schema.version(db)
@@ -447,6 +462,11 @@ def _one(db: Connection, statement: str, values: dict[str, Any]) -> Record:
 def _all(db: Connection, statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = _execute(db, statement, values)
     return records(cursor, cursor.fetchall())
+
+
+def _rows(db: Connection, statement: Statement) -> list[Record]:
+    cursor = _execute(db, statement.sql, statement.values)
+    return [] if cursor.description is None else records(cursor, cursor.fetchall())
 
 
 def _leases(db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:

@@ -1,7 +1,7 @@
 """PostgreSQL URLs: what libpq takes, and two options of ours."""
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from mulligan.errors import BadUrl
 
@@ -23,14 +23,15 @@ def parse_url(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise BadUrl(url, "it does not begin with 'postgresql://'")
-    query = parse_qsl(parts.query, keep_blank_values=True)
+    # Not decoded: libpq reads the rest in its own way, in which a plus is a plus.
+    query = [(part.partition("=")[0], part.partition("=")[2], part) for part in parts.query.split("&") if part]
     chosen = {name: default for name, (default, _) in OPTIONS.items()}
-    for name, value in query:
+    for name, value, _ in query:
         if name in OPTIONS:
             if value not in OPTIONS[name]:
                 raise BadUrl(url, f"{name} is {' or '.join(map(repr, OPTIONS[name]))}, not {value!r}")
             chosen[name] = value
-    rest = urlencode([(name, value) for name, value in query if name not in OPTIONS])
+    rest = "&".join(part for name, _, part in query if name not in OPTIONS)
     is_proxied = chosen["proxy"] == "transaction"
     return Address(
         url=urlunsplit(parts._replace(query=rest)),

@@ -121,9 +121,17 @@ class Writer:
         with contextlib.suppress(OSError, sqlite3.DatabaseError):
             size = self._path.with_name(self._path.name + "-wal").stat().st_size
             if size > TRUNCATE_BYTES:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._truncate()
             elif size > CHECKPOINT_BYTES:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _truncate(self) -> None:
+        # Somebody may read for long: better a long log for a while than all writers waiting for him.
+        self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}").fetchall()
 
     def close(self) -> None:
         # The last connection to close checkpoints: that too only under the lock.

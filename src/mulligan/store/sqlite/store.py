@@ -40,6 +40,7 @@ from mulligan.store.rows import (
     to_time,
     to_worker,
 )
+from mulligan.store.script import Script, Statement, Steps
 from mulligan.store.settlement import Settlement, damaged, settlement, unstorable
 from mulligan.store.sqlite import schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
@@ -143,6 +144,36 @@ class SqliteStore:
         if row is None:
             raise StoreDamaged(f"job {values['id']!r} was refused as a duplicate, but its twin cannot be found")
         return row
+
+    def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        if self._database.path is None:
+            raise StoreError("jobs kept in memory are out of reach for connection=; use a file: 'sqlite:///jobs.db'")
+        return Script("SQLite", self._enqueueing(jobs))
+
+    def _enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
+        """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
+        rows = [new_values(job) for job in jobs]
+        now = None if self._given_now is None else to_time(self._given_now())
+        if keyed := [row for row in rows if row["dedupe_key"] is not None]:
+            yield Statement(SQL["enqueue_on_clear"], {"jobs": to_json(keyed), "now": now})
+        found = yield Statement(SQL["enqueue_on"], {"jobs": to_json(rows), "now": now})
+        stored = {row["id"]: row for row in found}
+        if news := [row for row in rows if row["id"] in stored]:
+            event = TABLE[Move.ENQUEUE, None].event
+            yield Statement(SQL["enqueue_on_events"], {"jobs": to_json(news), "event": event})
+        answer = []
+        for row in rows:
+            record = stored.get(row["id"]) or (yield from self._twin_of(row))
+            answer.append(to_job(record, is_duplicate=record["id"] != row["id"]))
+        return answer
+
+    def _twin_of(self, row: dict[str, Any]) -> Steps[Record]:
+        found = (yield Statement(SQL["job"], {"id": row["id"], "owner": None})) or (
+            yield Statement(SQL["enqueue_twin"], {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")})
+        )
+        if not found:
+            raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but its twin cannot be found")
+        return found[0]
 
     # Claim
 

@@ -67,7 +67,7 @@ CREATE TABLE mulligan_jobs (
 CREATE INDEX mulligan_jobs_ready ON mulligan_jobs (queue, kind, service, priority, rank, id) WHERE state = 'queued';
 -- Jobs that no gate holds. A job for next year is one entry at the far end.
 CREATE INDEX mulligan_jobs_due ON mulligan_jobs (due_at) WHERE state = 'waiting' AND gate IS NULL;
-CREATE INDEX mulligan_jobs_leased ON mulligan_jobs (lease_until) WHERE state = 'running';
+CREATE INDEX mulligan_jobs_running ON mulligan_jobs (leased_by, claim) WHERE state = 'running';
 CREATE INDEX mulligan_jobs_deadline ON mulligan_jobs (deadline) WHERE deadline IS NOT NULL AND state IN ('waiting', 'queued');
 CREATE INDEX mulligan_jobs_failed ON mulligan_jobs (id) WHERE state = 'failed';
 CREATE INDEX mulligan_jobs_owned ON mulligan_jobs (owner, id) WHERE owner <> '';
@@ -83,7 +83,7 @@ CREATE UNIQUE INDEX mulligan_jobs_unique_until ON mulligan_jobs (owner, kind, de
 CREATE TABLE mulligan_events (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     -- Chosen by whoever makes a move by hand, so that the move can be repeated.
-    request  TEXT    UNIQUE,
+    request  TEXT,
     type     TEXT    NOT NULL,
     job      TEXT    NOT NULL,
     kind     TEXT    NOT NULL,
@@ -96,6 +96,7 @@ CREATE TABLE mulligan_events (
 ) STRICT;
 
 CREATE INDEX mulligan_events_of_job ON mulligan_events (job, position);
+CREATE UNIQUE INDEX mulligan_events_request ON mulligan_events (request) WHERE request IS NOT NULL;
 
 CREATE TABLE mulligan_workers (
     incarnation TEXT    PRIMARY KEY,

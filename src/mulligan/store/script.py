@@ -1,0 +1,51 @@
+"""An operation as statements that anybody's connection can run, one after the other.
+
+A script yields a statement and is sent the rows it gave: whoever plays it decides on which connection, in whose
+transaction, and whether he blocks or awaits.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL with named parameters: `%(name)s` for PostgreSQL, `:name` for SQLite."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+Rows = list[dict[str, Any]]
+Steps = Generator[Statement, Rows, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Script(Generic[T]):
+    """The steps, and the kind of database that understands them."""
+
+    database: str
+    steps: Steps[T]
+
+
+def play(steps: Steps[T], execute: Callable[[Statement], Rows]) -> T:
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(execute(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def play_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[Rows]]) -> T:
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await execute(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result

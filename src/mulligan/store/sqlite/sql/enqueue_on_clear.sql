@@ -1,0 +1,8 @@
+-- Periods that are over hold their key no longer.
+UPDATE mulligan_jobs
+SET dedupe_until = NULL
+FROM json_each(:jobs) AS new
+WHERE owner = json_extract(new.value, '$.owner')
+  AND kind = json_extract(new.value, '$.kind')
+  AND dedupe_key = json_extract(new.value, '$.dedupe_key')
+  AND dedupe_until <= coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER))
