@@ -1,6 +1,6 @@
 import dataclasses
 import enum
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from mulligan import App, InvalidArguments, JobFailed, PayloadTooLarge, RetryPolicy
-from mulligan.errors import BadTask, BadUrl, UnknownKind
+from mulligan import App, InvalidArguments, JobFailed, JobFilter, PayloadTooLarge, RetryPolicy
+from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.testing import sandbox
 
 
@@ -269,3 +269,46 @@ def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: 
     with pytest.raises(BadUrl, match=r"use 'sqlite:///jobs\.db'") as raised:
         app.migrate()
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"retry": 3}, r"retry of task 'task' must be a RetryPolicy"),
+        ({"rules": [5]}, r"the rules of task 'task' must be a list of Rule"),
+        ({"rules": 5}, r"the rules of task 'task' must be a list of Rule"),
+        ({"can_retry": 5}, r"can_retry of task 'task' must be a function"),
+        ({"service": 5}, r"service of task 'task' must be a name"),
+    ],
+)
+def test_what_cannot_belong_to_a_task_is_refused_when_it_is_registered(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadTask, match=says):
+        App("sqlite:///:memory:").task("task", **options)(lambda: None)
+
+
+def test_a_service_is_named_by_the_task_or_by_the_arguments_of_the_call() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(service="gateway")
+    def fixed() -> None: ...
+
+    @app.task(service=lambda url: f"site:{url}")
+    def computed(url: str) -> None: ...
+
+    with sandbox(app):
+        assert fixed.enqueue().service == "gateway"
+        assert computed.enqueue("example.org").service == "site:example.org"
+
+
+def test_a_submission_time_outside_the_calendar_is_refused() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task")(lambda: None)
+    moment = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=12)))
+    with pytest.raises(InvalidArguments, match="submitted_at"):
+        task.options(submitted_at=moment)
+
+
+@pytest.mark.parametrize("wanted", [{"state": "bogus"}, {"since": datetime(2026, 1, 1)}])  # noqa: DTZ001
+def test_a_filter_that_means_nothing_is_refused_with_what_does(wanted: dict[str, Any]) -> None:
+    with pytest.raises(BadFilter, match="it must be"):
+        JobFilter(**wanted)

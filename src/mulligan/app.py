@@ -28,10 +28,21 @@ from mulligan.lifecycle import State
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
-from mulligan.task import DEFAULT_TIMEOUT, Binding, CanRetry, Client, Priority, Registry, Task
+from mulligan.task import (
+    DEFAULT_TIMEOUT,
+    Binding,
+    CanRetry,
+    Client,
+    Priority,
+    Registry,
+    ServiceName,
+    Task,
+    checked_rules,
+)
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.worker.drivers import Driver, ThreadDriver
+from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
@@ -84,7 +95,7 @@ class App:
         self._use(Parts())
         self.judge = Judge(
             self.tasks,
-            rules=rules,
+            rules=checked_rules(rules, "the rules of the app"),
             catalogue=self.catalogue,
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
@@ -152,6 +163,7 @@ class App:
         *,
         retry: RetryPolicy | None = None,
         rules: Sequence[AnyRule] = (),
+        service: ServiceName = None,
         queue: str = DEFAULT_QUEUE,
         priority: Priority = "normal",
         timeout: Duration = DEFAULT_TIMEOUT,
@@ -342,6 +354,8 @@ class App:
             clock=self._parts.clock,
             incarnation=incarnation,
             interval=interval,
+            # A beat, and once more what the keeper may be late.
+            beat=lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
         )
         return [reclaim, Expire(self.store)]
 

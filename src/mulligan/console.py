@@ -17,6 +17,7 @@ from mulligan.task import CanRetry, Registry
 
 LARGEST_PAGE = 1_000
 LONGEST_TEXT = 500
+LAST_POSITION = 2**62
 # Moves that make a job run again: the task's own precondition is asked first.
 REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
 
@@ -54,7 +55,7 @@ class Console:
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
         limit = max(1, min(limit, LARGEST_PAGE))
-        return self._store().events(job=job, owner=owner, after=after, limit=limit)
+        return self._store().events(job=job, owner=owner, after=min(max(after, 0), LAST_POSITION), limit=limit)
 
     def last_position(self, *, back: int = 0) -> int:
         """Where the log ends; with `back`, the place after which about so many events stand."""
@@ -151,7 +152,7 @@ class Console:
 
 def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
     try:
-        can_retry(job)
+        answer = can_retry(job)
     except MulliganError:
         raise
     except Exception as error:
@@ -159,8 +160,10 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
         raise NotAllowed(
             f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
         ) from error
+    if answer is False:
+        raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")
 
 
 def _bounded(text: str | None) -> str | None:
     """What a person wrote, bounded and fit for every store."""
-    return None if text is None else clipped(text, LONGEST_TEXT)
+    return None if text is None else clipped(str(text), LONGEST_TEXT)

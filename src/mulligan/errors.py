@@ -11,6 +11,7 @@
     │   ├── PayloadTooLarge
     │   ├── UnknownKind
     │   └── BadConnection           what was given as connection= cannot carry the job
+    ├── BadFilter                   a filter that matches nothing anybody could mean
     ├── JobNotFound
     ├── IllegalMove                 the job's state does not allow it
     ├── NotAllowed                  the task's own `can_retry` said no
@@ -21,6 +22,7 @@
     ├── StoreError
     │   ├── StoreUnavailable        try again later
     │   │   └── StoreFull
+    │   ├── StoreClosed             `app.close()` was called
     │   ├── StoreReadOnly
     │   ├── StoreDamaged
     │   └── SchemaMismatch          the database was made by a newer version, or must be migrated
@@ -32,6 +34,7 @@
 `Snooze` is raised by a task too, but it is no error. `BadDuration` is a ValueError.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import ClassVar
@@ -42,6 +45,7 @@ from mulligan.lifecycle import Move, State, possible_verbs
 __all__ = [
     "BadConnection",
     "BadDuration",
+    "BadFilter",
     "BadPolicy",
     "BadSetting",
     "BadTask",
@@ -64,6 +68,7 @@ __all__ = [
     "RetryableError",
     "SchemaMismatch",
     "Snooze",
+    "StoreClosed",
     "StoreDamaged",
     "StoreError",
     "StoreFull",
@@ -136,10 +141,16 @@ class BadConnection(Refused):
     def __init__(self, connection: object, problem: str) -> None:
         kind = type(connection)
         super().__init__(
-            f"connection= was given a {kind.__module__}.{kind.__qualname__}: {problem}; possible are, with a transaction "
-            "open, a connection of psycopg 3, a Connection or Session of SQLAlchemy (on psycopg or sqlite3), Django's "
-            "'connection', an sqlite3.Connection, and the asynchronous ones of psycopg 3 and SQLAlchemy (on psycopg)"
+            f"connection= was given a {kind.__module__}.{kind.__qualname__}: {problem}; possible are, with an open "
+            "transaction, a connection of psycopg 3, a Connection or Session of SQLAlchemy (on psycopg or sqlite3), "
+            "Django's 'connection', an sqlite3.Connection, and the asynchronous ones of psycopg 3 and SQLAlchemy "
+            "(on psycopg)"
         )
+
+
+class BadFilter(MulliganError, ValueError):
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field} cannot be {value!r:.200}: it must be {allowed}")
 
 
 class JobNotFound(MulliganError):
@@ -204,6 +215,11 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or is busy; nothing is lost, the same call may work later."""
 
 
+class StoreClosed(StoreError):
+    def __init__(self) -> None:
+        super().__init__("the store is closed: app.close() was called; use the app again to open it anew")
+
+
 class StoreFull(StoreUnavailable):
     """No space left where the store lives."""
 
@@ -259,8 +275,11 @@ class Snooze(Exception):
 
 
 def without_password(url: object) -> object:
-    """The URL as it may be shown: what stands between `:` and `@` is left out."""
-    if not isinstance(url, str) or "@" not in url:
+    """The URL as it may be shown: what stands between `:` and `@`, or after `password=`, is left out."""
+    if not isinstance(url, str):
+        return url
+    url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1•••", url)
+    if "@" not in url:
         return url
     credentials, _, place = url.rpartition("@")
     scheme, separator, user = credentials.rpartition("://")

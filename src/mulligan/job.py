@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
 
 R = TypeVar("R", covariant=True)
@@ -146,6 +147,14 @@ class JobFilter:
     tag: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.state is not None and self.state not in tuple(State):
+            raise BadFilter("state", self.state, "one of " + ", ".join(State))
+        for name in ("since", "until"):
+            moment = getattr(self, name)
+            if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+                raise BadFilter(name, moment, "a datetime with a time zone")
 
 
 @dataclass(frozen=True, slots=True)

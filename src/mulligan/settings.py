@@ -107,14 +107,14 @@ def load(
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text("utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
     unknown = sorted(set(table) - set(READERS))
     if unknown:

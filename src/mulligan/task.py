@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -23,6 +23,7 @@ C = TypeVar("C", covariant=True)
 R = TypeVar("R", covariant=True)
 
 CanRetry = Callable[[Job[Any]], object]
+ServiceName = str | Callable[..., str] | None
 Priority = str | int
 
 DEFAULT_TIMEOUT = "15m"
@@ -59,6 +60,7 @@ class Binding(Generic[R]):
     task: "Task[..., Any, R]"
     arguments: str
     options: Options
+    service: str = ""
 
     def new_job(self, job_id: str) -> NewJob:
         task, options = self.task, self.options
@@ -68,6 +70,7 @@ class Binding(Generic[R]):
             arguments=self.arguments,
             owner=options.owner,
             queue=options.queue or task.queue,
+            service=self.service,
             priority=task.priority if options.priority is None else options.priority,
             submitted_at=options.submitted_at,
             delay=options.delay,
@@ -136,7 +139,8 @@ class Submission(Generic[P, R]):
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
         """Check and encode a call for `app.enqueue_many`."""
-        return Binding(self._task, self._task.payload.encode(args, kwargs), self._options)
+        arguments = self._task.payload.encode(args, kwargs)
+        return Binding(self._task, arguments, self._options, self._task.service_of(args, kwargs))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Store the call as a job. When this returns, it survives a crash; with `connection=`, when that commits."""
@@ -159,6 +163,7 @@ class Task(Generic[P, C, R]):
         name: str,
         retry: RetryPolicy,
         rules: Sequence[AnyRule] = (),
+        service: ServiceName = None,
         queue: str = DEFAULT_QUEUE,
         priority: Priority = "normal",
         timeout: Duration = DEFAULT_TIMEOUT,
@@ -169,13 +174,14 @@ class Task(Generic[P, C, R]):
         self.function = function
         self.client = client
         self.name = _name("a task's name", name)
-        self.retry = retry
-        self.rules = tuple(rules)
+        self.retry = _retry(self.name, retry)
+        self.rules = checked_rules(rules, f"the rules of task {self.name!r}")
+        self.service = _service(self.name, service)
         self.queue = _name("a queue's name", queue)
         self.priority = priority_number(priority)
         self.timeout = parse(timeout)
         self.cost = _cost(cost)
-        self.can_retry = can_retry
+        self.can_retry = _callable(self.name, "can_retry", can_retry)
         self.aliases = tuple(_name("an alias", alias) for alias in aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
@@ -187,6 +193,11 @@ class Task(Generic[P, C, R]):
 
     def __repr__(self) -> str:
         return f"<task {self.name!r}>"
+
+    def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The name of the service a call depends on, or nothing."""
+        named = self.service(*args, **kwargs) if callable(self.service) else self.service
+        return "" if named is None else _text(self.name, "service", named, LONGEST_NAME)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
         """Check and encode a call for `app.enqueue_many`."""
@@ -220,11 +231,13 @@ class Task(Generic[P, C, R]):
         its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
         looking, within 2 seconds. Errors of the connection's library are raised as they are.
         """
+        if dedupe is None and dedupe_for is not None:
+            raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
         return Submission(
             self,
             Options(
                 owner=_text(self.name, "owner", owner, LONGEST_NAME),
-                queue=None if queue is None else _text(self.name, "queue", queue, LONGEST_NAME),
+                queue=None if queue is None else _name("a queue's name", queue),
                 priority=None if priority is None else priority_number(priority),
                 delay=parse(delay),
                 deadline=None if deadline is None else parse(deadline),
@@ -291,6 +304,31 @@ def _name(what: str, name: str) -> str:
     return name
 
 
+def _retry(name: str, retry: RetryPolicy) -> RetryPolicy:
+    if not isinstance(retry, RetryPolicy):
+        raise BadTask(f"retry of task {name!r} must be a RetryPolicy(…), not {retry!r:.200}")
+    return retry
+
+
+def checked_rules(rules: Sequence[AnyRule], what: str) -> tuple[AnyRule, ...]:
+    listed = tuple(rules) if isinstance(rules, Iterable) and not callable(rules) else None
+    if listed is None or not all(callable(rule) for rule in listed):
+        raise BadTask(f"{what} must be a list of Rule(…) or functions of a Failure, not {rules!r:.200}")
+    return listed
+
+
+def _service(name: str, service: ServiceName) -> ServiceName:
+    if service is not None and not isinstance(service, str) and not callable(service):
+        raise BadTask(f"service of task {name!r} must be a name or a function of its arguments, not {service!r:.200}")
+    return service
+
+
+def _callable(name: str, what: str, function: CanRetry | None) -> CanRetry | None:
+    if function is not None and not callable(function):
+        raise BadTask(f"{what} of task {name!r} must be a function of the job, not {function!r:.200}")
+    return function
+
+
 def _cost(cost: int) -> int:
     if not isinstance(cost, int) or not 0 <= cost < 2**31:
         raise BadTask(f"a cost is a whole number from 0 on, not {cost!r}")
@@ -324,9 +362,14 @@ def _scope(kind: str, scope: str) -> str:
 
 
 def _aware(kind: str, moment: datetime | None) -> datetime | None:
-    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
-        raise InvalidArguments(kind, f"submitted_at must be a datetime with a time zone, not {moment!r}")
-    return moment
+    if moment is None:
+        return None
+    try:
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (AttributeError, OverflowError):
+        pass
+    raise InvalidArguments(kind, f"submitted_at must be a datetime with a time zone, not {moment!r:.200}")
 
 
 def _tags(kind: str, tags: Iterable[str]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The SQLite store: the whole suite on a file and in memory, then what only SQLite can get wrong."""
 
+import fcntl
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreDamaged, StoreError, StoreUnavailable
+from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.failure.policy import Fail, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import JobFilter, Lease, NewJob
@@ -258,7 +259,7 @@ def test_a_closed_store_says_so(path: Path) -> None:
         store = SqliteStore(f"sqlite:///{path}", threaded=threaded)
         store.close()
         for call in (lambda: store.enqueue([new(1)]), lambda: store.job("x"), store.now):  # noqa: B023
-            with pytest.raises(StoreUnavailable, match="the store is closed"):
+            with pytest.raises(StoreClosed, match="the store is closed"):
                 call()
 
 
@@ -280,7 +281,7 @@ def test_an_operation_that_comes_while_the_store_closes_is_answered(path: Path) 
             return getattr(queue, name)
 
     data._queue = Late()  # type: ignore[assignment]
-    with pytest.raises(StoreUnavailable, match="the store is closed"):
+    with pytest.raises(StoreClosed, match="the store is closed"):
         store.enqueue([new(1)])
 
 
@@ -294,6 +295,41 @@ def test_a_lock_that_cannot_be_had_fails_the_operation_but_not_the_store(
             store.enqueue([new(1)])
     assert len(store.enqueue([new(1)])) == 1
     store.close()
+
+
+def test_the_lock_is_held_around_every_write_and_every_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the WAL-reset bug of SQLite, which needs a checkpoint that meets a commit.
+
+    And around the switch to WAL: of two processes that make it at once, one is told 'locked' whatever its timeout.
+    """
+    monkeypatch.setattr(database, "CHECKPOINT_BYTES", 0)
+    lock = path.with_name("jobs.db-lock")
+    seen: dict[str, bool] = {}
+
+    def is_held() -> bool:
+        with lock.open() as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def traced(*arguments: Any, **options: Any) -> Any:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(
+            lambda text: seen.update({text: seen.get(text, True) and is_held()}) if text in guarded else None
+        )
+        return connection
+
+    guarded = {"PRAGMA journal_mode = WAL", "BEGIN IMMEDIATE", "COMMIT", "PRAGMA wal_checkpoint(PASSIVE)"}
+    connect = database.sqlite3.connect
+    monkeypatch.setattr(database.sqlite3, "connect", traced)
+    store = SqliteStore(f"sqlite:///{path}", threaded=False)
+    seen.pop("COMMIT")  # a reader's own ends its snapshot and writes nothing
+    store.enqueue([new(1)])
+    store.close()
+    assert seen == dict.fromkeys(guarded, True)
+    assert not is_held()
 
 
 # Time and space

@@ -6,9 +6,11 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -130,6 +132,38 @@ def test_a_lock_held_for_too_long_by_another_program_is_named(tmp_path: Path, mo
         assert bench.store.job("before").state is State.QUEUED
         other.execute("ROLLBACK")
     assert not bench.enqueue("meanwhile").is_duplicate
+    bench.store.close()
+
+
+def test_another_program_that_writes_to_the_same_file_too_is_no_trouble(bench: Bench) -> None:
+    """Our tables live in the user's database."""
+
+    def write_now_and_then() -> None:
+        with closing(sqlite3.connect(bench.path, isolation_level=None, timeout=30)) as other:
+            other.execute("CREATE TABLE theirs (a)")
+            while not is_done.wait(0.001):
+                other.execute("INSERT INTO theirs VALUES (1)")
+
+    is_done = Event()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(write_now_and_then)
+        try:
+            for number in range(100):
+                bench.enqueue(f"job-{number}")
+                (lease,) = bench.claim()
+                assert bench.store.settle([Outcome(lease, Succeed("1"))]) == [Settled.ACCEPTED]
+        finally:
+            is_done.set()
+        other.result()
+    assert bench.store.counts() == {"send": {"succeeded": 100}}
+
+
+def test_a_file_that_was_deleted_under_us_is_named_and_nothing_is_written_into_the_void(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "jobs.db")
+    bench.enqueue("before")
+    bench.path.unlink()
+    with pytest.raises(StoreDamaged, match="was deleted or replaced while it was open"):
+        bench.enqueue("after")
     bench.store.close()
 
 

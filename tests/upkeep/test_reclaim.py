@@ -17,6 +17,7 @@ from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.reclaim import Reclaim
 
 LEASE = timedelta(seconds=60)
+BEAT = 20.0
 
 
 class Scene:
@@ -28,7 +29,7 @@ class Scene:
         judge = Judge(
             Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=random.Random(1).random
         )
-        self.reclaim = Reclaim(self.store, judge=judge, clock=self.ours, incarnation="us", interval=1.0)
+        self.reclaim = Reclaim(self.store, judge=judge, clock=self.ours, incarnation="us", interval=1.0, beat=BEAT)
         self.claims = 0
 
     def pass_time(self, seconds: float, *, ours: float | None = None) -> None:
@@ -81,16 +82,25 @@ def test_its_own_leases_are_never_taken(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(3600.0, 1.0), (3600.0, 3600.0), (1.0, 3600.0)])
-def test_after_a_clock_step_an_outage_or_a_pause_one_quiet_pass_comes_first(
+def test_after_a_clock_step_an_outage_or_a_pause_a_whole_quiet_beat_comes_first(
     scene: Scene, theirs: float, ours: float
 ) -> None:
-    scene.watch(10)
+    scene.watch(30)
     scene.pass_time(theirs, ours=ours)
-    assert scene.reclaim.step() == 0, "everything looks expired now; whoever beats must get the chance"
-    scene.pass_time(1)
-    scene.reclaim.step()
-    expected = State.QUEUED if theirs > 60 else State.RUNNING
-    assert scene.store.job("j").state is expected
+    assert scene.reclaim.step() == 0
+    assert scene.watch(19) == 0, "everything looks expired now; whoever is alive must get the chance to beat"
+    scene.watch(1)
+    assert scene.store.job("j").state is (State.QUEUED if theirs > 60 else State.RUNNING)
+
+
+def test_a_worker_that_is_alive_keeps_its_job_when_the_clock_steps(scene: Scene) -> None:
+    worker = WorkerRecord(incarnation="other", host="h", pid=1, queues=None, kinds=("k",), concurrency=1)
+    (fence,) = [lease.fence for lease in scene.store.adopt("other", before=99, held=[])]
+    scene.watch(30)
+    scene.pass_time(3600, ours=1)
+    scene.watch(15)
+    scene.store.beat(Beat(worker=worker, lease=LEASE, extend=[fence]))
+    assert scene.watch(50) == 0
 
 
 def test_a_job_that_loses_its_worker_every_time_fails_at_the_limit(scene: Scene) -> None:

@@ -30,8 +30,10 @@ from mulligan import (
     attempt,
 )
 from mulligan.app import Parts
-from mulligan.errors import StoreUnavailable
+from mulligan.errors import StoreClosed, StoreUnavailable
+from mulligan.failure.policy import Release
 from mulligan.settings import Settings
+from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
 
 SOON = 20.0
@@ -129,6 +131,14 @@ class Loud(Exception):
         return "x" * 10_000_000
 
 
+class Interrupting(Exception):
+    def __getattr__(self, name: str) -> None:
+        raise KeyboardInterrupt
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
 def _recurse() -> None:
     _recurse()
 
@@ -152,6 +162,8 @@ POISON: dict[str, Callable[[], None]] = {
     "endless recursion": _recurse,
     "a stop iteration": _raise(StopIteration("value")),
     "a cancellation of its own": _raise(asyncio.CancelledError()),
+    "a generator's exit": _raise(GeneratorExit()),
+    "an exception that interrupts whoever looks at it": _raise(Interrupting()),
     "a group": _raise(BaseExceptionGroup("many", [ValueError("a"), Mute()])),
     "surrogates and zeros": _raise(ValueError("a\ud800b\0c")),
 }
@@ -581,3 +593,95 @@ def test_run_until_idle_with_a_timeout_gives_up_and_releases(app: App) -> None:
     with pytest.raises(TimeoutError):
         app.run_until_idle(timeout="300ms")
     assert app.job(job.id).state is State.QUEUED
+
+
+def test_a_task_that_cancels_itself_has_failed_and_is_not_started_for_ever(app: App) -> None:
+    @app.task(retry=RetryPolicy(2, Fixed(0)))
+    async def suicidal() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1)
+
+    job = suicidal.enqueue()
+    app.run_until_idle(retries=True, timeout="60s")
+    assert (app.job(job.id).state, app.job(job.id).failures) == (State.FAILED, 2)
+
+
+def test_an_attempt_that_lost_its_lease_does_not_disturb_the_next_one_in_the_same_worker(
+    tmp_path: Path,
+) -> None:
+    import sqlite3
+
+    with quick(tmp_path, lease=60.0) as app:
+        release, started = threading.Event(), []
+
+        @app.task
+        def stubborn() -> int:
+            number = attempt().number
+            started.append(number)
+            while number == 1 and not release.is_set():
+                with contextlib.suppress(BaseException):
+                    release.wait(0.05)
+            return number
+
+        with working(app, concurrency=2):
+            job = stubborn.enqueue()
+            eventually(lambda: started == [1])
+            (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+            with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+                connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
+                connection.commit()
+            outcome = Outcome(lease, Release({"why": "test"}), reclaimed_by="another")
+            assert app.store.settle([outcome]) == [Settled.ACCEPTED]
+            assert app.wait(job, timeout=SOON) == 2
+            release.set()
+            eventually(lambda: any(event.type == "job.refused" for event in app.events(job.id)))
+        types = [event.type for event in app.events(job.id)]
+        assert types.count("job.succeeded") == 1
+        assert app.job(job.id).losses == 0
+
+
+def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    app.task("idle")(lambda: None)
+    app.migrate()
+
+    async def scene(lock: Any) -> None:
+        worker = app._worker(1, None)
+        running = asyncio.create_task(worker.run())
+        await asyncio.to_thread(eventually, app.console.workers)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        await asyncio.sleep(1.2)
+        worker.stop()
+        async with asyncio.timeout(SOON):
+            await running
+
+    with (tmp_path / "jobs.db-lock").open() as lock:
+        asyncio.run(scene(lock))
+
+
+def test_a_lock_held_for_too_long_is_said_to_whoever_waits(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.store.sqlite.database.BUSY_MILLISECONDS", 100)
+    monkeypatch.setattr("mulligan.store.sqlite.database.LOCK_SECONDS", 0.1)
+    task = app.task("task")(lambda: None)
+    app.migrate()
+    with (tmp_path / "jobs.db-lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match="is locked by another program for too long"):
+            task.enqueue()
+    assert app.jobs().jobs == (), "what was refused is not stored later"
+
+
+def test_a_worker_whose_app_was_closed_ends_with_a_word(app: App) -> None:
+    @app.task
+    def closing() -> None:
+        app.close()
+
+    closing.enqueue()
+    with pytest.raises(StoreClosed, match=r"app.close\(\) was called"):
+        app.run_until_idle(timeout="60s")

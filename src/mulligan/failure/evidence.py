@@ -26,8 +26,6 @@ def tried(ask: Callable[[], T], otherwise: T) -> T:
     """The answer of code we don't know, or `otherwise` when it raises."""
     try:
         return ask()
-    except KeyboardInterrupt:
-        raise
     except BaseException:
         return otherwise
 

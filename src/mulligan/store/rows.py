@@ -15,6 +15,7 @@ from mulligan.store.protocols import Outcome, WorkerRecord
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _decode = msgspec.json.decode
 
 
@@ -35,7 +36,7 @@ def from_time(value: int) -> datetime:
         return EPOCH + timedelta(microseconds=value)
     except OverflowError:
         # Only a row changed by hand holds such a number; it must not stop whoever reads past it.
-        return datetime.max.replace(tzinfo=UTC)
+        return _LATEST if value > 0 else _EARLIEST
 
 
 def _moment(value: int | None) -> datetime | None:
@@ -122,7 +123,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
             fence=Fence(row[at["id"]], row[at["attempt"]], row[at["leased_by"]], row[at["claim"]]),
             kind=row[at["kind"]],
             arguments=row[at["arguments"]],
-            claimed_at=from_time(row[at["last_attempt_at"]]),
+            claimed_at=from_time(row[at["last_attempt_at"]] or 0),
             until=from_time(row[at["lease_until"]]),
             load=_loader(names, row),
         )

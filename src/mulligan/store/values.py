@@ -1,5 +1,6 @@
 """Records as the values a statement binds: the same for every store."""
 
+from datetime import timedelta
 from typing import Any
 
 from mulligan.failure.classify import Verdict
@@ -15,6 +16,8 @@ MOVES = {
     Move.CANCEL_BY_HAND: "cancel_by_hand",
     Move.SNOOZE_BY_HAND: "snooze_by_hand",
 }
+
+FORGOTTEN_AFTER = timedelta(hours=1)
 
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 

@@ -19,30 +19,36 @@ TOLERANCE_SECONDS = 1.0
 class Reclaim:
     """Takes back leases that expired, never its own worker's.
 
-    It acts only when the time since its last pass was what it should have been, by the store's clock
-    and by ours: after an outage, a clock step or a pause of this process every lease looks expired.
+    After an outage, a clock step or a pause of this process every lease looks expired. So it acts only
+    when for a whole beat no pass came late and the store's clock went as ours did: whoever is alive has
+    extended his leases by then.
     """
 
     name = "reclaim"
 
-    def __init__(self, store: Store, *, judge: Judge, clock: Clock, incarnation: str, interval: float) -> None:
+    def __init__(
+        self, store: Store, *, judge: Judge, clock: Clock, incarnation: str, interval: float, beat: float
+    ) -> None:
         self._store = store
         self._judge = judge
         self._clock = clock
         self._incarnation = incarnation
         self.interval = interval
+        self._beat = beat
         self._last: tuple[float, datetime] | None = None
+        self._quiet_since: float | None = None
 
     def step(self) -> int:
         """How many leases were taken back."""
         before, self._last = self._last, None
-        now = self._store.now()
-        ours = self._clock.monotonic()
-        is_quiet = before is not None and self._is_quiet(ours - before[0], (now - before[1]).total_seconds())
+        now, ours = self._store.now(), self._clock.monotonic()
         self._last = (ours, now)
+        if before is None or not self._went_well(ours - before[0], (now - before[1]).total_seconds()):
+            self._quiet_since = ours
+        is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
         return self._reclaim(now) if is_quiet else 0
 
-    def _is_quiet(self, ours: float, theirs: float) -> bool:
+    def _went_well(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS
 
     def _reclaim(self, now: datetime) -> int:

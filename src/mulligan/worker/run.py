@@ -1,6 +1,5 @@
 """Run one attempt: decode the arguments, call the task, say how it ended. Whatever happens, it ends."""
 
-import asyncio
 from typing import Any
 
 from mulligan.attempt import CURRENT
@@ -26,10 +25,8 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> En
             value = await task.function(*args, **kwargs)
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
-    except GeneratorExit:
-        raise
     except BaseException as error:
-        return stopped(running, task) or _raised(error)
+        return stopped(running, task) or Failed(Failure.of(error))
     try:
         return Success(task.payload.encode_result(value))
     except PayloadError as error:
@@ -45,14 +42,6 @@ def stopped(running: Running, task: Task[..., Any, Any]) -> Ended | None:
             return Failed(Failure.of(TimeoutError(f"no result after {describe(task.timeout)}")))
         case why:
             return Interruption(why)
-
-
-def _raised(error: BaseException) -> Ended:
-    current = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
-        # Not by us: whoever runs the loop takes it down.
-        return Interruption(Why.SHUTDOWN)
-    return Failed(Failure.of(error))
 
 
 def _final(code: str, error: MulliganError) -> Failure:

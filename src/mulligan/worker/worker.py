@@ -11,11 +11,11 @@ from typing import Protocol, TypeVar
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.errors import StoreDamaged, StoreError
+from mulligan.errors import StoreClosed, StoreDamaged, StoreError
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
-from mulligan.job import Lease
+from mulligan.job import Fence, Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
 from mulligan.task import Registry
@@ -36,6 +36,10 @@ POLL_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 SHORTEST_REST = 0.001
+
+
+class _GaveUpError(Exception):
+    """Told to stop while the store does not answer."""
 
 
 class Duty(Protocol):
@@ -97,7 +101,7 @@ class Worker:
         self._claims = 0
         self._adopt_at = clock.monotonic() + options.lease.total_seconds()
         self._backlog: deque[Running] = deque()
-        self._running: dict[str, Running] = {}
+        self._running: dict[Fence, Running] = {}
         self._left_behind = 0
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
         self._outcomes: deque[tuple[Running, Outcome]] = deque()
@@ -106,6 +110,8 @@ class Worker:
         self._stops = 0
         self._is_troubled = False
         self._wake = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._patience: asyncio.Task[None] | None = None
         self._has_outcomes = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
@@ -120,6 +126,7 @@ class Worker:
             logger.info("stopping: %d jobs in flight may finish; stop again to release them", len(self._running))
         else:
             self._interrupt_all()
+        self._stopped.set()
         self._wake.set()
 
     async def run(self, *, until: Callable[[], bool] | None = None) -> None:
@@ -128,6 +135,7 @@ class Worker:
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
         settler = self._loop.create_task(self._settle_outcomes())
+        self._patience = self._loop.create_task(self._patient())
         try:
             await self._work(until)
         except asyncio.CancelledError:
@@ -136,9 +144,9 @@ class Worker:
             raise
         finally:
             await self._drain()
-            for task in (*duties, settler):
+            for task in (*duties, settler, self._patience):
                 task.cancel()
-            await asyncio.gather(*duties, settler, return_exceptions=True)
+            await asyncio.gather(*duties, settler, self._patience, return_exceptions=True)
             if self._watch_timer is not None:
                 self._watch_timer.cancel()
             await self._leave()
@@ -152,13 +160,16 @@ class Worker:
             wanted = self._wanted()
             pause: float | None = POLL_SECONDS
             if wanted > 0:
-                pause = await self._claim(wanted)
+                try:
+                    pause = await self._claim(wanted)
+                except _GaveUpError:
+                    return
                 self._start_waiting()
             if pause is None:
                 # A full claim: there may be more at once, but what came is to run first.
                 await asyncio.sleep(0)
                 continue
-            if until is not None and self._is_idle and await self._persist(until):
+            if until is not None and self._is_idle and await self._driver.blocking(until):
                 return
             await self._rest(pause)
 
@@ -181,7 +192,7 @@ class Worker:
             lease=self._options.lease,
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
-        claimed = await self._persist(lambda: self._store.claim(claim))
+        claimed = await self._ask(lambda: self._store.claim(claim))
         self._hold(claimed.leases)
         if self._clock.monotonic() >= self._adopt_at:
             await self._adopt()
@@ -193,9 +204,7 @@ class Worker:
     async def _adopt(self) -> None:
         """Take up jobs of earlier claims whose replies were lost."""
         held = [running.lease.fence for running in self._held()]
-        self._hold(
-            await self._persist(lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held))
-        )
+        self._hold(await self._ask(lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held)))
         self._adopt_at = self._clock.monotonic() + self._options.lease.total_seconds()
 
     def _hold(self, leases: Sequence[Lease]) -> None:
@@ -227,12 +236,16 @@ class Worker:
         assert self._loop is not None
         lease = running.lease
         running.started = self._clock.monotonic()
-        self._running[lease.fence.id] = running
+        self._running[lease.fence] = running
         running.task = self._loop.create_task(self._attempt(running))
         self._watch(running, self._tasks[lease.kind].timeout.total_seconds())
 
     async def _attempt(self, running: Running) -> None:
-        ended = await run(running, self._tasks[running.lease.kind], self._driver)
+        try:
+            ended = await run(running, self._tasks[running.lease.kind], self._driver)
+        except BaseException as error:
+            # Nothing may leave an attempt without an end: its slot and its job would be lost with it.
+            ended = Failed(Failure.of(error))
         if running.is_over:
             # It was given up; this is the code's late end, and the slot is free again.
             self._left_behind -= 1
@@ -242,7 +255,7 @@ class Worker:
 
     def _end(self, running: Running, ended: Ended) -> None:
         running.is_over = True
-        del self._running[running.lease.fence.id]
+        del self._running[running.lease.fence]
         seconds = self._clock.monotonic() - running.started
         self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
         decision = self._decide(running, ended)
@@ -350,12 +363,28 @@ class Worker:
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 _log_answer(outcome, answer)
 
+    async def _ask(self, call: Callable[[], T]) -> T:
+        """As `_persist`, but a worker that was told to stop does not wait for a store that is silent."""
+        assert self._loop is not None and self._patience is not None
+        asking = self._loop.create_task(self._persist(call))
+        await asyncio.wait({asking, self._patience}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        asking.cancel()
+        raise _GaveUpError
+
+    async def _patient(self) -> None:
+        await self._stopped.wait()
+        await asyncio.sleep(GRACE_SECONDS)
+
     async def _persist(self, call: Callable[[], T]) -> T:
         """Call the store until it answers. Each of its operations can be repeated."""
         pause = SHORTEST_PAUSE
         while True:
             try:
                 answer = await self._driver.blocking(call)
+            except StoreClosed:
+                raise
             except StoreError as error:
                 if not self._is_troubled:
                     logger.error("the store does not answer, trying again: %s", error)
@@ -372,12 +401,17 @@ class Worker:
     # Upkeep
 
     async def _upkeep(self, duty: Duty) -> None:
+        is_troubled = False
         while True:
             await asyncio.sleep(duty.interval)
             try:
                 await self._driver.blocking(duty.step)
+                is_troubled = False
             except StoreError as error:
-                logger.warning("duty %r could not be done now: %s", duty.name, error)
+                # Once for an outage, not once a second.
+                if not is_troubled:
+                    logger.warning("duty %r could not be done now: %s", duty.name, error)
+                is_troubled = True
             except Exception:
                 logger.exception("duty %r failed; it is tried again in %s s", duty.name, duty.interval)
 
@@ -404,8 +438,9 @@ class Worker:
             await self._wake.wait()
 
     async def _leave(self) -> None:
-        with contextlib.suppress(StoreError):
-            await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
 
 
 def _log(lease: Lease, decision: Decision) -> None:

@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors as pg
 
-from mulligan.errors import SchemaMismatch, StoreError, StoreFull, StoreReadOnly, StoreUnavailable, without_password
+from mulligan.errors import (
+    SchemaMismatch,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    without_password,
+)
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -57,7 +65,7 @@ class Connections:
             return self._run(work)
         except (pg.DeadlockDetected, pg.SerializationFailure) as error:
             # Still something that may be tried again, by whoever has the time.
-            raise _unreachable(" ".join(str(error).split()), without_password(self._url)) from error
+            raise StoreUnavailable(f"{without_password(self._url)} is too busy now: {_said(error)}") from error
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         connection = self._take()
@@ -75,7 +83,7 @@ class Connections:
             )
         with self._lock:
             if self._is_closed:
-                raise StoreUnavailable("the store is closed")
+                raise StoreClosed
             if self._idle:
                 return self._idle.pop()
         return self.connect()
@@ -123,7 +131,7 @@ def translated(url: str) -> Iterator[None]:
 
 
 def _translate(error: psycopg.Error, url: str) -> StoreError:
-    said = " ".join(str(error).split())
+    said = _said(error)
     place = without_password(url)
     match error:
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
@@ -142,6 +150,14 @@ def _translate(error: psycopg.Error, url: str) -> StoreError:
             return _unreachable(said, place)
         case _:
             return StoreError(f"{place}: {said}")
+
+
+def _said(error: psycopg.Error) -> str:
+    """The server's own sentence, without the details that follow it and the attempts that led to it."""
+    if error.diag.message_primary:
+        return error.diag.message_primary
+    line = str(error).strip().partition("\n")[0]
+    return line.rpartition("FATAL:")[2].strip() or type(error).__name__
 
 
 def _unreachable(said: str, place: object) -> StoreError:

@@ -50,6 +50,7 @@ from mulligan.store.script import Script, Statement, Steps, play
 from mulligan.store.settlement import Settlement, settlement, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.values import (
+    FORGOTTEN_AFTER,
     MOVES,
     SETTLE_EVENTS,
     error_values,
@@ -68,6 +69,8 @@ T = TypeVar("T")
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
+# When others were claiming in the same moment and ready jobs are left: microseconds until it is worth another look.
+CLAIM_AGAIN = 10_000
 FLUSH_LOOKS = 5
 FLUSH_PAUSE = 0.002
 HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
@@ -154,14 +157,22 @@ class PostgresStore:
         return [stored[row["id"]] for row in rows]
 
     def _twin(self, row: dict[str, Any]) -> Steps[Record]:
-        found = (yield Statement(SQL["job"], {"id": row["id"], "owner": None})) or (
-            yield Statement(SQL["enqueue_twin"], {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")})
-        )
-        if found:
+        if found := (yield Statement(SQL["job"], {"id": row["id"], "owner": None})):
             return found[0]
+        key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
+        twins = yield Statement(SQL["enqueue_twin"], key)
+        if twins and not (yield from self._has_let_go(twins[0])):
+            return twins[0]
         # Whoever held the key let go of it in this very moment: the way is free now.
         (stored,) = yield from self._storing([row])
         return stored
+
+    def _has_let_go(self, twin: Record) -> Steps[bool]:
+        """Whether its period is over: the clear passed it over if it was still live then."""
+        if twin["dedupe_until"] is None or not State(twin["state"]).is_final:
+            return False
+        (row,) = yield Statement(SQL["now"], {"now": self._now})
+        return bool(twin["dedupe_until"] <= row["now"])
 
     # Claim
 
@@ -171,16 +182,22 @@ class PostgresStore:
     def _claim(self, db: Connection, claim: Claim) -> Claimed:
         step = TABLE[Move.CLAIM, State.QUEUED]
         with _transaction(db, BEGIN_ASYNCHRONOUS):
-            self._promote(db)
+            if self._promote(db):
+                # In its own transaction: its id would be older than those of jobs that come now, and the log
+                # would start them before they came.
+                db.execute(f"COMMIT; {BEGIN_ASYNCHRONOUS}")
+            where = {
+                "now": self._now,
+                "kinds": list(claim.kinds),
+                "queues": None if claim.queues is None else list(claim.queues),
+            }
             leases = _leases(
                 db,
                 SQL["claim"],
                 {
+                    **where,
                     "incarnation": claim.incarnation,
                     "claim": claim.number,
-                    "now": self._now,
-                    "kinds": list(claim.kinds),
-                    "queues": None if claim.queues is None else list(claim.queues),
                     "limit": claim.limit,
                     "lease": to_duration(claim.lease),
                     "running": step.target.value,
@@ -190,14 +207,19 @@ class PostgresStore:
                 },
             )
             due, now = _row(db, SQL["next_due"], {"now": self._now})
+            if len(leases) < claim.limit and _row(db, SQL["claim_left"], where)[0]:
+                due = min(now + CLAIM_AGAIN, now + CLAIM_AGAIN if due is None else due)
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
-    def _promote(self, db: Connection) -> None:
+    def _promote(self, db: Connection) -> bool:
+        """Whether any job passed the door."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         values = {"now": self._now, "limit": PROMOTE_PASS, "queued": step.target.value, "event": step.event}
-        for _ in range(PROMOTE_PASSES):
-            if _row(db, SQL["promote"], values)[0] < PROMOTE_PASS:
-                return
+        for number in range(PROMOTE_PASSES):
+            promoted = _row(db, SQL["promote"], values)[0]
+            if promoted < PROMOTE_PASS:
+                return bool(number or promoted)
+        return True
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
@@ -221,6 +243,7 @@ class PostgresStore:
                 news = [{**fence_values(item.fence), "ratio": item.ratio, "text": item.text} for item in beat.progress]
                 _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
             _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
+            _execute(db, SQL["forget"], {**given, "silence": to_duration(FORGOTTEN_AFTER)})
             cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
             (now,) = _row(db, SQL["now"], given)
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
@@ -400,7 +423,14 @@ class PostgresStore:
         _execute(db, SQL["events_flush"], {})
 
     def last_position(self, *, back: int = 0) -> int:
-        return int(self._run(lambda db: _row(db, SQL["last_position"], {"back": back})[0]))
+        return self._run(lambda db: self._last_position(db, back))
+
+    def _last_position(self, db: Connection, back: int) -> int:
+        """As far as a reader gets who reads it all now: whoever begins here misses nothing."""
+        position, insert_lsn = _row(db, SQL["last_position"], {"back": back})
+        if position:
+            self._wait_for_flush(db, insert_lsn)
+        return int(position)
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         self._check_once()

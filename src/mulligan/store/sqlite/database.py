@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mulligan.errors import StoreError, StoreUnavailable
+from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.store.sqlite.driver import sqlite3, translated
 
 T = TypeVar("T")
@@ -28,6 +28,8 @@ BUSY_MILLISECONDS = 10_000
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 TRUNCATE_BYTES = 64 * 1024 * 1024
 GROUP_SIZE = 128
+# How long somebody else may hold the file lock, beyond SQLite's own patience, before the caller is told.
+LOCK_SECONDS = 5.0
 
 
 class Operation(Generic[T]):
@@ -38,7 +40,8 @@ class Operation(Generic[T]):
         self.future: Future[T] = Future()
 
     def fail(self, error: BaseException) -> None:
-        self.future.set_exception(error)
+        if not self.future.cancelled():
+            self.future.set_exception(error)
 
 
 class FileLock:
@@ -67,6 +70,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._lock = FileLock(path) if path else None
+        self._inode = path.stat().st_ino if path else None
 
     def step(self, operations: Sequence[Operation[Any]]) -> None:
         with contextlib.ExitStack() as held:
@@ -74,6 +78,7 @@ class Writer:
                 with translated(self._place):
                     if self._lock:
                         held.enter_context(self._lock.held())
+                    self._check_file()
                     answers = self._transact(operations)
             except BaseException as error:
                 for operation in operations:
@@ -82,6 +87,17 @@ class Writer:
             for answer in answers:
                 answer()
             self._checkpoint()
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced is still open here: what we write would be seen by nobody."""
+        if self._path is None:
+            return
+        try:
+            is_ours = self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            is_ours = False
+        if not is_ours:
+            raise StoreDamaged(f"{self._path} was deleted or replaced while it was open: start this process again")
 
     @property
     def _place(self) -> str:
@@ -101,6 +117,8 @@ class Writer:
 
     def _attempt(self, operation: Operation[Any]) -> Callable[[], None]:
         """Do the work now; what it returns or raises is told after the commit."""
+        if not operation.future.set_running_or_notify_cancel():
+            return lambda: None
         self._connection.execute("SAVEPOINT operation")
         try:
             with translated(self._place):
@@ -188,13 +206,21 @@ class Database:
                 self._step([operation])
         else:
             if self._is_closed:
-                raise StoreUnavailable("the store is closed")
+                raise StoreClosed
             self._queue.put(operation)
             if self._is_closed:
                 # Closed in between: nobody may be left to answer.
                 self._thread.join()
                 self._refuse_the_rest()
-        return operation.future.result()
+        return self._answer(operation)
+
+    def _answer(self, operation: Operation[T]) -> T:
+        try:
+            return operation.future.result(BUSY_MILLISECONDS / 1000 + LOCK_SECONDS)
+        except TimeoutError:
+            if not operation.future.cancel():
+                return operation.future.result()  # it is under way by now
+            raise StoreUnavailable(f"{self.path} is locked by another program for too long; try again") from None
 
     def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot."""
@@ -209,14 +235,16 @@ class Database:
                 try:
                     return work(connection)
                 finally:
-                    connection.execute("COMMIT")
+                    # Gone already when the trouble was the file's: the error itself is what matters.
+                    if connection.in_transaction:
+                        connection.execute("COMMIT")
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Counted, so that no connection is closed under the feet of a thread that uses it."""
         with self._committed:
             if self._is_closed:
-                raise StoreUnavailable("the store is closed")
+                raise StoreClosed
             self._reads += 1
         try:
             yield
@@ -290,7 +318,7 @@ class Database:
             while True:
                 operation = self._queue.get_nowait()
                 if operation is not None:
-                    operation.fail(StoreUnavailable("the store is closed"))
+                    operation.fail(StoreClosed())
 
     def _step(self, operations: Sequence[Operation[Any]]) -> None:
         before = self._connection.total_changes
@@ -309,7 +337,7 @@ class Database:
                 "open the app in each process, or start processes with 'spawn'"
             )
         if self._is_closed:
-            raise StoreUnavailable("the store is closed")
+            raise StoreClosed
 
 
 def _use_wal(connection: "sqlite3.Connection", path: Path) -> None:

@@ -49,6 +49,7 @@ from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.url import parse_url
 from mulligan.store.statements import Statements
 from mulligan.store.values import (
+    FORGOTTEN_AFTER,
     MOVES,
     SETTLE_EVENTS,
     error_values,
@@ -224,13 +225,23 @@ class SqliteStore:
             self._condemn(db, picked, now, sources=[State.QUEUED])
 
     def _in_order(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Iterator[tuple[int, int, str, int]]:
-        """Ready jobs of all lanes, merged lazily: a lane is read no further than it is needed."""
-        lanes = [
-            db.execute(SQL["claim_lane"], {"queue": queue, "kind": kind, "service": service, "now": now})
-            for queue, kind, service in db.execute(SQL["claim_lanes"]).fetchall()
-            if kind in claim.kinds and (claim.queues is None or queue in claim.queues)
+        """Ready jobs of all lanes, merged lazily: a lane is opened when its first job's turn comes, and read no
+        further than it is needed."""
+        kinds = frozenset(claim.kinds)
+        heads: list[tuple[Any, ...]] = [
+            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
+            for queue, kind, service, priority, rank, id_ in db.execute(SQL["claim_lanes"]).fetchall()
+            if kind in kinds and (claim.queues is None or queue in claim.queues)
         ]
-        return heapq.merge(*lanes)
+        heapq.heapify(heads)
+        while heads:
+            *_, place = heapq.heappop(heads)
+            lane, job = (db.execute(SQL["claim_lane"], place), None) if isinstance(place, dict) else place
+            if job is not None:
+                yield job
+            if (following := lane.fetchone()) is not None:
+                priority, rank, id_, _ = following
+                heapq.heappush(heads, (priority, rank, id_, (lane, following)))
 
     def _lease(self, db: "sqlite3.Connection", claim: Claim, picked: list[int], now: int) -> list[Lease]:
         step = TABLE[Move.CLAIM, State.QUEUED]
@@ -288,6 +299,7 @@ class SqliteStore:
             values = {"ratio": progress.ratio, "text": progress.text, "now": now}
             db.execute(SQL["progress"], {**fence_values(progress.fence), **values})
         db.execute(SQL["worker"], {**worker_values(beat.worker), "now": now})
+        db.execute(SQL["forget"], {"now": now, "silence": to_duration(FORGOTTEN_AFTER)})
         cancelled = db.execute(SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 

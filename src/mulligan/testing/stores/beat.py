@@ -127,6 +127,15 @@ class BeatRules(Bench):
 
     # Adoption
 
+    def test_a_worker_that_fell_silent_is_shown_for_an_hour_and_then_forgotten(self) -> None:
+        self.beat(by="silent")
+        self.advance(HOUR)
+        self.beat(by="alive")
+        assert [seen.incarnation for seen in self.store.workers()] == ["silent", "alive"]
+        self.advance(INSTANT)
+        self.beat(by="alive")
+        assert [seen.incarnation for seen in self.store.workers()] == ["alive"]
+
     def test_only_leases_of_closed_claims_are_adopted(self) -> None:
         self.store.enqueue([self.new() for _ in range(3)])
         closed, last, on_the_wire = (self.claim(limit=1, number=number) for number in (4, 5, 6))

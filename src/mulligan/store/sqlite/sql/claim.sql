@@ -5,4 +5,6 @@ SET state = :running,
     leased_by = :incarnation, claim = :claim, lease_until = :now + :lease,
     started_at = coalesce(started_at, :now), last_attempt_at = :now, updated_at = :now
 WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
+  -- Beyond that only a number written by hand can be, and one more would not fit.
+  AND attempt BETWEEN 0 AND 2000000000
 RETURNING *
