@@ -1,0 +1,519 @@
+"""Enqueue in the caller's own transaction, with each library it is promised for."""
+
+import asyncio
+import re
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import django
+import psycopg
+import pytest
+import sqlalchemy
+from django.conf import settings
+from django.db import connections, transaction
+from psycopg.rows import dict_row
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from conftest import emptied
+from mulligan import App, Job, JobNotFound, MulliganError
+from mulligan.errors import BadConnection
+from mulligan.store import foreign
+from mulligan.testing import sandbox
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"
+
+
+class Undone(Exception):
+    """Raised inside a transaction so that its library rolls it back."""
+
+
+# For the session: Django is configured once in a process.
+@pytest.fixture(scope="session")
+def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("foreign") / "jobs.db"
+    App(f"sqlite:///{path}?synchronous=normal").migrate()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE orders (id integer)")
+    return str(path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _django(database: str, sqlite_file: str) -> Iterator[None]:
+    place = psycopg.conninfo.conninfo_to_dict(database)
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": place["dbname"],
+                "USER": place["user"],
+                "HOST": place["host"],
+                "PORT": place["port"],
+            },
+            "file": {"ENGINE": "django.db.backends.sqlite3", "NAME": sqlite_file},
+        },
+        USE_TZ=True,
+    )
+    django.setup()
+    yield
+    connections.close_all()
+
+
+# One way per library and database: a transaction around a connection, committed at the end, rolled back by an error.
+
+
+@contextmanager
+def of_psycopg(place: str) -> Iterator[Any]:
+    # Rows of another shape, and parameters of another kind: a connection of a user's, not of ours.
+    with psycopg.connect(place, row_factory=dict_row, cursor_factory=psycopg.ClientCursor) as connection:
+        yield connection
+
+
+@contextmanager
+def of_raw_psycopg(place: str) -> Iterator[Any]:
+    with (
+        psycopg.connect(place, autocommit=True, cursor_factory=psycopg.RawCursor) as connection,
+        connection.transaction(),
+    ):
+        yield connection
+
+
+@contextmanager
+def of_sqlalchemy(place: str) -> Iterator[Any]:
+    with sqlalchemy.create_engine(_sqlalchemy_url(place), poolclass=NullPool).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def of_session(place: str) -> Iterator[Any]:
+    engine = sqlalchemy.create_engine(_sqlalchemy_url(place), poolclass=NullPool)
+    with Session(engine) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def of_sqlalchemy_that_begins_by_hand(place: str) -> Iterator[Any]:
+    """SQLAlchemy's own recipe for real transactions on SQLite."""
+    engine = sqlalchemy.create_engine(_sqlalchemy_url(place), poolclass=NullPool)
+
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def no_implicit_begin(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+
+    @sqlalchemy.event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    with engine.connect() as connection:
+        yield connection
+        connection.commit()
+
+
+@contextmanager
+def of_django(place: str) -> Iterator[Any]:
+    alias = "default" if place.startswith("postgresql") else "file"
+    with transaction.atomic(using=alias):
+        yield connections[alias]
+
+
+@contextmanager
+def of_sqlite3(place: str) -> Iterator[Any]:
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.row_factory = lambda _cursor, row: {"row": row}
+        yield connection
+
+
+@contextmanager
+def of_sqlite3_by_hand(place: str) -> Iterator[Any]:
+    with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            yield connection
+
+
+@asynccontextmanager
+async def of_async_psycopg(place: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(place, row_factory=dict_row) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def of_async_sqlalchemy(place: str) -> AsyncIterator[Any]:
+    async with create_async_engine(_sqlalchemy_url(place), poolclass=NullPool).begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def of_async_session(place: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_sqlalchemy_url(place), poolclass=NullPool)
+    async with AsyncSession(engine) as session, session.begin():
+        yield session
+
+
+def _sqlalchemy_url(place: str) -> str:
+    return place.replace("postgresql://", "postgresql+psycopg://") if "://" in place else f"sqlite:///{place}"
+
+
+ON_POSTGRES = [of_psycopg, of_raw_psycopg, of_sqlalchemy, of_session, of_django]
+ON_SQLITE = [
+    of_sqlite3,
+    of_sqlite3_by_hand,
+    of_sqlalchemy,
+    of_session,
+    of_sqlalchemy_that_begins_by_hand,
+    of_django,
+]
+ASYNCHRONOUS = [of_async_psycopg, of_async_sqlalchemy, of_async_session]
+ALL = [(way, kind) for kind, ways in (("postgres", ON_POSTGRES + ASYNCHRONOUS), ("sqlite", ON_SQLITE)) for way in ways]
+
+
+class Shop:
+    """An app, and somebody's transactions beside it."""
+
+    def __init__(self, app: App, place: str, way: Callable[[str], Any]) -> None:
+        self.app = app
+        self.place = place
+        self._way = way
+        self.ship = app.tasks["ship"]
+
+    def transact(self, *calls: dict[str, Any], then: type[Exception] | None = None) -> list[Job[Any]]:
+        """One transaction with a job for each call's options."""
+        if self._way in ASYNCHRONOUS:
+            return asyncio.run(self._transact_async(calls, then))
+        with _undoing(), self._way(self.place) as connection:
+            jobs = [self.ship.options(connection=connection, **call).enqueue(1) for call in calls]
+            if then is not None:
+                raise then
+        return jobs
+
+    async def _transact_async(self, calls: Any, then: type[Exception] | None) -> list[Job[Any]]:
+        with _undoing():
+            async with self._way(self.place) as connection:
+                jobs = [await self.ship.options(connection=connection, **call).enqueue_async(1) for call in calls]
+                if then is not None:
+                    raise then
+        return jobs
+
+    def events(self, job: Job[Any]) -> list[str]:
+        return [event.type for event in self.app.events(job=job.id)]
+
+
+def _ship(order: int) -> None: ...
+
+
+@contextmanager
+def _undoing() -> Iterator[None]:
+    with suppress(Undone):
+        yield
+
+
+@pytest.fixture
+def on_postgres(database: str) -> Iterator[App]:
+    with App(emptied(database)) as app:
+        app.task("ship")(_ship)
+        yield app
+
+
+@pytest.fixture
+def on_sqlite(sqlite_file: str) -> Iterator[App]:
+    with closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        connection.executescript("DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM orders")
+    with App(f"sqlite:///{sqlite_file}?synchronous=normal") as app:
+        app.task("ship")(_ship)
+        yield app
+
+
+@pytest.fixture(params=ALL, ids=lambda found: f"{found[1]}-{found[0].__name__}")
+def shop(request: pytest.FixtureRequest, database: str, sqlite_file: str) -> Shop:
+    way, kind = request.param
+    app = request.getfixturevalue(f"on_{kind}")
+    return Shop(app, database if kind == "postgres" else sqlite_file, way)
+
+
+def test_a_rollback_leaves_no_job_and_no_event(shop: Shop) -> None:
+    (job,) = shop.transact({}, then=Undone)
+    with pytest.raises(JobNotFound):
+        shop.app.job(job.id)
+    assert shop.events(job) == []
+
+
+def test_a_commit_leaves_the_job_as_it_was_returned_and_its_event(shop: Shop) -> None:
+    now, later = shop.transact({"tags": ["eu"], "owner": "acme"}, {"delay": "1m", "deadline": "1h"})
+    assert [shop.app.job(job.id) for job in (now, later)] == [now, later]
+    assert [shop.events(job) for job in (now, later)] == [["job.enqueued"]] * 2
+    assert [event.data for event in shop.app.events(job=later.id)] == [{"delay": 60}]
+    assert (now.state, later.state, later.due_at - later.enqueued_at) == ("queued", "waiting", timedelta(minutes=1))
+    assert abs(now.enqueued_at - shop.app.store.now()) < timedelta(minutes=1)
+
+
+def test_a_duplicate_in_the_same_transaction_is_the_first_one_s_job(shop: Shop) -> None:
+    first, second = shop.transact({"dedupe": "k"}, {"dedupe": "k"})
+    assert (second.id, first.is_duplicate, second.is_duplicate) == (first.id, False, True)
+    assert shop.events(first) == ["job.enqueued"]
+
+
+def test_a_key_rolled_back_is_free_again(shop: Shop) -> None:
+    (undone,) = shop.transact({"dedupe": "k"}, then=Undone)
+    (job,) = shop.transact({"dedupe": "k"})
+    assert (job.is_duplicate, job.id == undone.id) == (False, False)
+    (twin,) = shop.transact({"dedupe": "k"})
+    assert (twin.is_duplicate, twin.id) == (True, job.id)
+
+
+def test_a_period_that_is_over_holds_its_key_no_longer(shop: Shop) -> None:
+    (first,) = shop.transact({"dedupe": "k", "dedupe_for": "0s"})
+    shop.app.cancel(first.id)
+    (second,) = shop.transact({"dedupe": "k", "dedupe_for": "1d"})
+    shop.app.cancel(second.id)
+    (third,) = shop.transact({"dedupe": "k", "dedupe_for": "1d"})
+    assert (second.is_duplicate, third.is_duplicate, third.id) == (False, True, second.id)
+
+
+def test_many_jobs_of_one_transaction_keep_their_order(shop: Shop) -> None:
+    if shop._way in ASYNCHRONOUS:
+
+        async def enqueue() -> list[Job[Any]]:
+            async with shop._way(shop.place) as connection:
+                return await shop.app.enqueue_many_async([shop.ship.bind(n) for n in range(20)], connection=connection)
+
+        jobs = asyncio.run(enqueue())
+    else:
+        with shop._way(shop.place) as connection:
+            jobs = shop.app.enqueue_many([shop.ship.bind(n) for n in range(20)], connection=connection)
+    assert [job.arguments for job in jobs] == [f'{{"order":{n}}}' for n in range(20)]
+    assert [job.id for job in reversed(shop.app.jobs().jobs)] == [job.id for job in jobs]
+    assert [event.job for event in shop.app.events()] == [job.id for job in jobs]
+
+
+def test_an_id_that_is_there_already_is_the_same_job(shop: Shop) -> None:
+    (job,) = shop.transact({})
+    shop.app.client._ids = lambda: job.id
+    (again,) = shop.transact({})
+    assert (again, again.is_duplicate) == (shop.app.job(job.id), False)
+    assert shop.events(job) == ["job.enqueued"]
+
+
+def test_a_second_transaction_waits_for_the_first_and_gets_its_job(on_postgres: App, database: str) -> None:
+    shop = Shop(on_postgres, database, of_psycopg)
+    found: list[Job[Any]] = []
+    second = threading.Thread(target=lambda: found.extend(shop.transact({"dedupe": "k"})))
+    with psycopg.connect(database) as connection, psycopg.connect(database, autocommit=True) as watcher:
+        first = shop.ship.options(connection=connection, dedupe="k").enqueue(1)
+        second.start()
+        while not watcher.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+            assert second.is_alive()
+        assert found == []
+    second.join(10)
+    assert [(job.id, job.is_duplicate) for job in found] == [(first.id, True)]
+
+
+def test_a_second_transaction_waits_for_the_first_on_sqlite_too(on_sqlite: App, sqlite_file: str) -> None:
+    shop = Shop(on_sqlite, sqlite_file, of_sqlite3)
+    found: list[Job[Any]] = []
+    second = threading.Thread(target=lambda: found.extend(shop.transact({"dedupe": "k"})))
+    with closing(sqlite3.connect(sqlite_file)) as connection, connection:
+        first = shop.ship.options(connection=connection, dedupe="k").enqueue(1)
+        second.start()
+        second.join(0.1)
+        assert found == []
+    second.join(10)
+    assert [(job.id, job.is_duplicate) for job in found] == [(first.id, True)]
+
+
+def test_an_open_transaction_holds_up_no_worker_of_a_job_whose_period_is_over(on_postgres: App, database: str) -> None:
+    shop = Shop(on_postgres, database, of_psycopg)
+    (live,) = shop.transact({"dedupe": "k", "dedupe_for": "0s"})
+    with psycopg.connect(database) as connection:
+        twin = shop.ship.options(connection=connection, dedupe="k").enqueue(1)
+        assert twin.id == live.id
+        with psycopg.connect(database) as worker:
+            worker.execute("SELECT FROM mulligan_jobs WHERE id = %s FOR UPDATE NOWAIT", (live.id,))
+
+
+def test_a_period_that_ends_with_its_job_between_two_statements_frees_the_key(on_postgres: App, database: str) -> None:
+    """The clear passes over a live job; it may be final by the time of the insert."""
+    shop = Shop(on_postgres, database, of_psycopg)
+    (live,) = shop.transact({"dedupe": "k", "dedupe_for": "0s"})
+    asked = shop.ship.options(dedupe="k", dedupe_for="1d").bind(1).new_job("new")
+    steps = shop.app.store.enqueue_script([asked]).steps
+    with psycopg.connect(database, row_factory=dict_row) as connection:
+        rows: list[dict[str, Any]] = []
+        statement = next(steps)
+        connection.execute(statement.sql.encode(), statement.values)
+        shop.app.cancel(live.id)
+        with pytest.raises(StopIteration) as end:
+            while True:
+                statement = steps.send(rows)
+                cursor = connection.execute(statement.sql.encode(), statement.values)
+                rows = cursor.fetchall() if cursor.description else []
+    (job,) = end.value.value
+    assert (job.id, job.is_duplicate) == ("new", False)
+
+
+def test_half_a_list_is_never_stored_even_if_the_error_is_swallowed(on_sqlite: App, sqlite_file: str) -> None:
+    ship = on_sqlite.tasks["ship"]
+    ids = iter(["one", None])
+    on_sqlite.client._ids = lambda: next(ids)  # type: ignore[assignment,return-value]
+    with closing(sqlite3.connect(sqlite_file)) as connection, connection, pytest.raises(sqlite3.IntegrityError):
+        on_sqlite.enqueue_many([ship.bind(1), ship.bind(2)], connection=connection)
+    assert on_sqlite.jobs().jobs == ()
+
+
+def test_a_connection_is_left_as_it_was_found(on_sqlite: App, sqlite_file: str) -> None:
+    ship = on_sqlite.tasks["ship"]
+    with closing(sqlite3.connect(sqlite_file, isolation_level="IMMEDIATE")) as connection:
+        connection.row_factory = sqlite3.Row
+        job = ship.options(connection=connection).enqueue(1)
+        assert (connection.row_factory, connection.isolation_level) == (sqlite3.Row, "IMMEDIATE")
+        assert connection.in_transaction
+        assert connection.execute("PRAGMA wal_autocheckpoint").fetchone()[0] == 0
+        connection.commit()
+    assert on_sqlite.job(job.id) == job
+
+
+def test_an_old_sqlite_is_warned_about_once(
+    on_sqlite: App, sqlite_file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(foreign, "SAFE_SQLITE", (99, 0, 0))
+    foreign._warn_of.cache_clear()
+    Shop(on_sqlite, sqlite_file, of_sqlite3).transact({}, {})
+    assert [record.message for record in caplog.records if "99.0.0 or newer" in record.message] == caplog.messages
+    assert len(caplog.messages) == 1
+
+
+def test_what_cannot_carry_a_job_is_refused_with_what_can(on_postgres: App, database: str) -> None:
+    ship = on_postgres.tasks["ship"]
+    with psycopg.connect(database) as connection:
+        for wrong in (object(), "postgresql://", connection.cursor(), sqlalchemy.create_engine("sqlite://")):
+            with pytest.raises(BadConnection, match=r"psycopg 3.*SQLAlchemy.*Django.*sqlite3"):
+                ship.options(connection=wrong).enqueue(1)
+            with pytest.raises(BadConnection):
+                asyncio.run(ship.options(connection=wrong).enqueue_async(1))
+
+
+def test_another_kind_of_database_is_refused(on_postgres: App, on_sqlite: App, database: str, sqlite_file: str) -> None:
+    wrong = [(on_postgres, way, sqlite_file) for way in ON_SQLITE] + [(on_sqlite, way, database) for way in ON_POSTGRES]
+    for app, way, place in wrong:
+        ship = app.tasks["ship"]
+        with way(place) as connection, pytest.raises(BadConnection, match="leads to"):
+            ship.options(connection=connection).enqueue(1)
+    with pytest.raises(BadConnection, match="leads to PostgreSQL, but this app keeps its jobs in SQLite"):
+        asyncio.run(_enqueue_async(on_sqlite, of_async_psycopg(database)))
+
+
+async def _enqueue_async(app: App, way: Any) -> None:
+    async with way as connection:
+        await app.tasks["ship"].options(connection=connection).enqueue_async(1)
+
+
+def test_a_blocking_connection_is_not_awaited_and_an_asynchronous_one_does_not_block(
+    on_postgres: App, database: str
+) -> None:
+    ship = on_postgres.tasks["ship"]
+
+    async def the_wrong_way_round() -> None:
+        with psycopg.connect(database) as blocking, pytest.raises(BadConnection, match="it blocks: call enqueue"):
+            await ship.options(connection=blocking).enqueue_async(1)
+        for way in ASYNCHRONOUS:
+            async with way(database) as connection:
+                with pytest.raises(BadConnection, match="it is asynchronous: await enqueue_async"):
+                    ship.options(connection=connection).enqueue(1)
+
+    asyncio.run(the_wrong_way_round())
+
+
+def test_without_a_transaction_there_is_nothing_to_be_part_of(
+    on_postgres: App, on_sqlite: App, database: str, sqlite_file: str
+) -> None:
+    def refused(app: App, connection: Any) -> None:
+        task = app.tasks["ship"]
+        with pytest.raises(BadConnection, match="no transaction is open"):
+            task.options(connection=connection).enqueue(1)
+
+    refused(on_postgres, connections["default"])
+    refused(on_sqlite, connections["file"])
+    with psycopg.connect(database, autocommit=True) as connection:
+        refused(on_postgres, connection)
+    with closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
+        refused(on_sqlite, connection)
+    for app, place in ((on_postgres, database), (on_sqlite, sqlite_file)):
+        engine = sqlalchemy.create_engine(_sqlalchemy_url(place), poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            refused(app, connection)
+    assert on_postgres.jobs().jobs == on_sqlite.jobs().jobs == ()
+
+
+def test_a_database_without_tables_is_named_before_the_transaction_is_spoiled(server: Any) -> None:
+    url = server.fresh_database("without_tables")
+    with App(url) as app, psycopg.connect(url) as connection:
+        ship = app.task("ship")(_ship)
+        with pytest.raises(MulliganError, match="mulligan migrate"):
+            ship.options(connection=connection).enqueue(1)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_one_call_has_one_transaction(on_sqlite: App, sqlite_file: str) -> None:
+    ship = on_sqlite.tasks["ship"]
+    with closing(sqlite3.connect(sqlite_file)) as one, closing(sqlite3.connect(sqlite_file)) as other:
+        with pytest.raises(BadConnection, match="all go into one transaction"):
+            on_sqlite.enqueue_many([ship.options(connection=one).bind(1)], connection=other)
+        (job,) = on_sqlite.enqueue_many([ship.options(connection=one).bind(1)])
+        one.rollback()
+    with pytest.raises(JobNotFound):
+        on_sqlite.job(job.id)
+
+
+def test_jobs_in_memory_are_out_of_reach() -> None:
+    with App("sqlite:///:memory:") as app, closing(sqlite3.connect(":memory:")) as connection:
+        ship = app.task("ship")(_ship)
+        with pytest.raises(MulliganError, match="out of reach"):
+            ship.options(connection=connection).enqueue(1)
+
+
+def test_the_sandbox_takes_any_connection_and_ignores_it() -> None:
+    app = App("postgresql://nobody@127.0.0.1:1/nowhere")
+    ran: list[int] = []
+    note = app.task("note")(ran.append)
+    with sandbox(app) as box:
+        note.options(connection=object()).enqueue(1)
+        asyncio.run(note.options(connection=object()).enqueue_async(2))
+        app.enqueue_many([note.bind(3)], connection=object())
+        box.run()
+    assert ran == [1, 2, 3]
+
+
+def examples() -> list[tuple[str, str]]:
+    return re.findall(r"<!-- test: (.*?) -->\n```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(("library", "example"), examples(), ids=[name for name, _ in examples()])
+def test_the_guide_s_example_works(
+    library: str, example: str, on_postgres: App, on_sqlite: App, database: str, sqlite_file: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS orders (id integer)")
+    app = on_sqlite if library == "sqlite3" else on_postgres
+    url = _sqlalchemy_url(database)
+    names: dict[str, Any] = {
+        "ship": app.tasks["ship"],
+        "psycopg": psycopg,
+        "url": database,
+        "conn": sqlite3.connect(sqlite_file),
+        "Session": Session,
+        "AsyncSession": AsyncSession,
+        "engine": (create_async_engine if "async" in library else sqlalchemy.create_engine)(url, poolclass=NullPool),
+        "text": sqlalchemy.text,
+        "transaction": transaction,
+        "connection": connections["default"],
+    }
+    indented = "".join(f"    {line}" for line in example.splitlines(keepends=True))
+    exec(f"async def main():\n{indented}", names)
+    asyncio.run(names["main"]()) if library != "django" else exec(example, names)
+    names["conn"].close()
+    assert len(app.jobs().jobs) == 1

@@ -1,0 +1,79 @@
+"""Transactions held open: the store's own statements, on a connection that does not commit until told."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import psycopg
+
+from mulligan.job import NewJob
+from mulligan.store.postgres import PostgresStore
+
+T = TypeVar("T")
+WAIT_SECONDS = 20.0
+
+
+class Held:
+    """Given to a store in place of its connection, it leaves every transaction open."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True, application_name="held")
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        return None if statement == "COMMIT" else self._connection.execute(statement.encode(), *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def begin(self) -> "Held":
+        if self._connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
+            self.execute("BEGIN")
+        return self
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._connection.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def held(url: str) -> Iterator[Any]:
+    """A transaction of somebody else, open until `commit` or the end of the block."""
+    opened = Held(url)
+    try:
+        yield opened
+    finally:
+        # Before it is closed: the server would notice that only a moment later.
+        opened.rollback()
+        opened.close()
+
+
+def enqueue_on(connection: Any, store: PostgresStore, *jobs: NewJob) -> None:
+    """Enqueue inside the open transaction."""
+    store._enqueue(connection.begin(), jobs)
+
+
+@contextlib.contextmanager
+def meanwhile(call: Callable[[], T]) -> Iterator["Future[T]"]:
+    """Make the call in a thread; at the end of the block it has ended."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+        try:
+            yield future
+        finally:
+            future.exception(WAIT_SECONDS)
+
+
+def until_blocked(url: str, number: int = 1) -> None:
+    """Wait until so many sessions of the store wait for somebody's lock."""
+    blocked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mulligan' AND wait_event_type = 'Lock'"
+    tick = threading.Event()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(int(WAIT_SECONDS / 0.005)):
+            if connection.execute(blocked).fetchone() == (number,):
+                return
+            tick.wait(0.005)
+    raise AssertionError("nobody waits for a lock")
