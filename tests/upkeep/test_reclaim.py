@@ -119,3 +119,15 @@ def test_a_cancelled_job_whose_worker_died_is_cancelled_by_the_reclaimer(scene: 
     scene.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="j"))
     scene.watch(62)
     assert scene.store.job("j").state is State.CANCELLED
+
+
+def test_a_damaged_record_keeps_no_other_job_from_being_taken_back(scene: Scene) -> None:
+    scene.store.enqueue([NewJob(id="healthy", kind="k", arguments="{}")])
+    scene.run()
+    database = scene.store._database._connection
+    database.execute("PRAGMA ignore_check_constraints = 1")
+    database.execute("UPDATE mulligan_jobs SET code_failures = 'garbage' WHERE id = 'j'")
+    database.execute("PRAGMA ignore_check_constraints = 0")
+    scene.watch(65)
+    assert scene.store.job("healthy").state is State.QUEUED
+    assert scene.store.counts() == {"k": {"failed": 1, "queued": 1}}

@@ -12,6 +12,7 @@ from mulligan.errors import JobNotFound
 from mulligan.failure.policy import Snooze, Succeed
 from mulligan.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.store.protocols import Changes
 from mulligan.testing.stores.bench import DAY, HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 
 OWNERS, KINDS, QUEUES, TAGS = ("", "acme", "other"), ("a", "b"), ("default", "bulk"), ("eu", "us", "a\"b'c")
