@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+BENCH  := .venv-bench
 ARGS   ?=
 
-.PHONY: demo test check unit servers clean
+.PHONY: demo test bench check unit servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -31,5 +32,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Figures, side by side with others: minutes, not part of the tests.
+bench: $(BENCH)/.ready
+	@$(BENCH)/bin/python -m bench $(ARGS)
+
+$(BENCH)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[postgres]' pgqueuer asyncpg uvloop huey psutil
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -303,6 +303,7 @@ def test_the_lock_is_held_around_every_write_and_every_checkpoint(path: Path, mo
     And around the switch to WAL: of two processes that make it at once, one is told 'locked' whatever its timeout.
     """
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr(database, "CHECKPOINT_CHANGES", 0)
     lock = path.with_name("jobs.db-lock")
     seen: dict[str, bool] = {}
 
@@ -344,6 +345,7 @@ def test_without_a_given_time_the_store_goes_by_the_machines(store: SqliteStore)
 
 def test_the_log_beside_the_file_does_not_grow_without_end(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr(database, "CHECKPOINT_CHANGES", 10)
     monkeypatch.setattr(database, "TRUNCATE_BYTES", 400_000)
     path = database_of(store).path
     assert path is not None

@@ -47,9 +47,17 @@ def to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def _column_names(cursor: Any) -> list[str]:
+    # psycopg's `description` builds an object for each of fifty columns, each time.
+    result = getattr(cursor, "pgresult", None)
+    if result is None:
+        return [column[0] for column in cursor.description]
+    return [result.fname(index).decode() for index in range(result.nfields)]
+
+
 def records(cursor: Any, rows: Iterable[Sequence[Any]]) -> list[Record]:
     """Rows by column name."""
-    names = [column[0] for column in cursor.description]
+    names = _column_names(cursor)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -115,7 +123,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
     """Leases in claim order; the whole job of each is built only when somebody asks for it."""
-    names = [column[0] for column in cursor.description]
+    names = _column_names(cursor)
     at = {name: index for index, name in enumerate(names)}
     order = at["priority"], at["rank"], at["id"]
     return [

@@ -106,6 +106,8 @@ class Worker:
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
         self._outcomes: deque[tuple[Running, Outcome]] = deque()
         self._settling: list[Running] = []
+        # Shorter than a beat: after an outage we must be back before our leases are another's.
+        self._longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
         self._usual_seconds = 1.0
         self._stops = 0
         self._is_troubled = False
@@ -178,7 +180,9 @@ class Worker:
         slots = self._options.concurrency - self._left_behind
         ahead = min(BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         unsettled = len(self._outcomes) + len(self._settling)
-        return min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
+        wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
+        # With work in hand there is time to wait for room: few large claims cost less than many small ones.
+        return wanted if not self._backlog or wanted >= min(BATCH, slots + ahead) // 2 else 0
 
     async def _claim(self, limit: int) -> float | None:
         """Seconds to rest before the next claim, None when there may be more at once."""
@@ -391,7 +395,7 @@ class Worker:
                 self._is_troubled = True
                 self._adopt_at = self._clock.monotonic()
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, self._longest_pause)
             else:
                 if self._is_troubled:
                     logger.warning("the store answers again")

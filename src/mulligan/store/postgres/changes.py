@@ -9,6 +9,8 @@ from mulligan.errors import StoreError
 from mulligan.store.postgres.connections import Connection, Connections
 
 CHANNEL = "mulligan"
+# A hint that a crash undoes is no loss.
+NOTIFY = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"
 # A NOTIFY takes a lock that all committers share: twenty a second and no more from one process.
 PAUSE_SECONDS = 0.05
 # How long a closing worker may have to wait for its listener.
@@ -40,7 +42,7 @@ class Notifier:
         while self._wanted.wait() and not self._closed.is_set():
             self._wanted.clear()
             with contextlib.suppress(StoreError, psycopg.Error):
-                self._connections.run(lambda connection: connection.execute(f"NOTIFY {CHANNEL}"))
+                self._connections.run(lambda connection: connection.execute(NOTIFY))
             self._closed.wait(PAUSE_SECONDS)
 
     def close(self) -> None:

@@ -283,7 +283,8 @@ class PostgresStore:
             for n, (outcome, change) in enumerate(changes)
         ]
         values = {
-            "outcomes": to_json(rows),
+            # What is left out is NULL: half of it, for most.
+            "outcomes": to_json([{name: value for name, value in row.items() if value is not None} for row in rows]),
             "now": self._now,
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,

@@ -26,6 +26,7 @@ Work = Callable[["sqlite3.Connection"], T]
 
 BUSY_MILLISECONDS = 10_000
 CHECKPOINT_BYTES = 4 * 1024 * 1024
+CHECKPOINT_CHANGES = 2_000
 TRUNCATE_BYTES = 64 * 1024 * 1024
 GROUP_SIZE = 128
 # How long somebody else may hold the file lock, beyond SQLite's own patience, before the caller is told.
@@ -70,6 +71,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._lock = FileLock(path) if path else None
+        self._checkpointed = 0
         self._inode = path.stat().st_ino if path else None
 
     def step(self, operations: Sequence[Operation[Any]]) -> None:
@@ -140,7 +142,9 @@ class Writer:
             size = self._path.with_name(self._path.name + "-wal").stat().st_size
             if size > TRUNCATE_BYTES:
                 self._truncate()
-            elif size > CHECKPOINT_BYTES:
+            elif size > CHECKPOINT_BYTES and self._connection.total_changes - self._checkpointed > CHECKPOINT_CHANGES:
+                # The file keeps its size after a checkpoint: by size alone every further commit would make one.
+                self._checkpointed = self._connection.total_changes
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _truncate(self) -> None:

@@ -99,8 +99,10 @@ class Model:
             return asked.id, False
         if asked.dedupe_key is not None:
             for job in self.jobs.values():
-                if job.key == (asked.owner, asked.kind, asked.dedupe_key) and job.dedupe_until is not None:
-                    job.dedupe_until = None if job.dedupe_until <= now else job.dedupe_until
+                # A live job holds its key anyway.
+                is_over = job.dedupe_until is not None and job.dedupe_until <= now and job.state not in LIVE
+                if is_over and job.key == (asked.owner, asked.kind, asked.dedupe_key):
+                    job.dedupe_until = None
         job = ModelJob(
             asked=asked,
             state=State.WAITING if asked.delay else State.QUEUED,

@@ -4,7 +4,7 @@ WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), input AS (
     SELECT *
-    FROM jsonb_to_recordset(:outcomes::jsonb) AS outcome (
+    FROM json_to_recordset(:outcomes::json) AS outcome (
         n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
         target text, requeues boolean, waiting_for text, delay bigint,
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,

@@ -1,0 +1,1 @@
+"""Who is measured, as seen by whoever measures: one file each."""

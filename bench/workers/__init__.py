@@ -1,0 +1,1 @@
+"""What runs in the worker processes: one file each, and none imports another's library."""

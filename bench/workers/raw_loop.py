@@ -1,0 +1,87 @@
+"""The upper bound: the PostgreSQL store's own claim and settle in a bare loop, 500 jobs a round, no worker around.
+
+No decoding, no body, no promotion, no heartbeat, one connection. The values below follow `claim.sql` and `settle.sql`.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from bench.marks import given
+from mulligan.store.postgres.store import BEGIN_ASYNCHRONOUS, SQL
+
+BATCH = 500
+INCARNATION = "raw"
+
+
+def claim(connection: psycopg.Connection[Any], number: int) -> list[tuple[str, int]]:
+    values = {
+        "incarnation": INCARNATION,
+        "claim": number,
+        "now": None,
+        "kinds": ["succeed"],
+        "queues": None,
+        "limit": BATCH,
+        "lease": 60_000_000,
+        "running": "running",
+        "event": "job.claimed",
+        "automatic": "{}",
+        "manual": "{}",
+    }
+    connection.execute(BEGIN_ASYNCHRONOUS)
+    cursor = connection.cursor(binary=True).execute(SQL["claim"], values)
+    at = [column.name for column in cursor.description or ()]
+    id_at, attempt_at = at.index("id"), at.index("attempt")
+    claimed = [(row[id_at], row[attempt_at]) for row in cursor]
+    connection.execute("COMMIT")
+    return claimed
+
+
+def settle(connection: psycopg.Connection[Any], number: int, claimed: Sequence[tuple[str, int]]) -> None:
+    shared = {
+        "incarnation": INCARNATION,
+        "claim": number,
+        "reclaimed": False,
+        "settled_by": INCARNATION,
+        "target": "succeeded",
+        "requeues": False,
+        "failures": 0,
+        "crashes": 0,
+        "losses": 0,
+        "snoozes": 0,
+        "clears_losses": True,
+        "result": "null",
+        "event": "job.succeeded",
+        "data": "{}",
+    }
+    outcomes = [{**shared, "n": n, "id": job, "attempt": attempt} for n, (job, attempt) in enumerate(claimed)]
+    values = {
+        "outcomes": msgspec.json.encode(outcomes).decode(),
+        "now": None,
+        "cancelled": "cancelled",
+        "cancel_event": "job.cancelled",
+    }
+    connection.cursor(binary=True).execute(SQL["settle"], values).fetchall()
+
+
+def main(url: str) -> None:
+    marks = given()
+    done, number = 0, 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            number += 1
+            claimed = claim(connection, number)
+            if not claimed:
+                signal.pause()
+            for mark in range(done, done + len(claimed)):
+                marks.succeed(mark)
+            done += len(claimed)
+            settle(connection, number, claimed)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

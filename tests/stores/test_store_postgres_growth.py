@@ -1,0 +1,186 @@
+"""Growth by shape: what an operation reads does not grow with the jobs that are none of its business."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from postgres_server import PostgresServer
+from transactions import Held
+
+from mulligan.failure.policy import Succeed
+from mulligan.job import Fence, Lease, NewJob
+from mulligan.lifecycle import Move
+from mulligan.store.postgres import PostgresStore
+from mulligan.store.protocols import Beat, Claim, Outcome, Request
+from mulligan.testing.stores.bench import failing, worker
+
+FEW, MANY = 1_000, 100_000
+# A btree is a level or two higher, and its pages are fuller.
+FACTOR, ROWS, BUFFERS = 1.5, 20, 60
+
+# Every state and several kinds; of the kind under test too, but never ready, due or held by the worker under test.
+OTHERS = """
+INSERT INTO mulligan_jobs (
+    id, kind, owner, queue, priority, rank, state, waiting_for, arguments, max_attempts, max_crashes, max_snoozes,
+    submitted_at, enqueued_at, due_at, updated_at, finished_at, deadline, error_code, error_class, error_message,
+    error_group, leased_by, claim, lease_until, attempt, dedupe_key, dedupe_scope, dedupe_until
+)
+SELECT 'other-' || n, CASE WHEN state = 'queued' OR mod(n, 2) = 0 THEN 'other-' || mod(n, 5) ELSE 'mine' END,
+    CASE WHEN mod(n, 3) = 0 THEN 'acme' ELSE '' END, 'default', 0, n, state,
+    CASE state WHEN 'waiting' THEN 'retry' END, '{}', 5, 3, 5,
+    n, n, 4000000000000000 + n, n, CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN n END,
+    CASE WHEN mod(n, 4) = 0 THEN 4000000000000000 + n END,
+    CASE state WHEN 'failed' THEN 'GW_5XX' END, CASE state WHEN 'failed' THEN 'final' END,
+    CASE state WHEN 'failed' THEN 'It was.' END, CASE state WHEN 'failed' THEN 'g' || mod(n, 7) END,
+    CASE state WHEN 'running' THEN 'worker-' || mod(n, 50) END, CASE state WHEN 'running' THEN n END,
+    CASE state WHEN 'running' THEN 4000000000000000 END, 1,
+    'key-' || n, CASE WHEN mod(n, 5) = 0 THEN 'succeeded' ELSE 'active' END,
+    CASE WHEN mod(n, 7) = 0 THEN 4000000000000000 END
+FROM (
+    SELECT n, (ARRAY['succeeded', 'failed', 'cancelled', 'queued', 'waiting', 'running'])[1 + mod(n / 2, 6)] AS state
+    FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
+) AS numbered
+"""
+EVENTS = """
+INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
+SELECT (3 + n / 200)::text::xid8, 'job.enqueued', 'other-' || n, 'other',
+    CASE WHEN mod(n, 3) = 0 THEN 'acme' ELSE '' END, 1, n
+FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
+"""
+
+
+@dataclass(frozen=True)
+class Read:
+    rows: int
+    buffers: int
+
+
+class Ours:
+    """The jobs under test, made before all others, and each operation on them."""
+
+    def __init__(self, url: str) -> None:
+        self.store = PostgresStore(url + "?notify=off")
+        self.store.migrate()
+        self.store.enqueue([self.new(f"running-{n}") for n in range(10)])
+        self.leases = self.store.claim(self.wish(1)).leases
+        self.store.enqueue([self.new(f"failed-{n}") for n in range(2)])
+        for lease in self.store.claim(self.wish(2)).leases:
+            self.store.settle([Outcome(lease, failing())])
+        self.store.enqueue([self.new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
+        self.store.enqueue([self.new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+        self.last = self.store.last_position(back=20)
+
+    def new(self, job_id: str, **options: Any) -> NewJob:
+        return NewJob(id=job_id, kind="mine", arguments="{}", **options)
+
+    def wish(self, number: int) -> Claim:
+        return Claim(incarnation="me", number=number, kinds=["mine", "mine too"], limit=10, lease=timedelta(hours=1))
+
+    def stale(self, lease: Lease) -> Lease:
+        fence = Fence(lease.fence.id, lease.fence.attempt, "somebody else", 1)
+        return Lease(fence, lease.kind, lease.arguments, lease.claimed_at, lease.until, lambda: lease.job)
+
+    def request(self, move: Move, job_id: str) -> Request:
+        return Request(id="request", move=move, job=job_id)
+
+    def operations(self) -> dict[str, Callable[[Any], object]]:
+        store, fences = self.store, [lease.fence for lease in self.leases]
+        page = {"owner": None, "limit": 50}
+        return {
+            "claim": lambda db: store._claim(db, self.wish(3)),
+            "claim again": lambda db: store._claim(db, self.wish(1)),
+            "promote": store._promote,
+            "manual retry": lambda db: store._move(db, self.request(Move.RETRY_BY_HAND, "failed-1")),
+            "cancel": lambda db: store._move(db, self.request(Move.CANCEL_BY_HAND, "queued-1")),
+            "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in self.leases]),
+            "late settle": lambda db: store._settle(db, [Outcome(self.stale(self.leases[0]), Succeed("1"))]),
+            "beat": lambda db: store._beat(db, Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
+            "enqueue": lambda db: store._enqueue(db, [self.new("new")]),
+            "enqueue a twin": lambda db: store._enqueue(db, [self.new("new", dedupe_key="held-3")]),
+            "read the newest events": lambda db: store._events(db, {**page, "after": self.last}),
+            "read events after an old place": lambda db: store._events(db, {**page, "after": 4}),
+        }
+
+    def close(self) -> None:
+        self.store.close()
+
+
+# What this session's statements have read so far, with the plans the store's own connections would use.
+COUNTERS = """
+SELECT sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid))::bigint,
+    sum(pg_stat_get_xact_blocks_fetched(oid))::bigint
+FROM pg_class
+WHERE relname LIKE 'mulligan%'
+"""
+
+
+class Reading(Held):
+    """A transaction that is never committed, and what its statements read."""
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        return None if statement.startswith("COMMIT;") else super().execute(statement, *values)
+
+    def counters(self) -> tuple[int, int]:
+        row = self._connection.execute(COUNTERS).fetchone()
+        assert row is not None
+        return row
+
+    def read_by(self, operation: Callable[[Any], object]) -> Read:
+        self.begin()
+        before = self.counters()
+        operation(self)
+        after = self.counters()
+        self.rollback()
+        return Read(after[0] - before[0], after[1] - before[1])
+
+
+def measured(url: str, ours: Ours, plan: str) -> dict[str, Read]:
+    connection = Reading(url)
+    try:
+        connection._connection.prepare_threshold = 1
+        connection.execute(f"SET plan_cache_mode = {plan}")
+        connection.execute("SET jit = off")
+        # The third time: statements are prepared by then, the catalogue is read and hints are set.
+        for _ in range(3):
+            answers = {name: connection.read_by(operation) for name, operation in ours.operations().items()}
+        return answers
+    finally:
+        connection.close()
+
+
+PLANS = ("force_custom_plan", "force_generic_plan")
+
+
+@pytest.fixture(scope="module")
+def growth(server: PostgresServer) -> Iterator[dict[tuple[str, int], dict[str, Read]]]:
+    """What each operation reads, by plan and by the number of other jobs."""
+    url = server.fresh_database("growth")
+    ours = Ours(url)
+    found = {}
+    with psycopg.connect(url, autocommit=True) as connection:
+        made = 0
+        for size in (FEW, MANY):
+            for statement in (OTHERS, EVENTS):
+                connection.execute(statement.encode(), {"from": made + 1, "to": size})
+            made = size
+            connection.execute("VACUUM ANALYZE")
+            for plan in PLANS:
+                found[plan, size] = measured(url, ours, plan)
+    ours.close()
+    yield found
+
+
+def test_a_hundred_times_as_many_other_jobs_change_nothing_for_any_operation(
+    growth: dict[tuple[str, int], dict[str, Read]],
+) -> None:
+    grown = {}
+    for plan in PLANS:
+        for operation, few in growth[plan, FEW].items():
+            many = growth[plan, MANY][operation]
+            assert few.buffers > 0, "it was measured"
+            if many.rows > few.rows * FACTOR + ROWS or many.buffers > few.buffers * FACTOR + BUFFERS:
+                grown[operation, plan] = (few, many)
+    assert not grown

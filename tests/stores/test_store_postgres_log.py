@@ -1,0 +1,255 @@
+"""The event log of PostgreSQL: no gap whatever commits when, whole transactions, and nothing a crash could undo."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from postgres_server import PostgresServer, binaries, postgres_server
+from transactions import enqueue_on, held
+
+from conftest import emptied
+from mulligan.event import Event
+from mulligan.failure.policy import Succeed
+from mulligan.job import Lease, NewJob
+from mulligan.lifecycle import Move, State
+from mulligan.store.postgres import PostgresStore
+from mulligan.store.protocols import Claim, Outcome, Request, Settled
+from mulligan.testing.stores.bench import MINUTE, SECOND, Bench
+
+
+class TestLog(Bench):
+    url: str
+    store: PostgresStore
+
+    @pytest.fixture(autouse=True)
+    def _a_database(self, database: str) -> None:
+        self.url = emptied(database)
+
+    def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
+        return PostgresStore(self.url + "?notify=off", now=now)
+
+    open_twin = open_store
+
+    def pages(self, limit: int, after: int = 0, **options: Any) -> list[list[Event]]:
+        """What a reader gets who keeps the position of the last event he saw."""
+        pages: list[list[Event]] = []
+        while page := self.store.events(after=after, limit=limit, **options):
+            pages.append(page)
+            after = page[-1].position
+        return pages
+
+    def test_a_reader_does_not_pass_an_event_that_is_not_committed_yet(self) -> None:
+        early, first = self.enqueue().id, self.new()
+        with held(self.url) as other:
+            enqueue_on(other, self.store, first)
+            later = [self.enqueue().id for _ in range(3)]
+            (read,) = self.pages(100)
+            assert [event.job for event in read] == [early]
+            assert self.store.events(after=read[-1].position) == []
+            other.commit()
+        rest = self.store.events(after=read[-1].position)
+        assert [event.job for event in rest] == [first.id, *later]
+
+    def test_an_event_that_is_rolled_back_holds_nobody_up(self) -> None:
+        with held(self.url) as other:
+            enqueue_on(other, self.store, self.new())
+            later = self.enqueue().id
+            assert self.store.events() == []
+            other.rollback()
+        assert [event.job for event in self.store.events()] == [later]
+
+    def test_a_reader_who_begins_at_the_newest_event_misses_none_that_commits_later(self) -> None:
+        first = self.new()
+        with held(self.url) as other:
+            enqueue_on(other, self.store, first)
+            later = self.enqueue().id
+            begin = self.store.last_position()
+            other.commit()
+        assert {event.job for event in self.store.events(after=begin)} == {first.id, later}
+
+    def test_whoever_reads_in_the_middle_of_many_transactions_gets_each_event_once_and_in_order(self) -> None:
+        seen: list[Event] = []
+
+        def read() -> None:
+            seen.extend(event for page in self.pages(2, seen[-1].position if seen else 0) for event in page)
+
+        with held(self.url) as one, held(self.url) as two, held(self.url) as three:
+            transactions = [one, two, three]
+            for transaction in transactions:
+                enqueue_on(transaction, self.store, self.new())
+                self.enqueue()
+                read()
+            for transaction in (two, three, one):
+                enqueue_on(transaction, self.store, self.new())
+                transaction.commit()
+                self.enqueue()
+                read()
+        with psycopg.connect(self.url) as connection:
+            stored = connection.execute("SELECT job FROM mulligan_events ORDER BY xid, seq").fetchall()
+        assert [(event.job,) for event in seen] == stored
+        assert len(seen) == 12
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+    def test_a_page_holds_whole_transactions_and_the_pages_hold_everything(self, limit: int) -> None:
+        sizes = [2, 1, 5, 1, 1, 3]
+        for size in sizes:
+            self.store.enqueue([self.new(owner="acme" if size > 1 else "") for _ in range(size)])
+        pages = self.pages(limit)
+        ends = {sum(sizes[:number]) for number in range(len(sizes) + 1)}
+        read = 0
+        for page in pages:
+            assert read in ends
+            read += len(page)
+            assert len({event.position for event in page}) == 1 or len(page) <= limit
+        assert read == sum(sizes)
+        assert sum(len(page) for page in self.pages(limit, owner="acme")) == 10
+
+    def test_a_long_transaction_elsewhere_delays_the_stream_and_no_job(self) -> None:
+        self.enqueue()
+        before = self.store.events()
+        with held(self.url) as other:
+            other.begin().execute("SELECT pg_current_xact_id()")
+            job = self.enqueue()
+            (_, lease) = self.claim()
+            assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
+            waiting = self.move(Move.SNOOZE_BY_HAND, self.enqueue().id, delay=SECOND)
+            self.move(Move.RUN_NOW, waiting.id)
+            assert len(self.claim(by="w2")) == 1
+            assert self.job(job.id).state is State.SUCCEEDED
+            assert self.types(job.id) == ["job.enqueued", "job.started", "job.succeeded"], "of one job, at once"
+            assert self.store.events(after=before[-1].position) == []
+        assert len(self.store.events(after=before[-1].position)) == 9
+
+    def test_a_held_snapshot_hides_nothing_from_others(self) -> None:
+        with held(self.url) as other:
+            other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT count(*) FROM mulligan_jobs")
+            job = self.enqueue()
+            self.settle(self.claim()[0], Succeed("1"))
+            assert [event.type for event in self.store.events()] == ["job.enqueued", "job.started", "job.succeeded"]
+            assert self.job(job.id).state is State.SUCCEEDED
+
+    def test_a_job_enqueued_while_others_pass_the_door_is_not_started_before_it_came(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The claim would have an older transaction id than the job it takes."""
+        self.enqueue(delay=SECOND)
+        self.advance(MINUTE)
+        promote, other = self.store._promote, self.twin()
+
+        def promote_slowly(db: Any) -> Any:
+            answer = promote(db)
+            other.enqueue([self.new()])
+            return answer
+
+        monkeypatch.setattr(self.store, "_promote", promote_slowly)
+        assert len(self.claim()) == 2
+        monkeypatch.undo()
+        types: dict[str, list[str]] = {}
+        for event in self.store.events():
+            types.setdefault(event.job, []).append(event.type)
+        assert sorted(types.values()) == [
+            ["job.enqueued", "job.queued", "job.started"],
+            ["job.enqueued", "job.started"],
+        ]
+
+
+# A crash: nothing is on disk that nobody asked to be
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[PostgresServer]:
+    """A server that writes asynchronous commits to disk as late as it can."""
+    if binaries() is None:
+        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
+    with postgres_server(wal_writer_delay="10s", wal_writer_flush_after="1GB", bgwriter_delay="10s") as server:
+        yield server
+
+
+class Crashing:
+    """A store, and the server under it that can crash."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self.store = PostgresStore(server.fresh_database("crashing") + "?notify=off")
+        self.store.migrate()
+
+    def crash(self) -> None:
+        self.store.close()
+        self._server.stop(crash=True)
+        self._server.start()
+        self.store = PostgresStore(self._server.url("crashing") + "?notify=off")
+
+    def enqueue(self, *ids: str) -> None:
+        self.store.enqueue([NewJob(id=name, kind="send", arguments="{}") for name in ids])
+
+    def claim(self, by: str, number: int = 1) -> list[Lease]:
+        claim = Claim(incarnation=by, number=number, kinds=["send"], limit=9, lease=timedelta(minutes=1))
+        return self.store.claim(claim).leases
+
+    def settle(self, lease: Lease, result: str) -> Settled:
+        (answer,) = self.store.settle([Outcome(lease, Succeed(result))])
+        return answer
+
+
+@pytest.fixture
+def crashing(fragile: PostgresServer) -> Iterator[Crashing]:
+    crashing = Crashing(fragile)
+    yield crashing
+    crashing.store.close()
+
+
+def test_a_claim_lost_in_a_crash_is_made_again_and_the_stale_settle_is_refused(crashing: Crashing) -> None:
+    crashing.enqueue("job")
+    (stale,) = crashing.claim("w1")
+    crashing.crash()
+    job = crashing.store.job("job")
+    assert (job.state, job.attempt) == (State.QUEUED, 0), "the claim is lost"
+    (lease,) = crashing.claim("w2")
+    assert stale.fence.attempt == lease.fence.attempt == 1, "the number alone would not tell them apart"
+    assert crashing.settle(stale, '"stale"') is Settled.REFUSED
+    assert crashing.settle(lease, '"right"') is Settled.ACCEPTED
+    assert crashing.store.job("job").result == "right"
+
+
+def test_the_same_worker_that_claims_again_after_a_crash_is_fenced_by_its_claim_number(crashing: Crashing) -> None:
+    crashing.enqueue("job")
+    (stale,) = crashing.claim("w", 1)
+    crashing.crash()
+    (lease,) = crashing.claim("w", 2)
+    assert crashing.settle(stale, "1") is Settled.REFUSED
+    assert crashing.settle(lease, "2") is Settled.ACCEPTED
+
+
+def test_what_was_read_from_the_log_is_still_there_after_a_crash(crashing: Crashing) -> None:
+    crashing.enqueue("job")
+    crashing.claim("w")
+    read = crashing.store.events()
+    assert [event.type for event in read] == ["job.enqueued", "job.started"]
+    crashing.crash()
+    assert crashing.store.events() == read
+
+
+def test_no_new_event_hides_below_a_position_that_was_told_before_a_crash(crashing: Crashing) -> None:
+    crashing.enqueue("job")
+    crashing.claim("w")
+    told = crashing.store.last_position()
+    crashing.crash()
+    crashing.enqueue("new")
+    assert [event.job for event in crashing.store.events(after=told)] == ["new"]
+
+
+def test_an_enqueue_a_settle_and_a_move_by_hand_survive_a_crash(crashing: Crashing) -> None:
+    crashing.enqueue("settled", "cancelled")
+    leases = {lease.fence.id: lease for lease in crashing.claim("w")}
+    assert crashing.settle(leases["settled"], "1") is Settled.ACCEPTED
+    crashing.crash()
+    assert crashing.store.job("settled").state is State.SUCCEEDED
+    crashing.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="cancelled"))
+    crashing.crash()
+    assert crashing.store.job("cancelled").cancel_requested
+    crashing.enqueue("last")
+    crashing.crash()
+    assert crashing.store.job("last").state is State.QUEUED

@@ -1,0 +1,305 @@
+"""The protocol's interleavings with real transactions that stay open while others go on."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from threading import Barrier
+
+import psycopg
+import pytest
+from transactions import enqueue_on, held, meanwhile, until_blocked
+
+from conftest import emptied
+from mulligan.errors import StoreUnavailable
+from mulligan.failure.policy import Release, Succeed
+from mulligan.job import Lease
+from mulligan.lifecycle import Move, State
+from mulligan.store.postgres import PostgresStore, connections
+from mulligan.store.protocols import Claim, Outcome, Settled
+from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
+
+IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
+
+
+def taken(leases: list[Lease]) -> list[str]:
+    return [lease.fence.id for lease in leases]
+
+
+class Racing(Bench):
+    url: str
+    store: PostgresStore
+
+    @pytest.fixture(autouse=True)
+    def _a_database(self, database: str) -> None:
+        self.url = emptied(database)
+
+    def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
+        return PostgresStore(self.url + IMPATIENT, now=now)
+
+    open_twin = open_store
+
+    def wish(self, *kinds: str, by: str, number: int = 1, limit: int = 10) -> Claim:
+        return Claim(incarnation=by, number=number, kinds=kinds or ("send",), limit=limit, lease=MINUTE)
+
+
+class TestEnqueueRaces(Racing):
+    def test_a_twin_without_an_owner_waits_for_the_first_and_is_its_duplicate(self) -> None:
+        first, second = self.new(dedupe_key="k"), self.new(dedupe_key="k")
+        with held(self.url) as other:
+            enqueue_on(other, self.store, first)
+            with meanwhile(lambda: self.store.enqueue([second])) as answer:
+                until_blocked(self.url)
+                other.commit()
+        (job,) = answer.result()
+        assert (job.id, job.is_duplicate, job.owner) == (first.id, True, "")
+        assert self.store.counts() == {"send": {"queued": 1}}
+
+    def test_when_the_first_of_two_twins_is_rolled_back_the_second_is_stored(self) -> None:
+        first, second = self.new(dedupe_key="k"), self.new(dedupe_key="k")
+        with held(self.url) as other:
+            enqueue_on(other, self.store, first)
+            with meanwhile(lambda: self.store.enqueue([second])) as answer:
+                until_blocked(self.url)
+                other.rollback()
+        (job,) = answer.result()
+        assert (job.id, job.is_duplicate) == (second.id, False)
+        assert [event.job for event in self.events()] == [second.id]
+
+    def test_a_job_without_any_owner_cannot_exist(self) -> None:
+        job = self.enqueue(dedupe_key="k")
+        with psycopg.connect(self.url, autocommit=True) as connection, pytest.raises(psycopg.errors.NotNullViolation):
+            connection.execute("UPDATE mulligan_jobs SET owner = NULL WHERE id = %s", (job.id,))
+
+    @pytest.mark.parametrize("dedupe_for", [None, SECOND])
+    def test_clients_with_the_same_keys_in_opposite_orders_never_meet_an_error(
+        self, dedupe_for: object, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With periods too: there the keys that are over are cleared first, row by row."""
+        if dedupe_for is None:
+            # One order for all leaves no deadlock that would have to be repeated.
+            monkeypatch.setattr(connections, "REPEATS", 0)
+        stores, rounds, keys = [self.store, self.twin(), self.twin(), self.twin()], 8, 30
+        start = Barrier(len(stores), timeout=10.0)
+
+        def enqueue(place: int) -> set[str]:
+            found = set()
+            for number in range(rounds):
+                names = [f"{number if dedupe_for is None else 0}-{key}" for key in range(keys)]
+                jobs = [self.new(dedupe_key=name, dedupe_for=dedupe_for) for name in names[:: 1 if place % 2 else -1]]
+                start.wait()
+                found |= {job.id for job in stores[place].enqueue(jobs)}
+                if start.wait() == 0 and dedupe_for is not None:
+                    for lease in self.claim(by="w", limit=100):
+                        self.settle(lease, Succeed("1"))
+                    self.advance(MINUTE)
+                start.wait()
+            return found
+
+        with ThreadPoolExecutor(len(stores)) as pool:
+            answers = list(pool.map(enqueue, range(len(stores))))
+        assert len(set.union(*answers)) == rounds * keys
+        assert set(answers[0]) == set(answers[1])
+
+
+class TestClaimRaces(Racing):
+    def test_a_second_worker_takes_no_low_job_while_normal_ones_wait(self) -> None:
+        normal = self.store.enqueue([self.new(priority=0) for _ in range(20)])
+        self.store.enqueue([self.new(priority=10) for _ in range(20)])
+        with held(self.url) as other:
+            first = self.store._claim(other, self.wish(by="w1", limit=10)).leases
+            assert taken(first) == [job.id for job in normal[:10]]
+            assert self.claim(by="w2", limit=10) == [], "the first ten are another's, and beyond them is beyond the cut"
+            assert taken(self.claim(by="w3", limit=15)) == [job.id for job in normal[10:15]]
+            other.commit()
+        assert taken(self.claim(by="w2", limit=5)) == [job.id for job in normal[15:]]
+
+    def test_a_second_worker_takes_no_low_job_of_another_lane_beyond_its_share(self) -> None:
+        self.store.enqueue([self.new("normal", priority=0) for _ in range(8)])
+        low = self.store.enqueue([self.new("low", priority=10) for _ in range(20)])
+        with held(self.url) as other:
+            self.store._claim(other, self.wish("normal", "low", by="w1", limit=8))
+            assert taken(self.claim("normal", "low", by="w2", limit=10)) == [job.id for job in low[:2]]
+
+    def test_workers_that_claim_at_once_share_the_jobs_and_take_each_once(self) -> None:
+        self.store.enqueue([self.new("abc"[number % 3], priority=number % 2) for number in range(300)])
+        stores = [self.store, self.twin(), self.twin(), self.twin()]
+
+        def drain(place: int) -> list[str]:
+            mine: list[str] = []
+            for number in range(1, 500):
+                claim = self.wish("a", "b", "c", by=f"w{place}", number=number, limit=7)
+                leases = stores[place].claim(claim).leases
+                if not leases and "queued" not in {state for kind in self.store.counts().values() for state in kind}:
+                    return mine
+                mine += taken(leases)
+            return mine
+
+        with ThreadPoolExecutor(len(stores)) as pool:
+            answers = list(pool.map(drain, range(len(stores))))
+        jobs = [job for answer in answers for job in answer]
+        assert len(jobs) == len(set(jobs)) == 300
+
+    def test_a_claim_whose_reply_was_lost_returns_the_same_leases_to_whoever_repeats_it(self) -> None:
+        self.store.enqueue([self.new() for _ in range(9)])
+        with held(self.url) as lost:
+            before = self.store._claim(lost, self.wish(by="w", number=4, limit=3)).leases
+            lost.commit()
+        again = self.twin().claim(self.wish(by="w", number=4, limit=3)).leases
+        assert [lease.fence for lease in again] == [lease.fence for lease in before]
+        assert self.store.counts() == {"send": {"running": 3, "queued": 6}}
+
+    def test_jobs_of_a_claim_repeated_before_it_was_over_are_adopted_later(self) -> None:
+        """The first transaction still runs on the server when its worker, cut off, asks again."""
+        self.store.enqueue([self.new() for _ in range(6)])
+        with held(self.url) as cut_off:
+            lost = self.store._claim(cut_off, self.wish(by="w", number=1, limit=3)).leases
+            got = self.store.claim(self.wish(by="w", number=1, limit=6)).leases
+            assert self.store.adopt("w", before=2, held=[lease.fence for lease in got]) == []
+            cut_off.commit()
+        assert not set(taken(lost)) & set(taken(got))
+        adopted = self.store.adopt("w", before=2, held=[lease.fence for lease in got])
+        assert {lease.fence for lease in adopted} == {lease.fence for lease in lost}
+
+    def test_whoever_got_fewer_than_he_wanted_is_told_to_look_again_at_once(self) -> None:
+        self.store.enqueue([self.new() for _ in range(20)])
+        with held(self.url) as other:
+            self.store._claim(other, self.wish(by="w1", limit=10))
+            claimed = self.claimed(by="w2", limit=10)
+            assert claimed.leases == []
+            assert claimed.next_due is not None
+            assert claimed.next_due < SECOND
+            other.commit()
+        assert len(self.claim(by="w2", limit=10)) == 10
+        assert self.claimed(by="w2", limit=10).next_due is None
+
+    def test_a_claim_that_never_commits_took_nothing(self) -> None:
+        job = self.enqueue()
+        with held(self.url) as other:
+            (lost,) = self.store._claim(other, self.wish(by="w1")).leases
+            other.rollback()
+        (lease,) = self.claim(by="w2")
+        assert (lease.fence.id, lease.fence.attempt) == (job.id, 1)
+        assert self.settle(lost, Succeed("1")) is Settled.REFUSED
+        assert self.settle(lease, Succeed("2")) is Settled.ACCEPTED
+
+    def test_a_cancellation_during_the_claim_is_told_to_the_worker(self) -> None:
+        job = self.enqueue()
+        with held(self.url) as claiming:
+            (lease,) = self.store._claim(claiming, self.wish(by="w")).leases
+            with meanwhile(lambda: self.move(Move.CANCEL_BY_HAND, job.id)) as answer:
+                until_blocked(self.url)
+                claiming.commit()
+        assert answer.result().state is State.RUNNING
+        assert self.beat(lease.fence, by="w").cancelled == [lease.fence]
+
+    def test_promotions_at_once_let_each_job_through_the_door_once(self) -> None:
+        jobs = self.store.enqueue([self.new(delay=MINUTE) for _ in range(50)])
+        self.advance(HOUR)
+        with held(self.url) as other:
+            self.store._promote(other.begin())
+            assert self.claim(by="w2") == []
+            other.commit()
+        assert len(self.claim(by="w1")) == 50
+        assert all(self.types(job.id).count("job.queued") == 1 for job in jobs)
+
+
+class TestSettleRaces(Racing):
+    def test_a_manual_retry_during_the_settle_sees_what_it_did(self) -> None:
+        lease = self.leased()
+        with held(self.url) as settling:
+            self.store._settle(settling.begin(), [Outcome(lease, failing())])
+            with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, lease.fence.id)) as answer:
+                until_blocked(self.url)
+                settling.commit()
+        assert answer.result().state is State.QUEUED
+        assert (answer.result().manual_retries, answer.result().failures) == (1, 0)
+
+    def test_a_settle_during_the_cancellation_heeds_it(self) -> None:
+        lease = self.leased()
+        with held(self.url) as cancelling:
+            self.store._move(cancelling, self.request(Move.CANCEL_BY_HAND, lease.fence.id))
+            with meanwhile(lambda: self.settle(lease, retrying())) as answer:
+                until_blocked(self.url)
+                cancelling.commit()
+        assert answer.result() is Settled.ACCEPTED
+        assert self.job(lease.fence.id).state is State.CANCELLED
+
+    def test_a_lease_extended_in_the_very_moment_of_the_reclaim_is_kept(self) -> None:
+        lease = self.leased(lease=SECOND)
+        self.advance(MINUTE)
+        (overdue,) = self.store.overdue(besides="r", limit=9)
+        with held(self.url) as beating:
+            beating.begin()
+            beating.execute(
+                "UPDATE mulligan_jobs SET lease_until = lease_until + 3600000000 WHERE id = %s", (lease.fence.id,)
+            )
+            with meanwhile(lambda: self.settle(overdue, Release({}), by="r")) as answer:
+                until_blocked(self.url)
+                beating.commit()
+        assert answer.result() is Settled.REFUSED
+        assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
+
+    def test_of_the_worker_and_the_reclaimer_the_first_to_commit_wins(self) -> None:
+        lease = self.leased(lease=SECOND)
+        self.advance(MINUTE)
+        with held(self.url) as reclaiming:
+            outcome = Outcome(lease, Release({}), reclaimed_by="r")
+            assert self.store._settle(reclaiming.begin(), [outcome]) == [Settled.ACCEPTED]
+            with meanwhile(lambda: self.settle(lease, Succeed("1"))) as answer:
+                until_blocked(self.url)
+                reclaiming.commit()
+        assert answer.result() is Settled.REFUSED
+        assert self.job(lease.fence.id).state is State.QUEUED
+
+    def test_a_deadlock_is_repeated_and_nobody_hears_of_it(self) -> None:
+        self.store.enqueue([self.new() for _ in range(2)])
+        first, second = self.claim()
+        lock = "SELECT 1 FROM mulligan_jobs WHERE id = %s FOR UPDATE"
+        with held(self.url) as other:
+            other.execute("SET deadlock_timeout = '1min'")
+            other.begin().execute(lock, (second.fence.id,))
+            both = [Outcome(first, Succeed("1")), Outcome(second, Succeed("2"))]
+            with meanwhile(lambda: self.store.settle(both)) as answer:
+                until_blocked(self.url)
+                # Each now waits for the other; the store's is the one that is given up.
+                other.execute(lock, (first.fence.id,))
+                other.commit()
+        assert answer.result() == [Settled.ACCEPTED, Settled.ACCEPTED]
+
+    def test_settles_of_the_same_jobs_in_opposite_orders_all_answer(self) -> None:
+        self.store.enqueue([self.new() for _ in range(60)])
+        leases = self.claim()
+        stores = [self.store, self.twin(), self.twin()]
+        start = Barrier(3, timeout=10.0)
+
+        def settle(place: int) -> list[Settled]:
+            outcomes = [Outcome(lease, Succeed("1")) for lease in leases[:: 1 if place else -1]]
+            start.wait()
+            return stores[place].settle(outcomes)[:: 1 if place else -1]
+
+        with ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(settle, range(3)))
+        assert all(
+            sorted(of_one) == [Settled.ACCEPTED, Settled.REPEATED, Settled.REPEATED]
+            for of_one in zip(*answers, strict=True)
+        )
+
+    def test_a_deadlock_that_does_not_end_is_an_error_that_may_be_tried_again(self) -> None:
+        """A worker tries again after a StoreUnavailable, and after nothing else."""
+
+        def deadlocked(_: object) -> None:
+            raise psycopg.errors.DeadlockDetected("deadlock detected")
+
+        with pytest.raises(StoreUnavailable, match="deadlock"):
+            self.store._connections.run(deadlocked)
+
+    def test_a_beat_beside_a_settle_loses_neither(self) -> None:
+        lease = self.leased()
+        with held(self.url) as settling:
+            self.store._settle(settling.begin(), [Outcome(lease, Succeed("1"))])
+            with meanwhile(lambda: self.beat(lease.fence)) as answer:
+                until_blocked(self.url)
+                settling.commit()
+        assert answer.result().lost == [lease.fence]
+        assert self.job(lease.fence.id).state is State.SUCCEEDED
+        assert worker().incarnation in {found.incarnation for found in self.store.workers()}

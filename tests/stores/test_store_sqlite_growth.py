@@ -1,0 +1,120 @@
+"""Growth by shape on SQLite: the steps of its machine do not grow with the jobs that are none of one's business."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from mulligan.failure.policy import Succeed
+from mulligan.job import NewJob
+from mulligan.lifecycle import Move
+from mulligan.store.protocols import Beat, Claim, Outcome, Request
+from mulligan.store.sqlite import SqliteStore
+from mulligan.store.sqlite.store import SQL
+from mulligan.testing.stores.bench import failing, worker
+
+FEW, MANY = 1_000, 50_000
+FACTOR, STEPS = 1.5, 300
+EVERY = 10
+
+OTHERS = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+), stated AS (
+    SELECT n, CASE n / 2 % 6 WHEN 0 THEN 'succeeded' WHEN 1 THEN 'failed' WHEN 2 THEN 'cancelled' WHEN 3 THEN 'queued'
+        WHEN 4 THEN 'waiting' ELSE 'running' END AS state
+    FROM number
+)
+INSERT INTO mulligan_jobs (
+    id, kind, owner, queue, priority, rank, state, waiting_for, arguments, max_attempts, max_crashes, max_snoozes,
+    submitted_at, enqueued_at, due_at, updated_at, finished_at, error_code, error_class, error_message, error_group,
+    leased_by, claim, lease_until, attempt, dedupe_key
+)
+SELECT 'other-' || n, CASE WHEN state = 'queued' OR n % 2 = 0 THEN 'other-' || n % 5 ELSE 'mine' END,
+    CASE WHEN n % 3 = 0 THEN 'acme' ELSE '' END, 'default', 0, n, state, CASE state WHEN 'waiting' THEN 'retry' END,
+    '{}', 5, 3, 5, n, n, 4000000000000000 + n, n,
+    CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN n END,
+    CASE state WHEN 'failed' THEN 'GW_5XX' END, CASE state WHEN 'failed' THEN 'final' END,
+    CASE state WHEN 'failed' THEN 'It was.' END, CASE state WHEN 'failed' THEN 'g' || n % 7 END,
+    CASE state WHEN 'running' THEN 'worker-' || n % 50 END, CASE state WHEN 'running' THEN n END,
+    CASE state WHEN 'running' THEN 4000000000000000 END, 1, 'key-' || n
+FROM stated
+"""
+EVENTS = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
+SELECT 'job.enqueued', 'other-' || n, 'other', '', 1, n
+FROM number
+"""
+
+
+class Undone(Exception):
+    """Takes back what was measured."""
+
+
+def new(job_id: str, **options: Any) -> NewJob:
+    return NewJob(id=job_id, kind="mine", arguments="{}", **options)
+
+
+def wish(number: int) -> Claim:
+    return Claim(incarnation="me", number=number, kinds=["mine", "mine too"], limit=10, lease=timedelta(hours=1))
+
+
+def read(db: Any, *, after: int) -> object:
+    return db.execute(SQL["events"], {"job": None, "owner": None, "after": after, "limit": 50}).fetchall()
+
+
+def steps_of(store: SqliteStore, operation: Callable[[Any], object]) -> int:
+    ticks: list[None] = []
+
+    def measured(db: Any) -> None:
+        db.set_progress_handler(lambda: ticks.append(None), EVERY)
+        try:
+            operation(db)
+        finally:
+            db.set_progress_handler(None, 0)
+        raise Undone
+
+    try:
+        store._database.write(measured)
+    except Undone:
+        return len(ticks) * EVERY
+    raise AssertionError("nothing was measured")
+
+
+def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> None:
+    store = SqliteStore("sqlite:///:memory:", threaded=False)
+    store.enqueue([new(f"running-{n}") for n in range(10)])
+    leases = store.claim(wish(1)).leases
+    store.enqueue([new("failed")])
+    store.settle([Outcome(lease, failing()) for lease in store.claim(wish(2)).leases])
+    store.enqueue([new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
+    store.enqueue([new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+    last = store.last_position(back=20)
+    beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=[lease.fence for lease in leases])
+    operations: dict[str, Callable[[Any], object]] = {
+        "claim and promote": lambda db: store._claim(db, wish(3)),
+        "claim again": lambda db: store._claim(db, wish(1)),
+        "manual retry": lambda db: store._move(db, Request(id="r", move=Move.RETRY_BY_HAND, job="failed")),
+        "cancel": lambda db: store._move(db, Request(id="r", move=Move.CANCEL_BY_HAND, job="queued-1")),
+        "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in leases]),
+        "beat": lambda db: store._beat(db, beat),
+        "enqueue a twin": lambda db: store._enqueue(db, [new("new", dedupe_key="held-3")]),
+        "read the newest events": lambda db: read(db, after=last),
+        "read events after an old place": lambda db: read(db, after=4),
+    }
+    steps: dict[int, dict[str, int]] = {}
+    made = 0
+    for size in (FEW, MANY):
+        for statement in (OTHERS, EVENTS):
+            values = {"first": made + 1, "last": size}
+            store._database.write(lambda db, statement=statement, values=values: db.execute(statement, values))
+        made = size
+        steps[size] = {name: steps_of(store, operation) for name, operation in operations.items()}
+    store.close()
+    assert all(steps[FEW].values()), "each was measured"
+    grown = {
+        name: (few, steps[MANY][name]) for name, few in steps[FEW].items() if steps[MANY][name] > few * FACTOR + STEPS
+    }
+    assert not grown
