@@ -139,7 +139,13 @@ def test_the_default_file_is_used_when_it_is_there(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize(
     ("url", "code"),
-    [("jobs.db", 2), ("postgresql://u:secret@h/db", 2), ("sqlite://jobs.db", 2), ("sqlite:///text.db", 5)],
+    [
+        ("jobs.db", 2),
+        ("mysql://u:secret@h/db", 2),
+        ("postgresql://u:secret@127.0.0.1:1/db", 5),
+        ("sqlite://jobs.db", 2),
+        ("sqlite:///text.db", 5),
+    ],
 )
 def test_a_database_that_cannot_be_used_says_why(invoke: Invoke, tmp_path: Path, url: str, code: int) -> None:
     (tmp_path / "text.db").write_text("no database at all " * 100)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import fcntl
-import logging
 import os
 import signal
 import subprocess
@@ -589,7 +588,6 @@ def test_run_until_idle_with_a_timeout_gives_up_and_releases(app: App) -> None:
         await asyncio.Event().wait()
 
     job = endless.enqueue()
-    logging.getLogger("mulligan").setLevel(logging.CRITICAL)
     with pytest.raises(TimeoutError):
         app.run_until_idle(timeout="300ms")
     assert app.job(job.id).state is State.QUEUED

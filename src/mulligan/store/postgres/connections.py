@@ -29,6 +29,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 OLDEST_SERVER = 130_000
 REPEATS = 5
 CONNECT_SECONDS = 10
+MOST_CONNECTIONS = 10
+TURN_SECONDS = 30
 
 
 class Connections:
@@ -38,6 +40,7 @@ class Connections:
         self._process = os.getpid()
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._is_closed = False
 
     def connect(self) -> Connection:
@@ -68,6 +71,15 @@ class Connections:
             raise StoreUnavailable(f"{without_password(self._url)} is too busy now: {_said(error)}") from error
 
     def _run(self, work: Callable[[Connection], T]) -> T:
+        # A server has few connections for many processes: a thread more than that waits here for its turn.
+        if not self._turns.acquire(timeout=TURN_SECONDS):
+            raise StoreUnavailable(f"all {MOST_CONNECTIONS} connections of this process were in use for too long")
+        try:
+            return self._run_in_turn(work)
+        finally:
+            self._turns.release()
+
+    def _run_in_turn(self, work: Callable[[Connection], T]) -> T:
         connection = self._take()
         try:
             with translated(self._url):
