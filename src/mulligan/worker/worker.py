@@ -36,6 +36,7 @@ POLL_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 SHORTEST_REST = 0.001
+GATHER_SECONDS = 0.005
 
 
 class _GaveUpError(Exception):
@@ -354,6 +355,9 @@ class Worker:
             await self._has_outcomes.wait()
             self._has_outcomes.clear()
             while self._outcomes:
+                if self._backlog and len(self._outcomes) < BATCH:
+                    # More are about to end: a moment's wait makes one large settle out of several small ones.
+                    await asyncio.sleep(GATHER_SECONDS)
                 await self._settle_batch()
             self._wake.set()
 
