@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 from postgres_server import PostgresServer, binaries, postgres_server
 
@@ -22,12 +21,4 @@ def database(server: PostgresServer) -> str:
     store = PostgresStore(url)
     store.migrate()
     store.close()
-    return url
-
-
-def emptied(url: str) -> str:
-    """The same database without a row."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        # Faster than TRUNCATE for the few rows of a test.
-        connection.execute("DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM mulligan_workers")
     return url

@@ -16,12 +16,12 @@ import pytest
 import sqlalchemy
 from django.conf import settings
 from django.db import connections, transaction
+from postgres_server import emptied
 from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from conftest import emptied
 from mulligan import App, Job, JobNotFound, MulliganError
 from mulligan.errors import BadConnection
 from mulligan.store import foreign

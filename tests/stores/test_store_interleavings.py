@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from postgres_server import emptied
 
-from conftest import emptied
 from mulligan.errors import IllegalMove
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease, NewJob

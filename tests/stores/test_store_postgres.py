@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
+from postgres_server import emptied
 
-from conftest import emptied
 from mulligan.store.postgres import PostgresStore
 from mulligan.testing.suite import StoreSuite
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres_server import PostgresServer, binaries, postgres_server
+from postgres_server import PostgresServer, binaries, emptied, postgres_server
 from transactions import enqueue_on, held
 
-from conftest import emptied
 from mulligan.event import Event
 from mulligan.failure.policy import Succeed
 from mulligan.job import Lease, NewJob

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import emptied
 
-from conftest import emptied
 from mulligan.store.postgres import PostgresStore
 from mulligan.testing.suite import machine
 

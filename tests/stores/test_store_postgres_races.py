@@ -7,9 +7,9 @@ from threading import Barrier
 
 import psycopg
 import pytest
+from postgres_server import emptied
 from transactions import enqueue_on, held, meanwhile, until_blocked
 
-from conftest import emptied
 from mulligan.errors import StoreUnavailable
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease

@@ -1,7 +1,6 @@
 """A PostgreSQL that is wrong, locked, too old or gone: one clear sentence, and work that resumes alone."""
 
 import asyncio
-import contextlib
 import logging
 import subprocess
 import sys
@@ -14,51 +13,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres_server import PostgresServer, binaries, free_port, postgres_server
+from postgres_server import PostgresServer, binaries, emptied, free_port, postgres_server
 from transactions import held, until_blocked
 
-from conftest import emptied
+from live import SOON, eventually, working
 from mulligan import App
 from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable
 from mulligan.job import NewJob
 from mulligan.settings import Settings
 from mulligan.store.postgres import PostgresStore, connections, schema
 
-SOON = 30.0
 SECRET = "s3cret-and+never/shown"
-
-
-def eventually(is_so: Callable[[], object], seconds: float = SOON) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not become true in time"
-        time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def working(app: App, **options: Any) -> Iterator[None]:
-    """A worker on a loop and thread of its own."""
-    stop = threading.Event()
-    raised: list[BaseException] = []
-
-    async def work() -> None:
-        async with app.worker(**options):
-            await asyncio.to_thread(stop.wait)
-
-    def serve() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        assert not raised, raised
 
 
 def said(url: str, call: Callable[[PostgresStore], object] = PostgresStore.now) -> StoreError:

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from pgbouncer import pgbouncer, proxy
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, emptied
 
-from conftest import emptied
 from mulligan.store.postgres import PostgresStore
 from mulligan.testing.stores.bench import Bench
 from mulligan.testing.stores.claim import ClaimRules

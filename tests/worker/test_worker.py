@@ -10,13 +10,14 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from live import SOON, eventually, working
 from mulligan import (
     App,
     FinalError,
@@ -34,41 +35,6 @@ from mulligan.failure.policy import Release
 from mulligan.settings import Settings
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
-
-SOON = 20.0
-
-
-def eventually(is_so: Callable[[], object], seconds: float = SOON) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not become true in time"
-        time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def working(app: App, **options: Any) -> Iterator[None]:
-    """A worker on a loop and thread of its own."""
-    stop = threading.Event()
-    raised: list[BaseException] = []
-
-    async def work() -> None:
-        async with app.worker(**options):
-            await asyncio.to_thread(stop.wait)
-
-    def serve() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        assert not raised, raised
 
 
 def quick(tmp_path: Path, *, lease: float = 1.0) -> App:

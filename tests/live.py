@@ -1,0 +1,45 @@
+"""A real worker beside a test, and waiting for what it does."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mulligan import App
+
+SOON = 30.0
+
+
+def eventually(is_so: Callable[[], object], seconds: float = SOON) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not become true in time"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def working(app: App, **options: Any) -> Iterator[None]:
+    """A worker on a loop and thread of its own."""
+    stop = threading.Event()
+    raised: list[BaseException] = []
+
+    async def work() -> None:
+        async with app.worker(**options):
+            await asyncio.to_thread(stop.wait)
+
+    def serve() -> None:
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        assert not raised, raised
