@@ -58,7 +58,9 @@ class FileLock:
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            # The work is done and answered by now; a writer that died here would leave everybody waiting.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         os.close(self._file)
