@@ -5,13 +5,14 @@ Workers, the reclaimer, the sandbox and `explain` all ask here.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
+from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
 from mulligan.failure.packs import PACKS
-from mulligan.failure.policy import Decision, RetryPolicy, decide
-from mulligan.job import Job
+from mulligan.failure.policy import Decision, Fail, RetryPolicy, decide
+from mulligan.job import Lease
+from mulligan.store.settlement import damaged
 from mulligan.task import Registry
 
 
@@ -36,8 +37,12 @@ class Judge:
         own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
         return classify(failure, kind=kind, rules=(*own, *self._rules), catalogue=self.catalogue)
 
-    def decision(self, verdict: Verdict, job: Job[Any], *, now: datetime) -> Decision:
-        """What is done about it."""
+    def decision(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:
+        """What is done about it. A job whose record cannot be read fails, and keeps no other from its turn."""
+        try:
+            job = lease.job
+        except StoreDamaged as error:
+            return Fail(damaged(), {"rule": "engine", "because": str(error)})
         return decide(verdict, job, self.policy(job.kind), now=now, draw=self._draw())
 
     def policy(self, kind: str) -> RetryPolicy:

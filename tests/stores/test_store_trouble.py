@@ -338,6 +338,14 @@ def test_a_damaged_row_stops_no_other_job(bench: Bench, values: dict[str, Any], 
     assert bench.store.claim(quiet()).next_due == HOUR
 
 
+def test_an_attempt_number_that_cannot_grow_fails_its_job_and_stops_no_other(bench: Bench) -> None:
+    bench.enqueue("bad")
+    bench.damage("bad", attempt=2**63 - 1)
+    bench.enqueue("good")
+    assert ids(bench.claim()) == ["good"]
+    assert bench.store.job("bad").error_code == "UNSTORABLE"
+
+
 def quiet() -> Claim:
     return Claim(incarnation="w", number=999_999, kinds=["nothing"], limit=1, lease=MINUTE)
 

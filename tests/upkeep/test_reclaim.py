@@ -131,3 +131,10 @@ def test_a_damaged_record_keeps_no_other_job_from_being_taken_back(scene: Scene)
     scene.watch(65)
     assert scene.store.job("healthy").state is State.QUEUED
     assert scene.store.counts() == {"k": {"failed": 1, "queued": 1}}
+
+
+def test_a_running_row_without_its_start_is_taken_back_like_any_other(scene: Scene) -> None:
+    database = scene.store._database._connection
+    database.execute("UPDATE mulligan_jobs SET last_attempt_at = NULL WHERE id = 'j'")
+    assert scene.watch(65) == 1
+    assert scene.store.job("j").state is State.QUEUED

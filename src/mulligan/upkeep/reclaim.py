@@ -4,13 +4,10 @@ import logging
 from datetime import datetime
 
 from mulligan.clock import Clock
-from mulligan.errors import StoreDamaged
 from mulligan.failure.classify import worker_lost
-from mulligan.failure.policy import Decision, Fail
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
-from mulligan.store.settlement import damaged
 
 logger = logging.getLogger("mulligan.upkeep")
 
@@ -71,11 +68,5 @@ class Reclaim:
         return len(taken)
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
-        return Outcome(lease, self._decision(lease, now), reclaimed_by=self._incarnation)
-
-    def _decision(self, lease: Lease, now: datetime) -> Decision:
-        try:
-            return self._judge.decision(worker_lost(kind=lease.kind), lease.job, now=now)
-        except StoreDamaged as error:
-            # One record that cannot be read must not keep all the others from being taken back.
-            return Fail(damaged(), {"rule": "engine", "because": str(error)})
+        decision = self._judge.decision(worker_lost(kind=lease.kind), lease, now=now)
+        return Outcome(lease, decision, reclaimed_by=self._incarnation)

@@ -5,14 +5,13 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.errors import StoreClosed, StoreDamaged, StoreError
-from mulligan.failure.catalogue import ErrorClass
+from mulligan.errors import StoreClosed, StoreError
 from mulligan.failure.classify import Failure
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
 from mulligan.job import Fence, Lease
@@ -286,10 +285,7 @@ class Worker:
         lease = running.lease
         verdict = self._judge.verdict(failure, lease.kind)
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
-        try:
-            return self._judge.decision(verdict, lease.job, now=lease.claimed_at + elapsed)
-        except StoreDamaged as error:
-            return Fail(replace(verdict, error_class=ErrorClass.FINAL), {"rule": "engine", "damaged": str(error)})
+        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
 
     # Interrupt
 
