@@ -298,7 +298,7 @@ def a_verdict(error_class: ErrorClass = ErrorClass.RETRYABLE, **changes: Any) ->
 
 
 def settled(decision: Decision, job: Job[Any]) -> Event:
-    lease = Lease(Fence(job.id, job.attempt, "w1", 1), job.kind, "{}", NOW, NOW, load=lambda: job)
+    lease = Lease(Fence(job.id, job.attempt, "w1", 1), job.kind, job.owner, "{}", NOW, NOW, load=lambda: job)
     change = settlement(Outcome(lease, decision, 0.4))
     return an_event(change.event, change.data, attempt=job.attempt, code=change.code)
 

@@ -1,6 +1,7 @@
 """The upper bound: the PostgreSQL store's own claim and settle in a bare loop, 500 jobs a round, no worker around.
 
-No decoding, no body, no promotion, no heartbeat, one connection. The values below follow `claim.sql` and `settle.sql`.
+No decoding, no body, no promotion, no heartbeat, one connection. The values below follow `claim.sql` and
+`settle_succeeded.sql`.
 """
 
 import signal
@@ -8,11 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 
 from bench.marks import given
-from mulligan.store.postgres.store import BEGIN_ASYNCHRONOUS, SQL
+from mulligan.store.postgres.store import BEGIN_ASYNCHRONOUS, SEPARATOR, SQL
 
 BATCH = 500
 INCARNATION = "raw"
@@ -42,30 +42,23 @@ def claim(connection: psycopg.Connection[Any], number: int) -> list[tuple[str, i
 
 
 def settle(connection: psycopg.Connection[Any], number: int, claimed: Sequence[tuple[str, int]]) -> None:
-    shared = {
-        "incarnation": INCARNATION,
-        "claim": number,
-        "reclaimed": False,
-        "settled_by": INCARNATION,
-        "target": "succeeded",
-        "requeues": False,
-        "failures": 0,
-        "crashes": 0,
-        "losses": 0,
-        "snoozes": 0,
-        "clears_losses": True,
-        "result": "null",
-        "event": "job.succeeded",
-        "data": "{}",
-    }
-    outcomes = [{**shared, "n": n, "id": job, "attempt": attempt} for n, (job, attempt) in enumerate(claimed)]
+    def same(value: object) -> str:
+        return SEPARATOR.join([str(value)] * len(claimed))
+
     values = {
-        "outcomes": msgspec.json.encode(outcomes).decode(),
+        "ids": SEPARATOR.join(job for job, _ in claimed),
+        "attempts": SEPARATOR.join(str(attempt) for _, attempt in claimed),
+        "incarnations": same(INCARNATION),
+        "claims": same(number),
+        "settled_by": same(INCARNATION),
+        "results": same("null"),
+        "data": same("{}"),
+        "separator": SEPARATOR,
         "now": None,
-        "cancelled": "cancelled",
-        "cancel_event": "job.cancelled",
+        "target": "succeeded",
+        "event": "job.succeeded",
     }
-    connection.cursor(binary=True).execute(SQL["settle"], values).fetchall()
+    connection.cursor(binary=True).execute(SQL["settle_succeeded"], values).fetchall()
 
 
 def main(url: str) -> None:

@@ -12,6 +12,8 @@ LONGEST_TEXT = 500
 class Attempt:
     """One run of a job by one worker under one lease."""
 
+    __slots__ = ("_lease", "cancelled", "lost", "number", "ratio", "text")
+
     def __init__(self, lease: Lease | None) -> None:
         self._lease = lease
         self.number = lease.fence.attempt if lease else 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
@@ -104,8 +104,7 @@ class Job(Generic[R]):
         return min(self.failures, self.max_retries)
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(NamedTuple):
     """Who may settle an attempt. All four must match the row, which must still be running."""
 
     id: str
@@ -120,6 +119,7 @@ class Lease:
 
     fence: Fence
     kind: str
+    owner: str
     arguments: str
     claimed_at: datetime
     until: datetime

@@ -81,7 +81,7 @@ class Ours:
 
     def stale(self, lease: Lease) -> Lease:
         fence = Fence(lease.fence.id, lease.fence.attempt, "somebody else", 1)
-        return Lease(fence, lease.kind, lease.arguments, lease.claimed_at, lease.until, lambda: lease.job)
+        return Lease(fence, lease.kind, lease.owner, lease.arguments, lease.claimed_at, lease.until, lambda: lease.job)
 
     def request(self, move: Move, job_id: str) -> Request:
         return Request(id="request", move=move, job=job_id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from threading import Barrier
 
@@ -252,6 +253,14 @@ class TestSettleRaces(Racing):
         assert self.job(lease.fence.id).state is State.QUEUED
 
     def test_a_deadlock_is_repeated_and_nobody_hears_of_it(self) -> None:
+        for _ in range(5):
+            # Whoever has waited longest is looked at first: on a slow machine that may be the other.
+            with suppress(psycopg.errors.DeadlockDetected):
+                self._deadlock()
+                return
+        pytest.fail("the other was given up each time")
+
+    def _deadlock(self) -> None:
         self.store.enqueue([self.new() for _ in range(2)])
         first, second = self.claim()
         lock = "SELECT 1 FROM mulligan_jobs WHERE id = %s FOR UPDATE"

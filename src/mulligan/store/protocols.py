@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
@@ -39,8 +39,7 @@ class Claimed:
     next_due: timedelta | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A lease with its decision. `reclaimed_by` another than its holder: only if it has expired."""
 
     lease: Lease

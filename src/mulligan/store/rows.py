@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -17,6 +18,18 @@ Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _decode = msgspec.json.decode
+
+LEASE_COLUMNS = (
+    "id",
+    "attempt",
+    "leased_by",
+    "claim",
+    "kind",
+    "owner",
+    "arguments",
+    "last_attempt_at",
+    "lease_until",
+)
 
 
 def to_duration(value: timedelta) -> int:
@@ -124,19 +137,33 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
     """Leases in claim order; the whole job of each is built only when somebody asks for it."""
     names = _column_names(cursor)
-    at = {name: index for index, name in enumerate(names)}
-    order = at["priority"], at["rank"], at["id"]
+    wanted = [names.index(name) for name in LEASE_COLUMNS]
+    picked, time = itemgetter(*wanted), _remembered(from_time)
     return [
         Lease(
-            fence=Fence(row[at["id"]], row[at["attempt"]], row[at["leased_by"]], row[at["claim"]]),
-            kind=row[at["kind"]],
-            arguments=row[at["arguments"]],
-            claimed_at=from_time(row[at["last_attempt_at"]] or 0),
-            until=from_time(row[at["lease_until"]]),
-            load=_loader(names, row),
+            Fence(id_, attempt, incarnation, claim),
+            kind,
+            owner,
+            arguments,
+            time(claimed_at or 0),
+            time(until),
+            _loader(names, row),
         )
-        for row in sorted(rows, key=lambda row: tuple(row[index] for index in order))
+        for row in sorted(rows, key=itemgetter(*[names.index(name) for name in ("priority", "rank", "id")]))
+        for id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until in (picked(row),)
     ]
+
+
+def _remembered(function: Callable[[int], datetime]) -> Callable[[int], datetime]:
+    """The leases of one claim share their times."""
+    known: dict[int, datetime] = {}
+
+    def recall(value: int) -> datetime:
+        if value not in known:
+            known[value] = function(value)
+        return known[value]
+
+    return recall
 
 
 def _loader(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:

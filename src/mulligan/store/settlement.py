@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, assert_never
+from functools import lru_cache
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
@@ -47,6 +48,35 @@ class Settlement:
     @property
     def code(self) -> str | None:
         return self.verdict.code if self.verdict else None
+
+
+class Succeeded(NamedTuple):
+    """What a settle writes for an attempt that succeeded: most of them, so it is kept lean."""
+
+    id: str
+    attempt: int
+    incarnation: str
+    claim: int
+    settled_by: str
+    result: str | None
+    data: str
+
+
+def has_succeeded(outcome: Outcome) -> bool:
+    return type(outcome.decision) is Succeed and outcome.reclaimed_by is None
+
+
+def succeeded_row(outcome: Outcome) -> Succeeded:
+    decision, settled_by = outcome.decision, outcome.settled_by
+    assert isinstance(decision, Succeed)
+    seconds = "" if outcome.seconds is None else f',"seconds":{outcome.seconds:.6f}'
+    signature = _signature(outcome.lease.fence.incarnation, settled_by)
+    return Succeeded(*outcome.lease.fence, settled_by, _readable(decision.result), f"{signature}{seconds}}}")
+
+
+@lru_cache(maxsize=256)
+def _signature(incarnation: str, settled_by: str) -> str:
+    return msgspec.json.encode({"worker": incarnation, "by": settled_by}).decode()[:-1]
 
 
 def settlement(outcome: Outcome) -> Settlement:
@@ -123,7 +153,7 @@ def _unstorable(message: str) -> Verdict:
 
 def _readable(result: str | None) -> str | None:
     """The result; raises what no reader could decode, before it is stored."""
-    if result is not None:
+    if result is not None and result != "null":
         msgspec.json.decode(result)
     return result
 

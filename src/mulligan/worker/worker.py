@@ -14,7 +14,7 @@ from mulligan.duration import describe
 from mulligan.errors import StoreClosed, StoreError
 from mulligan.failure.classify import Failure
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
-from mulligan.job import Fence, Lease
+from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
 from mulligan.task import Registry
@@ -101,7 +101,8 @@ class Worker:
         self._claims = 0
         self._adopt_at = clock.monotonic() + options.lease.total_seconds()
         self._backlog: deque[Running] = deque()
-        self._running: dict[Fence, Running] = {}
+        self._running: dict[Running, None] = {}
+        """A set in the order of their starts. By attempt, not by job: an earlier attempt of one may still be here."""
         self._left_behind = 0
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
         self._outcomes: deque[tuple[Running, Outcome]] = deque()
@@ -224,7 +225,7 @@ class Worker:
     def _held(self) -> list[Running]:
         """Every attempt whose lease must be kept; called from the keeper's thread too."""
         unsettled = [running for running, _ in list(self._outcomes)]
-        return [*list(self._backlog), *list(self._running.values()), *unsettled, *self._settling]
+        return [*list(self._backlog), *list(self._running), *unsettled, *self._settling]
 
     @property
     def _is_idle(self) -> bool:
@@ -240,7 +241,7 @@ class Worker:
         assert self._loop is not None
         lease = running.lease
         running.started = self._clock.monotonic()
-        self._running[lease.fence] = running
+        self._running[running] = None
         running.task = self._loop.create_task(self._attempt(running))
         self._watch(running, self._tasks[lease.kind].timeout.total_seconds())
 
@@ -259,7 +260,7 @@ class Worker:
 
     def _end(self, running: Running, ended: Ended) -> None:
         running.is_over = True
-        del self._running[running.lease.fence]
+        del self._running[running]
         seconds = self._clock.monotonic() - running.started
         self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
         decision = self._decide(running, ended)
@@ -302,7 +303,7 @@ class Worker:
     def _look(self) -> None:
         now = self._clock.monotonic()
         self._watch_timer = None
-        for running in list(self._running.values()):
+        for running in list(self._running):
             if running.look_at > now:
                 self._watch(running, running.look_at - now)
             elif running.why is None:
@@ -321,7 +322,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._interrupt, running, why)
 
     def _interrupt_all(self) -> None:
-        for running in list(self._running.values()):
+        for running in list(self._running):
             self._interrupt(running, Why.SHUTDOWN)
 
     def _give_up(self, running: Running) -> None:

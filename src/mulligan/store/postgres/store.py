@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -47,7 +47,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.schema import check_version
 from mulligan.store.script import Script, Statement, Steps, play
-from mulligan.store.settlement import Settlement, settlement, unstorable
+from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.values import (
     FORGOTTEN_AFTER,
@@ -71,6 +71,9 @@ PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
 # When others were claiming in the same moment and ready jobs are left: microseconds until it is worth another look.
 CLAIM_AGAIN = 10_000
+# Never part of JSON, nor of an id of ours.
+SEPARATOR = "\x1e"
+SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
 FLUSH_LOOKS = 5
 FLUSH_PAUSE = 0.002
 HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
@@ -258,20 +261,51 @@ class PostgresStore:
 
     def _settle(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
         try:
-            return self._settle_together(db, [(outcome, settlement(outcome)) for outcome in outcomes])
+            return self._settle_together(db, outcomes)
         except DATA_ERRORS:
             return [self._settle_alone(db, outcome) for outcome in outcomes]
+
+    def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
+        succeeded = {n: outcome for n, outcome in enumerate(outcomes) if has_succeeded(outcome)}
+        others = {n: (outcome, settlement(outcome)) for n, outcome in enumerate(outcomes) if n not in succeeded}
+        with _transaction(db, BEGIN) if succeeded and others else contextlib.nullcontext():
+            accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
+        return [
+            Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
+            for n, outcome in enumerate(outcomes)
+        ]
 
     def _settle_alone(self, db: Connection, outcome: Outcome) -> Settled:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
-            (answer,) = self._settle_together(db, [(outcome, settlement(outcome))])
+            return self._settle_as(db, outcome, settlement(outcome))
         except DATA_ERRORS:
-            (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))])
+            answer = self._settle_as(db, outcome, unstorable(outcome))
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
-        return answer
 
-    def _settle_together(self, db: Connection, changes: Sequence[tuple[Outcome, Settlement]]) -> list[Settled]:
+    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
+        is_accepted = self._write(db, {0: (outcome, change)})
+        return Settled.ACCEPTED if is_accepted else self._not_settled(db, outcome, change)
+
+    def _write_succeeded(self, db: Connection, outcomes: Mapping[int, Outcome]) -> list[int]:
+        """Which of them were accepted, by their numbers."""
+        if not outcomes:
+            return []
+        columns = zip(*map(succeeded_row, outcomes.values()), strict=True)
+        step, numbers = TABLE[Move.SUCCEED, State.RUNNING], list(outcomes)
+        values = {
+            **dict(zip(SUCCEEDED_COLUMNS, map(_joined, columns), strict=True)),
+            "separator": SEPARATOR,
+            "now": self._now,
+            "target": step.target.value,
+            "event": step.event,
+        }
+        return [numbers[place - 1] for (place,) in _execute(db, SQL["settle_succeeded"], values)]
+
+    def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]]) -> list[int]:
+        """Which of them were accepted, by their numbers."""
+        if not changes:
+            return []
         rows = [
             {
                 **settle_values(outcome, change),
@@ -280,7 +314,7 @@ class PostgresStore:
                 "code": change.code,
                 "data": to_json(change.data),
             }
-            for n, (outcome, change) in enumerate(changes)
+            for n, (outcome, change) in changes.items()
         ]
         values = {
             # What is left out is NULL: half of it, for most.
@@ -289,11 +323,7 @@ class PostgresStore:
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
         }
-        accepted = {n for (n,) in _execute(db, SQL["settle"], values)}
-        return [
-            Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, change)
-            for n, (outcome, change) in enumerate(changes)
-        ]
+        return [n for (n,) in _execute(db, SQL["settle"], values)]
 
     def _not_settled(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
         fence = outcome.lease.fence
@@ -466,6 +496,15 @@ def _transaction(db: Connection, begin: str) -> Iterator[None]:
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _joined(column: Iterable[Any]) -> str:
+    """A column as one text. A value that holds the separator would make two of one: it goes another way."""
+    values = ["" if value is None else str(value) for value in column]
+    text = SEPARATOR.join(values)
+    if text.count(SEPARATOR) != len(values) - 1:
+        raise ValueError("a value contains the separator")
+    return text
 
 
 def _execute(db: Connection, statement: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:

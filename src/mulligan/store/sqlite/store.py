@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -41,7 +42,7 @@ from mulligan.store.rows import (
     to_worker,
 )
 from mulligan.store.script import Script, Statement, Steps
-from mulligan.store.settlement import Settlement, damaged, settlement, unstorable
+from mulligan.store.settlement import Settlement, damaged, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.sqlite import schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
@@ -260,21 +261,13 @@ class SqliteStore:
         data = {
             trigger: to_json({"worker": claim.incarnation, "trigger": trigger}) for trigger in ("automatic", "manual")
         }
-        _append(
-            db,
-            [
-                event_values(
-                    step.event,
-                    row[at["id"]],
-                    row[at["kind"]],
-                    row[at["owner"]],
-                    row[at["attempt"]],
-                    now=now,
-                    encoded=data.get(row[at["trigger"]], data["automatic"]),
-                )
-                for row in rows
-            ],
-        )
+        events = [
+            (step.event, id_, kind, owner, attempt, now, data.get(trigger, data["automatic"]))
+            for id_, kind, owner, attempt, trigger in map(
+                itemgetter(*[at[name] for name in ("id", "kind", "owner", "attempt", "trigger")]), rows
+            )
+        ]
+        db.executemany(SQL["event_plain"], events)
         return to_leases(cursor, rows)
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
@@ -315,30 +308,37 @@ class SqliteStore:
         now = self._now(db)
         try:
             with _savepoint(db):
-                return self._settle_together(db, [(outcome, settlement(outcome)) for outcome in outcomes], now)
+                return self._settle_together(db, outcomes, now)
         except DATA_ERRORS:
             return [self._settle_alone(db, outcome, now) for outcome in outcomes]
+
+    def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
+        succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
+        if not self._write_succeeded(db, succeeded, now):
+            return [self._settle_as(db, outcome, settlement(outcome), now) for outcome in outcomes]
+        return [
+            Settled.ACCEPTED if has_succeeded(outcome) else self._settle_as(db, outcome, settlement(outcome), now)
+            for outcome in outcomes
+        ]
 
     def _settle_alone(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
             with _savepoint(db):
-                (answer,) = self._settle_together(db, [(outcome, settlement(outcome))], now)
+                return self._settle_as(db, outcome, settlement(outcome), now)
         except DATA_ERRORS:
             answer = self._settle_as_unstorable(db, outcome, now)
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
-        return answer
 
     def _settle_as_unstorable(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
         try:
             with _savepoint(db):
-                (answer,) = self._settle_together(db, [(outcome, unstorable(outcome))], now)
+                return self._settle_as(db, outcome, unstorable(outcome), now)
         except sqlite3.IntegrityError:
             # The fence matched, or nothing would have been written: it is the row that is damaged.
             rows = [_one(db, SQL["job"], {"id": outcome.lease.fence.id, "owner": None})["seq"]]
             self._condemn(db, rows, now, sources=[State.RUNNING], settled_by=outcome.settled_by)
             return Settled.ACCEPTED
-        return answer
 
     def _condemn(
         self,
@@ -357,25 +357,41 @@ class SqliteStore:
         failed = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)}).fetchall()
         _append_failures(db, failed, verdict, now)
 
-    def _settle_together(
-        self, db: "sqlite3.Connection", changes: Sequence[tuple[Outcome, Settlement]], now: int
-    ) -> list[Settled]:
-        answers, events = [], []
-        common = {"now": now, "cancelled": State.CANCELLED.value}
-        for outcome, change in changes:
-            fence = outcome.lease.fence
-            row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
-            if row is None:
-                answers.append(self._not_settled(db, outcome, change, now))
-                continue
-            state, owner = row
-            # A wish to cancel may have won over going back to the queue.
-            type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
-            kind, code, data = outcome.lease.kind, change.code, change.data
-            events.append(event_values(type_, fence.id, kind, owner, fence.attempt, now=now, code=code, data=data))
-            answers.append(Settled.ACCEPTED)
-        _append(db, events)
-        return answers
+    def _write_succeeded(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:
+        """All of them, or none and False: one was refused or repeated, and nobody knows which."""
+        rows = [succeeded_row(outcome) for outcome in outcomes]
+        db.execute("SAVEPOINT succeeded")
+        written = db.executemany(
+            SQL["settle_succeeded"],
+            [(row.result, now, row.settled_by, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
+        ).rowcount
+        is_whole = not rows or written == len(rows)
+        if is_whole:
+            event = TABLE[Move.SUCCEED, State.RUNNING].event
+            leases = [outcome.lease for outcome in outcomes]
+            db.executemany(
+                SQL["event_plain"],
+                [
+                    (event, row.id, lease.kind, lease.owner, row.attempt, now, row.data)
+                    for row, lease in zip(rows, leases, strict=True)
+                ],
+            )
+        else:
+            db.execute("ROLLBACK TO succeeded")
+        db.execute("RELEASE succeeded")
+        return is_whole
+
+    def _settle_as(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
+        fence, common = outcome.lease.fence, {"now": now, "cancelled": State.CANCELLED.value}
+        row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
+        if row is None:
+            return self._not_settled(db, outcome, change, now)
+        state, owner = row
+        # A wish to cancel may have won over going back to the queue.
+        type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
+        kind, code, data = outcome.lease.kind, change.code, change.data
+        _append(db, [event_values(type_, fence.id, kind, owner, fence.attempt, now=now, code=code, data=data)])
+        return Settled.ACCEPTED
 
     def _not_settled(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
         fence = outcome.lease.fence

@@ -180,6 +180,7 @@ class Bench:
         return Lease(
             fence=Fence(**values),
             kind=job.kind,
+            owner=job.owner,
             arguments=job.arguments,
             claimed_at=self.now,
             until=self.now,

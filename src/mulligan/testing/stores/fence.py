@@ -25,7 +25,7 @@ WRONG = [{"attempt": 1}, {"attempt": 3}, {"incarnation": "another"}, {"claim": 9
 
 
 def mistaken(lease: Lease, **fence: Any) -> Lease:
-    return replace(lease, fence=replace(lease.fence, **fence))
+    return replace(lease, fence=lease.fence._replace(**fence))
 
 
 class FenceRules(Bench):
