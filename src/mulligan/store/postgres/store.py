@@ -81,7 +81,8 @@ HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
 # No session settings: a proxy may give the next transaction another connection.
 BEGIN = "BEGIN; SET LOCAL jit = off"
 # A claim or a beat that is lost in a crash costs a wait for the lease, nothing more; the fence holds all the same.
-BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off"
+# The plans of its statements do not depend on their values: planned once a connection, not at each call.
+BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
