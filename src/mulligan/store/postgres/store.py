@@ -280,7 +280,7 @@ class PostgresStore:
                 "code": change.code,
                 "data": to_json(change.data),
             }
-            for n, (outcome, change) in enumerate(changes)
+            for n, (outcome, change) in _firsts(changes)
         ]
         values = {
             # What is left out is NULL: half of it, for most.
@@ -453,6 +453,14 @@ class PostgresStore:
     @property
     def _now(self) -> int | None:
         return None if self._given_now is None else to_time(self._given_now())
+
+
+def _firsts(changes: Sequence[tuple[Outcome, Settlement]]) -> list[tuple[int, tuple[Outcome, Settlement]]]:
+    """The first outcome of each lease and its place: of several the server would take any."""
+    firsts: dict[tuple[Fence, str | None], tuple[int, tuple[Outcome, Settlement]]] = {}
+    for n, (outcome, change) in enumerate(changes):
+        firsts.setdefault((outcome.lease.fence, outcome.reclaimed_by), (n, (outcome, change)))
+    return list(firsts.values())
 
 
 @contextlib.contextmanager
