@@ -5,8 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
+SOAK   := interleavings model zones
+PARTS  ?= $(SOAK)
 
-.PHONY: demo test bench check unit servers clean
+.PHONY: demo test bench soak check unit servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -31,6 +33,27 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+# The long versions of what the tests run short: all of them, or PARTS="model zones". A part is a rule and a name in SOAK.
+soak: $(PARTS:%=soak-%)
+
+# Every order of six steps on one job, on each store.
+soak-interleavings: export MULLIGAN_SOAK := 1
+soak-interleavings: $(READY) servers
+	$(BIN)/pytest -q -n 2 tests/stores/test_store_interleavings.py $(ARGS)
+
+# As many random lives of a store, compared with the model step by step.
+soak-model: export MULLIGAN_MODEL_EXAMPLES ?= 2000
+soak-model: $(READY) servers
+	$(BIN)/pytest -q -n 2 tests/stores/test_store_model.py tests/stores/test_store_postgres_model.py $(ARGS)
+
+# Every change of the clocks in every time zone.
+soak-zones: export MULLIGAN_ALL_ZONES := 1
+soak-zones: $(READY)
+	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py $(ARGS)
+
+soak-%:
+	@echo "there is no part '$*' of the soak; there are: $(SOAK)" >&2; exit 2
 
 # Figures, side by side with others: minutes, not part of the tests.
 bench: $(BENCH)/.ready

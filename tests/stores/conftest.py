@@ -1,7 +1,10 @@
 from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from pgbouncer import pgbouncer, proxy
 from postgres_server import PostgresServer, binaries, postgres_server
+from postgres_suite import Sessions
 
 from mulligan.store.postgres import PostgresStore
 
@@ -10,8 +13,8 @@ from mulligan.store.postgres import PostgresStore
 def server() -> Iterator[PostgresServer]:
     if binaries() is None:
         pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
-    # The tests that pull the plug start servers of their own, with fsync as it should be.
-    with postgres_server(fsync="off", full_page_writes="off") as server:
+    # The tests that pull the plug start servers of their own, with fsync as it should be, and a log written as late.
+    with postgres_server(fsync="off", full_page_writes="off", wal_writer_delay="1ms") as server:
         yield server
 
 
@@ -22,3 +25,20 @@ def database(server: PostgresServer) -> str:
     store.migrate()
     store.close()
     return url
+
+
+@pytest.fixture(scope="session")
+def proxied(server: PostgresServer, database: str) -> Iterator[str]:
+    """The suite's database, seen through pgbouncer."""
+    if pgbouncer() is None:
+        pytest.skip("pgbouncer is not installed: 'apt-get install pgbouncer'")
+    with proxy(server) as port:
+        parts = urlsplit(database)
+        yield urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{port}", query="proxy=transaction"))
+
+
+@pytest.fixture(scope="session")
+def sessions(server: PostgresServer) -> Iterator[Sessions]:
+    left = Sessions()
+    yield left
+    left.close()

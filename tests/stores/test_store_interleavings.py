@@ -4,6 +4,7 @@ Every one has a store of his own, as in a process of his own. 500 orders chosen 
 `MULLIGAN_SOAK=1` tries all of them.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -192,10 +193,12 @@ class People:
         return answer
 
     def end(self) -> None:
-        """What is still running would be overdue for ever, and slow down all who look after it."""
+        """What still runs or stands in the queue would slow down all who look after it."""
         for lease in (self.first, self.second):
             if lease is not None:
                 self.stores["first"].settle([Outcome(lease, Release({}))])
+        with contextlib.suppress(IllegalMove):
+            self.stores["admin"].move(Request(id=f"{self.job} end", move=Move.CANCEL_BY_HAND, job=self.job))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

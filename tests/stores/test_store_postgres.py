@@ -1,23 +1,26 @@
-"""The PostgreSQL store: the whole suite, then what only PostgreSQL can get wrong."""
-
-from collections.abc import Callable
-from datetime import datetime
+"""The PostgreSQL store: the whole suite, and once more without NOTIFY and through a proxy that pools transactions."""
 
 import pytest
-from postgres_server import emptied
-
-from mulligan.store.postgres import PostgresStore
-from mulligan.testing.suite import StoreSuite
+from postgres_suite import PostgresSuite
 
 
-class TestPostgres(StoreSuite):
-    url: str
+class TestPostgres(PostgresSuite):
+    @pytest.fixture
+    def address(self, database: str) -> str:
+        return database
 
-    @pytest.fixture(autouse=True)
-    def _a_database(self, database: str) -> None:
-        self.url = emptied(database)
 
-    def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
-        return PostgresStore(self.url, now=now)
+class TestPostgresWithoutNotify(PostgresSuite):
+    gives_hints = False
 
-    open_twin = open_store
+    @pytest.fixture
+    def address(self, database: str) -> str:
+        return database + "?notify=off"
+
+
+class TestPostgresThroughPgbouncer(PostgresSuite):
+    gives_hints = False
+
+    @pytest.fixture
+    def address(self, proxied: str) -> str:
+        return proxied

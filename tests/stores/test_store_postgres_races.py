@@ -20,6 +20,7 @@ from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
+JOINS = ("nestloop", "hashjoin", "mergejoin")
 
 
 def taken(leases: list[Lease]) -> list[str]:
@@ -292,6 +293,16 @@ class TestSettleRaces(Racing):
             sorted(of_one) == [Settled.ACCEPTED, Settled.REPEATED, Settled.REPEATED]
             for of_one in zip(*answers, strict=True)
         )
+
+    @pytest.mark.parametrize("join", JOINS)
+    def test_of_two_outcomes_of_one_lease_the_first_counts_however_the_server_joins(self, join: str) -> None:
+        lease = self.leased()
+        others = "".join(f"%20-c%20enable_{other}%3Doff" for other in JOINS if other != join)
+        store = PostgresStore(f"{self.url}?notify=off&options={others}", now=lambda: self.now)
+        answers = store.settle([Outcome(lease, Succeed(str(number))) for number in range(3)])
+        store.close()
+        assert answers == [Settled.ACCEPTED, Settled.REPEATED, Settled.REPEATED]
+        assert self.job(lease.fence.id).result == 0
 
     def test_a_deadlock_that_does_not_end_is_an_error_that_may_be_tried_again(self) -> None:
         """A worker tries again after a StoreUnavailable, and after nothing else."""

@@ -199,22 +199,6 @@ def test_hints_are_sent_twenty_times_a_second_at_most(database: str) -> None:
     assert 1 <= heard <= 20 * seconds + 2
 
 
-def test_an_idle_worker_finds_a_job_within_two_seconds_without_notify(database: str) -> None:
-    with App(emptied(database) + "?notify=off") as app, App(database) as client:
-
-        @app.task
-        async def note() -> int:
-            return 7
-
-        note_elsewhere = client.task(name="note")(note.function)
-        with working(app):
-            eventually(lambda: app.store.workers())
-            begin = time.monotonic()
-            job = note_elsewhere.enqueue()
-            assert client.wait(job, timeout=SOON) == 7
-            assert time.monotonic() - begin < 2.0
-
-
 # The server stops in the middle of everything
 
 

@@ -267,8 +267,9 @@ class PostgresStore:
             return [self._settle_alone(db, outcome) for outcome in outcomes]
 
     def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
-        succeeded = {n: outcome for n, outcome in enumerate(outcomes) if has_succeeded(outcome)}
-        others = {n: (outcome, settlement(outcome)) for n, outcome in enumerate(outcomes) if n not in succeeded}
+        firsts = _firsts(outcomes)
+        succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
+        others = {n: (outcome, settlement(outcome)) for n, outcome in firsts.items() if n not in succeeded}
         with _transaction(db, BEGIN) if succeeded and others else contextlib.nullcontext():
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
         return [
@@ -484,6 +485,14 @@ class PostgresStore:
     @property
     def _now(self) -> int | None:
         return None if self._given_now is None else to_time(self._given_now())
+
+
+def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:
+    """The first outcome of each lease, by its place: of several the server would take any."""
+    places: dict[tuple[Fence, str | None], int] = {}
+    for n, outcome in enumerate(outcomes):
+        places.setdefault((outcome.lease.fence, outcome.reclaimed_by), n)
+    return {n: outcomes[n] for n in places.values()}
 
 
 @contextlib.contextmanager

@@ -184,10 +184,10 @@ class SqliteStore:
 
     def _claim(self, db: "sqlite3.Connection", claim: Claim) -> Claimed:
         now = self._now(db)
+        self._promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := _leases(db, SQL["claim_repeated"], values):
             return Claimed(repeated, None)
-        self._promote(db, now)
         leases = self._take(db, claim, now)
         (due,) = db.execute(SQL["next_due"]).fetchone()
         if due is not None and due <= now:

@@ -41,8 +41,12 @@ WORKER = "worker-1"
 
 
 class Bench:
-    """One store under test. `folder` is empty and this test's alone; `clock` moves when told."""
+    """One store under test. `folder` is empty and this test's alone; `clock` moves when told.
 
+    A store that tells nobody of its changes says so: `gives_hints = False`.
+    """
+
+    gives_hints = True
     folder: Path
     clock: VirtualClock
     store: Store

@@ -225,6 +225,14 @@ class ClaimRules(Bench):
         assert ids(self.claim(limit=1, number=7, by="a")) == [one.id]
         assert ids(self.claim(limit=1, number=7, by="b")) == [two.id]
 
+    def test_a_repeated_claim_opens_the_door_as_every_claim_does(self) -> None:
+        held = self.leased()
+        late = self.enqueue(delay=MINUTE)
+        self.advance(MINUTE)
+        again = self.claim(number=held.fence.claim)
+        assert [lease.fence for lease in again] == [held.fence]
+        assert self.job(late.id).state is State.QUEUED
+
     def test_a_repeated_claim_returns_what_is_still_held(self) -> None:
         self.store.enqueue([self.new() for _ in range(2)])
         first, second = self.claim(number=7)

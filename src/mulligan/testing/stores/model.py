@@ -143,11 +143,11 @@ class Model:
                 self._log(job, "job.queued")
 
     def claim(self, claim: Claim, now: datetime) -> list[Fence]:
+        self.promote(now)
         mine = (claim.incarnation, claim.number)
         repeated = [job for job in self.jobs.values() if (job.leased_by, job.claim) == mine]
         if repeated:
             return [job.fence for job in sorted(repeated, key=lambda job: job.rank)]
-        self.promote(now)
         ready = [job for job in self.jobs.values() if self._is_ready(job, claim, now)]
         taken = sorted(ready, key=lambda job: job.rank)[: claim.limit]
         for job in taken:

@@ -1,0 +1,78 @@
+"""The suite on a PostgreSQL server, at the cost of the tests alone.
+
+A new session has to be made and to fill its caches, which takes longer than most tests do: each test leaves its
+sessions to the next.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from postgres_server import EMPTY
+
+from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.connections import Connection
+from mulligan.testing.stores.bench import Bench
+from mulligan.testing.suite import StoreSuite
+
+# One for the store, one for its hints; and as many for its twin.
+TAKEN, LEFT = 2, 4
+
+
+class Sessions:
+    """Those that the tests before have left, by URL."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, list[Connection]] = {}
+
+    def emptied(self, url: str) -> str:
+        """The same database without a row."""
+        store = self.open(url)
+        store._connections.run(lambda session: session.execute(EMPTY))
+        store.close()
+        return url
+
+    def open(self, url: str, now: Callable[[], datetime] | None = None) -> PostgresStore:
+        return _Heir(url, now, self._left.setdefault(url, []))
+
+    def close(self) -> None:
+        for sessions in self._left.values():
+            for session in sessions:
+                session.close()
+
+
+class _Heir(PostgresStore):
+    """Begins with sessions left by others, and leaves its own."""
+
+    def __init__(self, url: str, now: Callable[[], datetime] | None, left: list[Connection]) -> None:
+        super().__init__(url, now=now)
+        self._left = left
+        self._connections._idle, left[:TAKEN] = left[:TAKEN], []
+
+    def close(self) -> None:
+        self._notifier.close()
+        sessions = self._left + self._connections._taken_out()
+        self._left[:] = sessions[:LEFT]
+        self._connections._discard(sessions[LEFT:])
+        super().close()
+
+
+class PostgresBench(Bench):
+    """A store on an emptied database. Which one, and by which way, is said by the fixture `address`."""
+
+    url: str
+    sessions: Sessions
+
+    @pytest.fixture(autouse=True)
+    def _a_database(self, address: str, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self.url = sessions.emptied(address)
+
+    def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
+        return self.sessions.open(self.url, now)
+
+    open_twin = open_store
+
+
+class PostgresSuite(PostgresBench, StoreSuite):
+    """Every rule."""
