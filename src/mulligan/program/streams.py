@@ -21,14 +21,20 @@ class Lines:
         """Each line, and whether it stays; one that does not is a state of a progress bar."""
         *pairs, self._rest = _ENDS.split(self._rest + data)
         for line, end in zip(pairs[::2], pairs[1::2], strict=True):
-            yield _text(line), end == b"\n"
-        while len(self._rest) > LONGEST_LINE:
-            yield _text(self._rest[:LONGEST_LINE]), True
-            self._rest = self._rest[LONGEST_LINE:]
+            *pieces, last = _pieces(line)
+            yield from ((_text(piece), True) for piece in pieces)
+            yield _text(last), end == b"\n"
+        *pieces, self._rest = _pieces(self._rest)
+        yield from ((_text(piece), True) for piece in pieces)
 
     def close(self) -> Iterator[tuple[str, bool]]:
         rest, self._rest = self._rest, b""
         yield _text(rest), True
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    """A line that is too long is taken for several."""
+    return [line[at : at + LONGEST_LINE] for at in range(0, len(line), LONGEST_LINE)] or [line]
 
 
 def _text(line: bytes) -> str:
