@@ -1,27 +1,51 @@
 """What a task's code can see and say while it runs: `attempt()`."""
 
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Unpack
 
+from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
-from mulligan.job import Job, Lease
+from mulligan.errors import LeaseLost
+from mulligan.interruption import Interrupted
+from mulligan.job import Fence, Job, Lease
 
 LONGEST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What an attempt may ask of whoever runs it; these are the answers where nobody does."""
+
+    secure: Callable[[Fence], bool] = lambda _fence: True
+    """Make the claim durable; whether it still holds."""
+    blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+    """Call without holding up the loop."""
+
+
+NO_PORTS = Ports()
 
 
 class Attempt:
     """One run of a job by one worker under one lease."""
 
-    __slots__ = ("_lease", "cancelled", "lost", "number", "ratio", "text")
-
-    def __init__(self, lease: Lease | None) -> None:
+    def __init__(self, lease: Lease | None, ports: Ports = NO_PORTS) -> None:
         self._lease = lease
+        self._ports = ports
         self.number = lease.fence.attempt if lease else 0
         """1 for the first run of the job, one more for each further one."""
         self.cancelled = False
         """Somebody asked to stop, or time is up. Code that cannot be interrupted should look here."""
         self.lost = False
         """The lease is gone: whatever this attempt still does, its result will be refused."""
+        self.is_over = False
+        """The task has ended: what it left behind is to end too."""
+        self.may_block = False
+        """The task is a plain function: it may block the thread it runs in, whichever that is."""
         self.ratio = 0.0
         self.text = ""
 
@@ -37,6 +61,83 @@ class Attempt:
         self.ratio = min(1.0, max(0.0, float(ratio)))
         self.text = text[:LONGEST_TEXT].encode("utf-8", "replace").decode().replace("\0", "")
 
+    def fence(self) -> int:
+        """The attempt's number, for a condition in your own SQL: whoever writes with a lower one came too late.
+
+        The claim is made durable first, so that no later attempt can have the same number. Raises
+        `LeaseLost` when another worker has the job by now. Blocks; outside a worker it is 0.
+        """
+        if self._lease is None:
+            return 0
+        if self.lost or not self._ports.secure(self._lease.fence):
+            self.lost = True
+            raise LeaseLost(self._lease.fence.id, self.number)
+        return self.number
+
+    async def fence_async(self) -> int:
+        """As `fence`, without holding up the loop."""
+        number: int = await self._ports.blocking(self.fence)
+        return number
+
+    def run(
+        self,
+        argv: Sequence[program.Argument],
+        *,
+        progress: program.Progress | None = None,
+        **options: Unpack[program.Options],
+    ) -> program.Output:
+        """Run a program and wait for its end: `timeout=`, `cwd=`, `env=`, `input=`, `stdout=`, `accept=`.
+
+        `progress` is called with every line it writes and may return a ratio, or a ratio and a text.
+        Raises `ProgramFailed`, or `ProgramTimedOut`. All it started is killed when it ends, when the
+        attempt is stopped, and when the worker dies.
+        """
+        if not self.may_block and _is_on_a_loop():
+            raise RuntimeError("attempt().run would block the event loop; use 'await attempt().run_async(…)' here")
+        return self._run(argv, progress, options, lambda: self._is_stopped)
+
+    async def run_async(
+        self,
+        argv: Sequence[program.Argument],
+        *,
+        progress: program.Progress | None = None,
+        **options: Unpack[program.Options],
+    ) -> program.Output:
+        """As `run`, without holding up the loop; `progress` is called in another thread."""
+        stop = threading.Event()
+
+        def call() -> program.Output:
+            return self._run(argv, progress, options, lambda: self._is_stopped or stop.is_set())
+
+        running = asyncio.ensure_future(self._ports.blocking(call))
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            stop.set()
+            await _ended(running)
+            raise
+        finally:
+            stop.set()
+        try:
+            output: program.Output = running.result()
+        except Interrupted:
+            raise asyncio.CancelledError from None
+        return output
+
+    def _run(
+        self,
+        argv: Sequence[program.Argument],
+        progress: program.Progress | None,
+        options: program.Options,
+        is_stopped: Callable[[], bool],
+    ) -> program.Output:
+        on_line = None if progress is None else program.Reporter(progress, self.progress)
+        return program.run(argv, on_line=on_line, is_stopped=is_stopped, **options)
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self.cancelled or self.lost or self.is_over
+
     def idempotency_key(self, step: str = "") -> str:
         """The same for every attempt of this job: hand it to services that refuse a second time.
 
@@ -44,6 +145,23 @@ class Attempt:
         """
         base = self._lease.fence.id if self._lease else _new_key()
         return f"{base}:{step}" if step else base
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _ended(running: "asyncio.Future[Any]") -> None:
+    """It was told to stop and takes a moment: further cancellations do not make it faster."""
+    while not running.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({running})
+    if not running.cancelled():
+        running.exception()  # seen, whoever asks for it
 
 
 _new_key = Ids(SystemClock(), system_randomness())

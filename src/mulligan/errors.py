@@ -19,6 +19,9 @@
     ├── Conflict                    another job holds the dedupe key
     ├── JobFailed, JobCancelled     what `wait` raises
     ├── LeaseLost                   another worker runs this job by now
+    ├── BadProgram                  what was given to `attempt().run` cannot be run
+    ├── ProgramFailed               it ran, and reported a failure or was killed
+    │   └── ProgramTimedOut         it took too long; also a TimeoutError
     ├── StoreError
     │   ├── StoreUnavailable        try again later
     │   │   └── StoreFull
@@ -37,9 +40,10 @@
 import re
 from collections.abc import Iterable
 from datetime import timedelta
+from signal import SIGKILL, Signals
 from typing import ClassVar
 
-from mulligan.duration import BadDuration, Duration, parse
+from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
     "BadDuration",
     "BadFilter",
     "BadPolicy",
+    "BadProgram",
     "BadSetting",
     "BadTask",
     "BadUrl",
@@ -63,6 +68,8 @@ __all__ = [
     "MulliganError",
     "NotAllowed",
     "PayloadTooLarge",
+    "ProgramFailed",
+    "ProgramTimedOut",
     "RateLimitedError",
     "Refused",
     "RetryableError",
@@ -205,6 +212,55 @@ class LeaseLost(MulliganError):
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} of job {job_id!r} lost its lease: another worker may run it; stop here")
         self.job_id, self.attempt = job_id, attempt
+
+
+class BadProgram(MulliganError, ValueError):
+    def __init__(self, given: object, problem: str) -> None:
+        super().__init__(f"{given!r:.200} cannot be run: {problem}")
+
+
+class ProgramFailed(MulliganError):
+    """A program did not end well. `returncode` is its exit status, or the number of a signal below zero."""
+
+    def __init__(self, program: str, returncode: int | None, *, stderr: str = "") -> None:
+        super().__init__(f"{program!r} {_ended(returncode)}")
+        self.program, self.returncode, self.stderr = program, returncode, stderr
+        if stderr:
+            # Into every traceback, also of errors raised from this one.
+            self.add_note(f"the end of its stderr:\n{stderr}")
+
+    @property
+    def exit(self) -> int | None:
+        return None if self.returncode is None or self.returncode < 0 else self.returncode
+
+    @property
+    def signal(self) -> int | None:
+        return None if self.returncode is None or self.returncode >= 0 else -self.returncode
+
+
+class ProgramTimedOut(ProgramFailed, TimeoutError):
+    def __init__(self, program: str, timeout: timedelta, *, stderr: str = "") -> None:
+        super().__init__(program, None, stderr=stderr)
+        self.args = (f"{program!r} was killed: no end after {describe(timeout)}",)
+        self.timeout = timeout
+
+
+def _ended(returncode: int | None) -> str:
+    if returncode is None:
+        return "ended, but how is not known: other code in this process collected its exit status"
+    # A shell says 128 + n for signal n.
+    if returncode in (-SIGKILL, 128 + SIGKILL):
+        return f"was killed ({_how(returncode)}), and not by mulligan: most likely for lack of memory"
+    return f"failed: {_how(returncode)}"
+
+
+def _how(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"signal {-returncode}, {Signals(-returncode).name}"
+    except ValueError:
+        return f"signal {-returncode}"
 
 
 class StoreError(MulliganError):

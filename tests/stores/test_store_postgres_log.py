@@ -213,6 +213,15 @@ def test_a_claim_lost_in_a_crash_is_made_again_and_the_stale_settle_is_refused(c
     assert crashing.store.job("job").result == "right"
 
 
+def test_a_claim_that_was_secured_outlives_a_crash_and_its_number_is_not_given_again(crashing: Crashing) -> None:
+    crashing.enqueue("job")
+    (lease,) = crashing.claim("w1")
+    assert crashing.store.secure(lease.fence)
+    crashing.crash()
+    assert (crashing.store.job("job").state, crashing.store.job("job").attempt) == (State.RUNNING, 1)
+    assert crashing.store.secure(lease.fence)
+
+
 def test_the_same_worker_that_claims_again_after_a_crash_is_fenced_by_its_claim_number(crashing: Crashing) -> None:
     crashing.enqueue("job")
     (stale,) = crashing.claim("w", 1)

@@ -10,7 +10,7 @@ from traceback import TracebackException
 from typing import TypeVar
 
 from mulligan.duration import Duration, parse
-from mulligan.errors import FinalError, Snooze
+from mulligan.errors import FinalError, ProgramFailed, Snooze
 from mulligan.failure.text import clipped
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def message_of(exception: BaseException) -> str:
 
 def _program_output(exception: BaseException) -> str:
     """What a failed program wrote last: the reason stands there, not in the exception's own text."""
-    said = attribute(exception, "stderr") if is_a(exception, SubprocessError) else None
+    said = attribute(exception, "stderr") if is_a(exception, (SubprocessError, ProgramFailed)) else None
     if isinstance(said, bytes):
         said = said[-MESSAGE_LIMIT:].decode(errors="replace")
     return clipped(said[-MESSAGE_LIMIT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
@@ -97,7 +97,10 @@ def _program_output(exception: BaseException) -> str:
 def detail_of(exception: BaseException) -> str:
     """The traceback with its causes, without the values of variables."""
     short = f"{type_name(type(exception))}: {message_of(exception)}\n"
-    return clipped(tried(lambda: _traceback(exception), short) if _members(exception) else short, DETAIL_LIMIT)
+    traceback = tried(lambda: _traceback(exception), short) if _members(exception) else short
+    # Ours carries it as a note, which is part of the traceback.
+    said = tried(lambda: _program_output(exception), "") if is_a(exception, SubprocessError) else ""
+    return clipped(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
 
 
 def _traceback(exception: BaseException) -> str:

@@ -135,6 +135,10 @@ class JobStore(Protocol):
         """Leases of closed claim calls (numbers below `before`) that their worker never learned of."""
         ...
 
+    def secure(self, fence: Fence) -> bool:
+        """Make a claim durable, so that its attempt number cannot come again; whether it still holds."""
+        ...
+
     def beat(self, beat: Beat) -> BeatReply:
         """Extend the leases still held, also expired ones that nobody took."""
         ...

@@ -5,9 +5,11 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from mulligan.clock import Clock, SystemClock
 from mulligan.errors import StoreError
 from mulligan.store.protocols import Changes, Store
 from mulligan.worker.keeper import Keeper
+from mulligan.worker.lag import LoopWatch
 from mulligan.worker.threads import Threads
 
 T = TypeVar("T")
@@ -33,7 +35,8 @@ class Driver(Protocol):
 class ThreadDriver:
     """Store calls, tasks, the keeper and the listener each in threads of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._store_threads = Threads("mulligan-store")
         self._task_threads = Threads("mulligan-task")
         self._stopped = threading.Event()
@@ -51,7 +54,10 @@ class ThreadDriver:
     def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
         self._changes = store.changes()
         loop = asyncio.get_running_loop()
-        threading.Thread(target=self._beat, args=(keeper,), name="mulligan-keeper", daemon=True).start()
+        watch = LoopWatch(
+            loop, thread=threading.get_ident(), clock=self._clock, lease=keeper.lease, running=keeper.running
+        )
+        threading.Thread(target=self._beat, args=(keeper, watch), name="mulligan-keeper", daemon=True).start()
         threading.Thread(
             target=self._listen, args=(self._changes, loop, wake), name="mulligan-listener", daemon=True
         ).start()
@@ -63,10 +69,12 @@ class ThreadDriver:
         self._store_threads.close()
         self._task_threads.close()
 
-    def _beat(self, keeper: Keeper) -> None:
+    def _beat(self, keeper: Keeper, watch: LoopWatch) -> None:
         while not self._stopped.is_set():
             keeper.step()
+            before = self._clock.monotonic()
             self._stopped.wait(keeper.interval)
+            watch.look(self._clock.monotonic() - before - keeper.interval)
 
     def _listen(self, changes: Changes, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         while not self._stopped.is_set():

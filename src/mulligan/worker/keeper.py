@@ -36,7 +36,7 @@ class Keeper:
     ) -> None:
         self._store = store
         self._worker = worker
-        self._lease = lease
+        self.lease = lease
         self._clock = clock
         self._held = held
         self._interrupt = interrupt
@@ -49,7 +49,7 @@ class Keeper:
         held = {running.lease.fence: running for running in self._held()}
         beat = Beat(
             worker=self._worker,
-            lease=self._lease,
+            lease=self.lease,
             extend=[fence for fence, running in held.items() if now >= running.extend_at],
             progress=[running.progress() for running in held.values() if running.has_news],
         )
@@ -66,13 +66,17 @@ class Keeper:
         self._tell(held, reply.lost, Why.LOST)
         self._tell(held, reply.cancelled, Why.CANCELLED)
 
+    def running(self) -> list[Running]:
+        """The attempts whose code runs now."""
+        return [running for running in self._held() if running.task is not None and not running.is_over]
+
     def _is_due(self, now: float) -> bool:
         """An idle worker shows itself once a beat."""
-        return self._seen_at is None or now - self._seen_at >= self._lease.total_seconds() / BEATS_PER_LEASE
+        return self._seen_at is None or now - self._seen_at >= self.lease.total_seconds() / BEATS_PER_LEASE
 
     def _note(self, beat: Beat, held: dict[Fence, Running], now: float) -> None:
         for fence in beat.extend:
-            held[fence].extend_at = now + self._lease.total_seconds() / BEATS_PER_LEASE
+            held[fence].extend_at = now + self.lease.total_seconds() / BEATS_PER_LEASE
         for progress in beat.progress:
             held[progress.fence].noted(progress)
 

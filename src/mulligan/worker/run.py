@@ -16,6 +16,7 @@ from mulligan.worker.running import Running
 
 async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> Ended:
     CURRENT.set(running.attempt)
+    running.attempt.may_block = not task.is_async
     try:
         args, kwargs = task.payload.decode(running.lease.arguments)
     except MulliganError as error:
@@ -27,6 +28,8 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> En
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
         return stopped(running, task) or Failed(Failure.of(error))
+    finally:
+        running.attempt.is_over = True
     try:
         return Success(task.payload.encode_result(value))
     except PayloadError as error:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from mulligan.attempt import Attempt
+from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.job import Lease
 from mulligan.store.protocols import Progress
 from mulligan.worker.ended import Why
@@ -26,9 +26,9 @@ class Running:
         "why",
     )
 
-    def __init__(self, lease: Lease, *, claimed: float, extend_at: float) -> None:
+    def __init__(self, lease: Lease, *, claimed: float, extend_at: float, ports: Ports = NO_PORTS) -> None:
         self.lease = lease
-        self.attempt = Attempt(lease)
+        self.attempt = Attempt(lease, ports)
         self.claimed = claimed
         """Monotonic time of the claim's reply, beside the store's own time in the lease."""
         self.started = claimed

@@ -7,18 +7,14 @@ keep a stopped worker alive for ever.
 import asyncio
 import contextlib
 import contextvars
-import ctypes
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from mulligan.interruption import Interrupted, interrupt
+
 T = TypeVar("T")
-
-
-class Interrupted(BaseException):
-    """Raised inside a task's thread when its time is up. Not an Exception: code that catches those
-    to carry on does not catch this."""
 
 
 class Call:
@@ -30,7 +26,7 @@ class Call:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self._lock = threading.Lock()
-        self._thread: int | None = None
+        self._thread: threading.Thread | None = None
         self._is_over = False
         self.was_interrupted = False
 
@@ -45,7 +41,7 @@ class Call:
     def _work(self) -> tuple[Any, BaseException | None]:
         try:
             with self._lock:
-                self._thread = threading.get_ident()
+                self._thread = threading.current_thread()
             return self.context.run(self.function), None
         except BaseException as error:
             return None, error
@@ -56,12 +52,11 @@ class Call:
         self._tell(result, error)
 
     def interrupt(self) -> None:
-        """Raise in the thread that runs this call, if it still does. Blocking C code is not reached."""
+        """Raise in the thread that runs this call, if it still does and does not look for itself."""
         with self._lock:
             if self._is_over or self._thread is None:
                 return
-            self.was_interrupted = True
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(Interrupted))
+            self.was_interrupted = interrupt(self._thread)
 
     def _tell(self, result: Any, error: BaseException | None) -> None:
         def tell() -> None:

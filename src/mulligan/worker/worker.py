@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
+from mulligan.attempt import Ports
 from mulligan.clock import Clock
 from mulligan.duration import describe
 from mulligan.errors import StoreClosed, StoreError
@@ -98,6 +99,7 @@ class Worker:
             held=self._held,
             interrupt=self._interrupt_from_elsewhere,
         )
+        self._ports = Ports(secure=store.secure, blocking=driver.blocking)
         self._claims = 0
         self._adopt_at = clock.monotonic() + options.lease.total_seconds()
         self._backlog: deque[Running] = deque()
@@ -215,7 +217,7 @@ class Worker:
     def _hold(self, leases: Sequence[Lease]) -> None:
         now = self._clock.monotonic()
         extend_at = now + self._options.lease.total_seconds() / BEATS_PER_LEASE
-        self._backlog.extend(Running(lease, claimed=now, extend_at=extend_at) for lease in leases)
+        self._backlog.extend(Running(lease, claimed=now, extend_at=extend_at, ports=self._ports) for lease in leases)
 
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -2,6 +2,7 @@
 
 import errno
 
+from mulligan.errors import ProgramTimedOut
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure
 
@@ -14,7 +15,7 @@ def _was_not_started(failure: Failure) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("TIMEOUT", "retryable", when="subprocess.TimeoutExpired", name="process.timeout"),
+    Rule("TIMEOUT", "retryable", when=("subprocess.TimeoutExpired", ProgramTimedOut), name="process.timeout"),
     # The kernel's killer of last resort sends 9, and it is nearly always the one who did.
     Rule("OUT_OF_MEMORY", "retryable", exit=(-9, 137), name="process.killed"),
     Rule("PROGRAM_CRASHED", "retryable", exit=(-11, 139), name="process.segfault"),

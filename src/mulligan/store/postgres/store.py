@@ -229,6 +229,10 @@ class PostgresStore:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
         return self._run(lambda db: _leases(db, SQL["adopt"], values))
 
+    def secure(self, fence: Fence) -> bool:
+        # Committed synchronously, and with it all that was written before: the claim too.
+        return self._run(lambda db: _execute(db, SQL["secure"], fence_values(fence)).rowcount == 1)
+
     # Beat
 
     def beat(self, beat: Beat) -> BeatReply:

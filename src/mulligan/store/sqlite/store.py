@@ -274,6 +274,10 @@ class SqliteStore:
         values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
         return self._database.read(lambda db: _leases(db, SQL["adopt"], values))
 
+    def secure(self, fence: Fence) -> bool:
+        # A claim is as durable as every commit here: looking is enough.
+        return self._database.read(lambda db: db.execute(SQL["secure"], fence_values(fence)).fetchone() is not None)
+
     # Beat
 
     def beat(self, beat: Beat) -> BeatReply:

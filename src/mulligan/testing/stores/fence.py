@@ -65,6 +65,32 @@ class FenceRules(Bench):
         assert self.settle(self.lease_of(before), Succeed("1")) is Settled.REFUSED
         assert self.job(before.id) == before
 
+    # For people's own statements
+
+    def test_a_claim_that_holds_can_be_secured_again_and_again_and_nothing_changes(self) -> None:
+        lease = self._second_attempt()
+        before, written = self.job(lease.fence.id), self.events()
+        assert [self.store.secure(lease.fence) for _ in range(2)] == [True, True]
+        assert self.twin().secure(lease.fence)
+        assert (self.job(lease.fence.id), self.events()) == (before, written)
+
+    @pytest.mark.parametrize("wrong", WRONG, ids=str)
+    def test_whoever_does_not_hold_the_lease_secures_nothing(self, wrong: dict[str, Any]) -> None:
+        lease = self._second_attempt()
+        assert not self.store.secure(mistaken(lease, **wrong).fence)
+
+    def test_an_expired_lease_that_nobody_took_is_still_its_holders(self) -> None:
+        lease = self.leased()
+        self.advance(HOUR)
+        assert self.store.secure(lease.fence)
+
+    @EACH_DECISION
+    def test_a_settled_attempt_is_not_secured_any_more(self, decision: Decision) -> None:
+        lease = self.leased()
+        self.settle(lease, decision)
+        assert not self.store.secure(lease.fence)
+        assert not self.store.secure(mistaken(lease, id=self.ids()).fence)
+
     # Repeating
 
     @EACH_DECISION

@@ -192,6 +192,7 @@ class StoreMachine(RuleBasedStateMachine):
         reply = self.store.beat(Beat(worker=worker(incarnation), lease=MINUTE, extend=fences))
         assert (reply.now, reply.lost) == (self.now, lost)
         assert set(reply.cancelled) == self.model.cancelled(incarnation)
+        assert [fence for fence in fences if not self.store.secure(fence)] == lost
 
     @property
     def held(self) -> list[Lease]:
