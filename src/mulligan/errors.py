@@ -19,6 +19,7 @@
     ├── Conflict                    another job holds the dedupe key
     ├── JobFailed, JobCancelled     what `wait` raises
     ├── LeaseLost                   another worker runs this job by now
+    ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
     │   │   └── StoreFull
@@ -76,6 +77,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskError",
     "UnknownKind",
+    "WornOut",
 ]
 
 
@@ -205,6 +207,18 @@ class LeaseLost(MulliganError):
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} of job {job_id!r} lost its lease: another worker may run it; stop here")
         self.job_id, self.attempt = job_id, attempt
+
+
+class WornOut(MulliganError):
+    """Half of a worker's slots are lost: it has drained, and is to be started anew."""
+
+    def __init__(self, lost: int, slots: int, kinds: Iterable[str]) -> None:
+        tasks = ", ".join(repr(kind) for kind in kinds)
+        super().__init__(
+            f"{lost} of {slots} slots are held by code that does not stop (tasks {tasks}); this worker ends, for only "
+            "a new process has them all again; isolate=True runs such a task where it can be killed"
+        )
+        self.lost, self.slots = lost, slots
 
 
 class StoreError(MulliganError):

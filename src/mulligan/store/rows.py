@@ -134,6 +134,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
             claimed_at=from_time(row[at["last_attempt_at"]] or 0),
             until=from_time(row[at["lease_until"]]),
             load=_loader(names, row),
+            is_suspect=bool(row[at["losses"]] or row[at["crashes"]]),
         )
         for row in sorted(rows, key=lambda row: tuple(row[index] for index in order))
     ]
