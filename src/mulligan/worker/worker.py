@@ -379,8 +379,8 @@ class Worker:
 
     def _leave_behind(self, running: Running) -> None:
         self._left_behind.add(running)
-        if running.task is not None:
-            # Whoever closes the loop cancels all tasks and waits for them: not for one that takes no notice.
+        if running.task is not None and running.stop is None:
+            # Whoever closes the loop cancels all tasks and waits for them: not for a coroutine that takes no notice.
             asyncio.tasks._unregister_task(running.task)
         slots = self._options.concurrency
         if self._stops or len(self._left_behind) * 2 < slots:
