@@ -60,9 +60,11 @@ def killed_by_the_system() -> None:
 
 @app.task(isolate=True)
 def forks_and_dies() -> None:
-    if os.fork() == 0:
-        time.sleep(600)
-    Path("forked").touch()
+    # As a C library would: the interpreter is not told.
+    library = ctypes.PyDLL(None)
+    if (fork := library.fork()) == 0:
+        library.sleep(600)
+    Path("forked").write_text(str(fork))
     os._exit(3)
 
 

@@ -38,7 +38,9 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     # A zombie whose parent is gone is nobody's process any more.
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0]
+    with contextlib.suppress(FileNotFoundError):
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    return False
 
 
 def written(name: str) -> str:
@@ -86,6 +88,8 @@ def test_a_death_is_seen_although_a_fork_keeps_the_line_open(app: App) -> None:
     app.run_until_idle(timeout="60s")
     assert (app.job(job.id).error_code, app.job(job.id).crashes) == ("CRASHED", 3)
     assert "exit status 3" in app.events(job.id)[-1].data["detail"]
+    fork = int(written("forked"))
+    eventually(lambda: not is_alive(fork))
 
 
 def test_a_success_clears_the_crashes_before_it(app: App) -> None:

@@ -117,6 +117,7 @@ def test_an_interrupt_at_the_terminal_lets_a_job_in_a_child_finish(tmp_path: Pat
         job = isolated_tasks.finishes_soon.enqueue()
         with worker_of("isolated_tasks:app", tmp_path) as worker:
             child = int(written(tmp_path / "started"))
+            assert os.getsid(child) == child, "no signal of the terminal reaches it"
             os.killpg(worker.pid, signal.SIGINT)
             # A service manager sends its signals to every process of the service.
             os.kill(child, signal.SIGTERM)
