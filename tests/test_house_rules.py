@@ -19,6 +19,7 @@ MAY_START_THREADS = {
     "store/postgres/changes.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
     "worker/threads.py": "drives tasks and store calls",
+    "worker/child.py": "listens to its worker while the main thread runs a task",
     "worker/drivers.py": "drives keeper and listener",
     "testing/sandbox.py": "makes room for a loop beside the test's own",
 }

@@ -41,7 +41,9 @@ from mulligan.task import (
 )
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.reclaim import Reclaim
+from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
+from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
@@ -74,6 +76,7 @@ class Parts:
     clock: Clock = field(default_factory=SystemClock)
     randomness: random.Random = field(default_factory=system_randomness)
     uses_connections: bool = True
+    isolates: bool = True
 
 
 class App:
@@ -125,6 +128,7 @@ class App:
     def store(self) -> Store:
         with self._opening:
             if self._store is None:
+                end_reading()
                 self._store = self._parts.open_store(self.settings.database_url)
             return self._store
 
@@ -167,6 +171,8 @@ class App:
         queue: str = DEFAULT_QUEUE,
         priority: Priority = "normal",
         timeout: Duration = DEFAULT_TIMEOUT,
+        isolate: bool | None = None,
+        memory: int | str | None = None,
         cost: int = 0,
         can_retry: CanRetry | None = None,
         aliases: Iterable[str] = (),
@@ -286,6 +292,7 @@ class App:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)
+        await worker.prepare()
         await worker.run()
 
     @asynccontextmanager
@@ -294,6 +301,7 @@ class App:
     ) -> AsyncIterator[Worker]:
         """A worker beside other work on this loop; leaving the block drains it."""
         worker = self._worker(concurrency, queues)
+        await worker.prepare()
         running = asyncio.create_task(worker.run())
         try:
             yield worker
@@ -313,6 +321,7 @@ class App:
         waiting_for = RETRY_REASONS if retries else ()
 
         async def work() -> None:
+            await worker.prepare()
             async with asyncio.timeout(None if timeout is None else parse(timeout).total_seconds()):
                 await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
 
@@ -344,6 +353,15 @@ class App:
             pid=os.getpid(),
             options=options,
             duties=self._duties(incarnation, options.lease),
+            children=self._children() if self._parts.isolates else None,
+        )
+
+    def _children(self) -> Children:
+        return Children(
+            lambda: home_of(self, self.tasks),
+            database_url=self.settings.database_url,
+            catalogue=self.catalogue,
+            clock=self._parts.clock,
         )
 
     def _duties(self, incarnation: str, lease: timedelta) -> list[Duty]:

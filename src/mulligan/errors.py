@@ -22,6 +22,7 @@
     ├── BadProgram                  what was given to `attempt().run` cannot be run
     ├── ProgramFailed               it ran, and reported a failure or was killed
     │   └── ProgramTimedOut         it took too long; also a TimeoutError
+    ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
     │   │   └── StoreFull
@@ -83,6 +84,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskError",
     "UnknownKind",
+    "WornOut",
 ]
 
 
@@ -261,6 +263,18 @@ def _how(returncode: int) -> str:
         return f"signal {-returncode}, {Signals(-returncode).name}"
     except ValueError:
         return f"signal {-returncode}"
+
+
+class WornOut(MulliganError):
+    """Half of a worker's slots are lost: it has drained, and is to be started anew."""
+
+    def __init__(self, lost: int, slots: int, kinds: Iterable[str]) -> None:
+        tasks = ", ".join(repr(kind) for kind in kinds)
+        super().__init__(
+            f"{lost} of {slots} slots are held by code that does not stop (tasks {tasks}); this worker ends, for only "
+            "a new process has them all again; isolate=True runs such a task where it can be killed"
+        )
+        self.lost, self.slots = lost, slots
 
 
 class StoreError(MulliganError):

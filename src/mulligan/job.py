@@ -124,6 +124,8 @@ class Lease:
     claimed_at: datetime
     until: datetime
     load: Callable[[], Job[Any]] = field(repr=False)
+    is_suspect: bool = False
+    """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property

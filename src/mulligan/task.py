@@ -15,6 +15,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import DEFAULT_QUEUE, PRIORITIES, Job, NewJob
 from mulligan.payload import Payload
+from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
 
@@ -32,6 +33,8 @@ LONGEST_KEY = 500
 MOST_TAGS = 50
 PRIORITY_BOUND = 1_000_000
 SCOPES = ("active", "succeeded")
+# The interpreter and a small app take about half of this before a task's own code takes any.
+LEAST_MEMORY = 64 * 2**20
 
 _NAME = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?")
 
@@ -167,6 +170,8 @@ class Task(Generic[P, C, R]):
         queue: str = DEFAULT_QUEUE,
         priority: Priority = "normal",
         timeout: Duration = DEFAULT_TIMEOUT,
+        isolate: bool | None = None,
+        memory: int | str | None = None,
         cost: int = 0,
         can_retry: CanRetry | None = None,
         aliases: Iterable[str] = (),
@@ -180,6 +185,8 @@ class Task(Generic[P, C, R]):
         self.queue = _name("a queue's name", queue)
         self.priority = priority_number(priority)
         self.timeout = parse(timeout)
+        self.memory = _memory(self.name, memory)
+        self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
         self.aliases = tuple(_name("an alias", alias) for alias in aliases)
@@ -327,6 +334,29 @@ def _callable(name: str, what: str, function: CanRetry | None) -> CanRetry | Non
     if function is not None and not callable(function):
         raise BadTask(f"{what} of task {name!r} must be a function of the job, not {function!r:.200}")
     return function
+
+
+def _memory(name: str, memory: int | str | None) -> int | None:
+    if memory is None:
+        return None
+    try:
+        size = parse_size(memory)
+    except BadSize as error:
+        raise BadTask(f"memory of task {name!r}: {error}") from None
+    if size < LEAST_MEMORY:
+        raise BadTask(f"memory of task {name!r} must be at least {describe_size(LEAST_MEMORY)}, not {memory!r}")
+    return size
+
+
+def _isolate(name: str, isolate: bool | None, memory: int | None) -> bool | None:  # noqa: FBT001
+    if isolate not in (None, True, False):
+        raise BadTask(f"isolate of task {name!r} must be True, False or None (after a lost worker), not {isolate!r}")
+    if memory is None:
+        return isolate
+    if isolate is False:
+        raise BadTask(f"task {name!r} has a memory limit, which needs a process of its own: leave out isolate=False")
+    # A limit that holds only after a lost worker would be none.
+    return True
 
 
 def _cost(cost: int) -> int:

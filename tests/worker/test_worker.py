@@ -223,7 +223,7 @@ def test_code_that_does_not_stop_is_left_behind_and_the_worker_goes_on(
         return "done"
 
     job = stubborn.enqueue()
-    with working(app, concurrency=2):
+    with working(app, concurrency=3):
         eventually(lambda: app.job(job.id).state is State.FAILED)
         assert app.wait(other.enqueue(), timeout=SOON) == "done"
         release.set()

@@ -153,6 +153,7 @@ _ENGINE = (
     ErrorCode("DEADLINE", "The deadline came before this was done.", "final", 504),
     ErrorCode("WORKER_LOST", "The worker running this went away. We’ll retry.", "retryable", 500),
     ErrorCode("CRASHED", "The process running this died. We’ll retry.", "retryable", 500),
+    ErrorCode("SEGFAULT", "The process running this died of a memory fault. We’ll retry.", "retryable", 500),
     ErrorCode("INVALID_INPUT", "The input of this job isn’t valid.", "final", 422),
     ErrorCode("RESULT_INVALID", "This ran, but its result can’t be stored as JSON.", "final", 500),
     ErrorCode("UNSTORABLE", "This ran, but its outcome can’t be stored.", "final", 500),

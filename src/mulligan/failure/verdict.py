@@ -140,12 +140,20 @@ def crashed(
     """The job's own process died under it, seen by its parent."""
     seen = f"the process of this job {_ended(exit)}"
     return engine_verdict(
-        "CRASHED",
+        _DEATHS.get(exit, "CRASHED"),
         kind=kind,
         detail=f"{seen}\n{detail}" if detail else seen,
         ledger=Ledger.CRASHES,
         catalogue=catalogue,
     )
+
+
+# The kernel's killer of last resort sends 9, and it is nearly always the one who did.
+_DEATHS: dict[int | None, str] = {
+    -Signals.SIGKILL: "OUT_OF_MEMORY",
+    -Signals.SIGSEGV: "SEGFAULT",
+    -Signals.SIGBUS: "SEGFAULT",
+}
 
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:

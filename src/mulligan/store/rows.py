@@ -29,6 +29,8 @@ LEASE_COLUMNS = (
     "arguments",
     "last_attempt_at",
     "lease_until",
+    "losses",
+    "crashes",
 )
 
 
@@ -137,10 +139,11 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
     """Leases in claim order; the whole job of each is built only when somebody asks for it."""
     names = _column_names(cursor)
-    wanted = [names.index(name) for name in LEASE_COLUMNS]
-    picked, time = itemgetter(*wanted), _remembered(from_time)
-    return [
-        Lease(
+    picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
+
+    def to_lease(row: Sequence[Any]) -> Lease:
+        id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, losses, crashes = picked(row)
+        return Lease(
             Fence(id_, attempt, incarnation, claim),
             kind,
             owner,
@@ -148,10 +151,14 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
             time(claimed_at or 0),
             time(until),
             _loader(names, row),
+            is_suspect=bool(losses or crashes),
         )
-        for row in sorted(rows, key=itemgetter(*[names.index(name) for name in ("priority", "rank", "id")]))
-        for id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until in (picked(row),)
-    ]
+
+    return [to_lease(row) for row in sorted(rows, key=_getter(names, ("priority", "rank", "id")))]
+
+
+def _getter(names: Sequence[str], wanted: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    return itemgetter(*[names.index(name) for name in wanted])
 
 
 def _remembered(function: Callable[[int], datetime]) -> Callable[[int], datetime]:

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mulligan.testing.bodies import flaky, hanging
+from mulligan.testing.bodies import crashing, flaky, hanging
 from mulligan.testing.sandbox import Sandbox, sandbox
 
 if TYPE_CHECKING:
     from mulligan.testing.suite import StoreSuite
 
-__all__ = ["Sandbox", "StoreSuite", "flaky", "hanging", "sandbox"]
+__all__ = ["Sandbox", "StoreSuite", "crashing", "flaky", "hanging", "sandbox"]
 
 
 def __getattr__(name: str) -> Any:

@@ -76,6 +76,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         clock=clock,
         randomness=random.Random(seed),  # noqa: S311
         uses_connections=False,
+        isolates=False,
     )
     with app.made_of(parts):
         yield box

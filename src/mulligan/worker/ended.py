@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mulligan.failure.classify import Failure
+from mulligan.failure.classify import Failure, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,13 @@ class Success:
 @dataclass(frozen=True, slots=True)
 class Failed:
     what: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A failure whose verdict is known: judged in a child, or the child's own death."""
+
+    verdict: Verdict
 
 
 class Why(StrEnum):
@@ -30,4 +37,4 @@ class Interruption:
     why: Why
 
 
-Ended = Success | Failed | Interruption
+Ended = Success | Failed | Judged | Interruption

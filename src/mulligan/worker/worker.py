@@ -7,20 +7,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.errors import StoreClosed, StoreError
-from mulligan.failure.classify import Failure
+from mulligan.errors import StoreClosed, StoreError, WornOut
+from mulligan.failure.classify import Failure, Verdict
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
-from mulligan.task import Registry
+from mulligan.task import Registry, Task
+from mulligan.worker.children import START_SECONDS, Children
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
+from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
 from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
@@ -75,6 +76,7 @@ class Worker:
         pid: int,
         options: WorkerOptions,
         duties: Sequence[Duty] = (),
+        children: Children | None = None,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -83,6 +85,8 @@ class Worker:
         self._clock = clock
         self._options = options
         self._duties = duties
+        self._children = children
+        """None: every task runs in this process."""
         self._record = WorkerRecord(
             incarnation=incarnation,
             host=host,
@@ -105,8 +109,9 @@ class Worker:
         self._backlog: deque[Running] = deque()
         self._running: dict[Running, None] = {}
         """A set in the order of their starts. By attempt, not by job: an earlier attempt of one may still be here."""
-        self._left_behind = 0
+        self._left_behind: set[Running] = set()
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
+        self._worn_out: WornOut | None = None
         self._outcomes: deque[tuple[Running, Outcome]] = deque()
         self._settling: list[Running] = []
         # Shorter than a beat: after an outage we must be back before our leases are another's.
@@ -134,8 +139,16 @@ class Worker:
         self._stopped.set()
         self._wake.set()
 
+    async def prepare(self) -> None:
+        """Raises what keeps this worker from its work; else its first child is warm, if it needs one."""
+        if self._children is not None:
+            await self._children.prepare(self._tasks.values())
+
     async def run(self, *, until: Callable[[], bool] | None = None) -> None:
-        """Work until stopped, or until nothing is left here and `until` says that this is enough."""
+        """Work until stopped, or until nothing is left here and `until` says that this is enough.
+
+        Raises WornOut when too much of the tasks' code would not stop: only a new process has all slots again.
+        """
         self._loop = asyncio.get_running_loop()
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
@@ -154,8 +167,12 @@ class Worker:
             await asyncio.gather(*duties, settler, self._patience, return_exceptions=True)
             if self._watch_timer is not None:
                 self._watch_timer.cancel()
+            if self._children is not None:
+                await self._children.close()
             await self._leave()
             self._driver.stop()
+        if self._worn_out is not None:
+            raise self._worn_out
 
     # Claim
 
@@ -169,6 +186,8 @@ class Worker:
                     pause = await self._claim(wanted)
                 except _GaveUpError:
                     return
+                if self._stops:
+                    return
                 self._start_waiting()
             if pause is None:
                 # A full claim: there may be more at once, but what came is to run first.
@@ -180,7 +199,7 @@ class Worker:
 
     def _wanted(self) -> int:
         """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
-        slots = self._options.concurrency - self._left_behind
+        slots = self._options.concurrency - len(self._left_behind)
         ahead = min(BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         unsettled = len(self._outcomes) + len(self._settling)
         wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
@@ -236,7 +255,7 @@ class Worker:
     # Run
 
     def _start_waiting(self) -> None:
-        while self._backlog and len(self._running) < self._options.concurrency - self._left_behind:
+        while self._backlog and len(self._running) < self._options.concurrency - len(self._left_behind):
             self._start(self._backlog.popleft())
 
     def _start(self, running: Running) -> None:
@@ -244,21 +263,39 @@ class Worker:
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[running] = None
-        running.task = self._loop.create_task(self._attempt(running))
-        self._watch(running, self._tasks[lease.kind].timeout.total_seconds())
+        task = self._tasks[lease.kind]
+        children = self._children if _is_isolated(task, lease) else None
+        running.task = self._loop.create_task(self._attempt(running, task, children))
+        # In a child the time is counted anew when the task's own code begins.
+        self._watch(running, task.timeout.total_seconds() + (START_SECONDS if children else 0))
 
-    async def _attempt(self, running: Running) -> None:
+    async def _attempt(self, running: Running, task: Task[..., Any, Any], children: Children | None) -> None:
         try:
-            ended = await run(running, self._tasks[running.lease.kind], self._driver)
+            if children is None:
+                ended = await run(running, task, self._driver)
+            else:
+                ended = await self._run_isolated(running, task, children)
         except BaseException as error:
             # Nothing may leave an attempt without an end: its slot and its job would be lost with it.
             ended = Failed(Failure.of(error))
         if running.is_over:
             # It was given up; this is the code's late end, and the slot is free again.
-            self._left_behind -= 1
+            self._left_behind.discard(running)
             self._wake.set()
             return
         self._end(running, ended)
+
+    async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: Children) -> Ended:
+        def count_time() -> None:
+            if running.why is None:
+                self._watch(running, task.timeout.total_seconds())
+
+        ended = await children.run(running, task, count_time)
+        if ended is None:
+            running.stop = None
+            count_time()
+            ended = await run(running, task, self._driver)
+        return ended
 
     def _end(self, running: Running, ended: Ended) -> None:
         running.is_over = True
@@ -276,7 +313,9 @@ class Worker:
             case Success(result=result):
                 return Succeed(result)
             case Failed(what=what):
-                return self._judged(running, what)
+                return self._decided(running, self._judge.verdict(what, running.lease.kind))
+            case Judged(verdict=verdict):
+                return self._decided(running, verdict)
             case Interruption(why=Why.CANCELLED):
                 return Cancel({"why": "cancelled by hand"})
             case Interruption(why=Why.LOST):
@@ -284,9 +323,8 @@ class Worker:
             case Interruption(why=why):
                 return Release({"why": str(why)})
 
-    def _judged(self, running: Running, failure: Failure) -> Decision:
+    def _decided(self, running: Running, verdict: Verdict) -> Decision:
         lease = running.lease
-        verdict = self._judge.verdict(failure, lease.kind)
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
         return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
 
@@ -339,8 +377,21 @@ class Worker:
             running.why,
             running.lease.fence.id,
         )
-        self._left_behind += 1
+        self._leave_behind(running)
         self._end(running, ended)
+
+    def _leave_behind(self, running: Running) -> None:
+        self._left_behind.add(running)
+        if running.task is not None and running.stop is None:
+            # Whoever closes the loop cancels all tasks and waits for them: not for a coroutine that takes no notice.
+            asyncio.tasks._unregister_task(running.task)
+        slots = self._options.concurrency
+        if self._stops or len(self._left_behind) * 2 < slots:
+            return
+        kinds = sorted({left.lease.kind for left in self._left_behind})
+        self._worn_out = WornOut(len(self._left_behind), slots, kinds)
+        logger.error("%s", self._worn_out)
+        self.stop()
 
     # Settle
 
@@ -450,6 +501,11 @@ class Worker:
                 await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
 
 
+def _is_isolated(task: Task[..., Any, Any], lease: Lease) -> bool:
+    """A job that may have taken its worker down is let near no other one."""
+    return lease.is_suspect if task.isolate is None else task.isolate
+
+
 def _log(lease: Lease, decision: Decision) -> None:
     job, kind = lease.fence.id, lease.kind
     match decision:
@@ -459,6 +515,9 @@ def _log(lease: Lease, decision: Decision) -> None:
             logger.warning("job %s (%s) failed for good with %s: %s", job, kind, verdict.code, reasons.get("because"))
         case Retry(verdict=verdict, delay=delay):
             logger.info("job %s (%s) failed with %s, retried in %s", job, kind, verdict.code, describe(delay))
+        case Release(verdict=Verdict(code=code), reasons=reasons):
+            of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
+            logger.warning("job %s (%s) took its process down with %s, %s: it runs again", job, kind, code, of)
         case _:
             logger.info("job %s (%s): %s", job, kind, type(decision).__name__.lower())
 

@@ -1,0 +1,243 @@
+"""The program of a child process: it loads the app and runs one attempt after the other for its worker.
+
+The main thread runs the attempts; another listens. Whatever ends the worker ends the child: the line breaks,
+and on Linux the kernel itself kills the child's group when the lifeline is closed, also while C code keeps
+the interpreter from noticing anything.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import fcntl
+import logging
+import os
+import queue
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from mulligan.attempt import Ports
+from mulligan.errors import StoreDamaged
+from mulligan.failure import evidence
+from mulligan.failure.verdict import Failure, Ledger
+from mulligan.interruption import Interrupted
+from mulligan.job import Job, Lease
+from mulligan.task import Task
+from mulligan.worker import wire
+from mulligan.worker.drivers import InlineDriver
+from mulligan.worker.ended import Ended, Failed, Success
+from mulligan.worker.home import load
+from mulligan.worker.run import run
+from mulligan.worker.running import Running
+from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Ready, Said, Stop, Unable, Wire
+
+T = TypeVar("T")
+Line = Wire[wire.ToChild]
+
+NEWS_SECONDS = 0.5
+# On Linux what the process can write to for itself, which is near what it really takes; elsewhere its address space.
+LIMITED = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+
+
+def main(line_number: int, lifeline: int, last_words: int) -> None:
+    """Started by `children.py`, in a session of its own."""
+    line = _line(line_number)
+    _die_with_the_worker(lifeline)
+    os.set_inheritable(last_words, False)  # noqa: FBT003
+    faulthandler.enable(last_words)
+    # The worker says when to stop; a signal to every process of a service or a terminal does not.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    with contextlib.suppress(Hangup, Interrupted):
+        hello = line.receive(None)
+        assert isinstance(hello, Hello)
+        app = _app(hello, line)
+        if app is not None:
+            line.send(Ready(list(app.tasks.kinds)))
+            Child(app, line).serve()
+
+
+def _line(number: int) -> Line:
+    # Neither programs nor forks of a task may speak here.
+    os.set_inheritable(number, False)  # noqa: FBT003
+    line: Line = Wire(socket.socket(fileno=number), wire.ToChild)
+    os.register_at_fork(after_in_child=line.close)
+    return line
+
+
+def _die_with_the_worker(lifeline: int) -> None:
+    os.set_inheritable(lifeline, False)  # noqa: FBT003
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _app(hello: Hello, line: Line) -> Any:
+    sys.argv = hello.argv
+    logging.root.addHandler(ToWorker(line))
+    logging.root.setLevel(hello.log_level)
+    # Importing runs somebody's code: it may raise anything.
+    try:
+        app = load(hello.home)
+        app.settings = replace(app.settings, database_url=hello.database_url)
+    except BaseException as error:
+        line.send(Unable(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}"))
+        return None
+    return app
+
+
+class ToWorker(logging.Handler):
+    """What is logged here goes through the worker's own handlers."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Hangup):
+            text = evidence.tried(lambda: self.format(record), "(a line that cannot be written)")
+            self._line.send(Said(record.name, record.levelno, text.encode(errors="replace").decode()[: 2**16]))
+
+
+class Child:
+    def __init__(self, app: Any, line: Line) -> None:
+        self._app = app
+        self._line = line
+        # Connected to only by a task that asks for its fence.
+        self._ports = Ports(secure=lambda fence: bool(app.store.secure(fence)))
+        self._errands: queue.SimpleQueue[tuple[Errand, Running] | None] = queue.SimpleQueue()
+        self._running: Running | None = None
+        self._is_interrupted = False
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGTERM, self._terminated)
+        threading.Thread(target=self._listen, name="mulligan-line", daemon=True).start()
+        with asyncio.Runner() as runner:
+            while (todo := self._errands.get()) is not None:
+                answer = self._work(*todo, runner)
+                self._running = None
+                self._line.send(answer)
+                if isinstance(answer, wire.Failed) and answer.is_spent:
+                    return
+
+    # The line
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._hear(self._line.receive(NEWS_SECONDS if self._running else None))
+        except Hangup:
+            if self._running is not None:
+                os.killpg(0, signal.SIGKILL)
+            self._errands.put(None)
+
+    def _hear(self, message: wire.ToChild | None) -> None:
+        match message:
+            case Errand():
+                self._running = Running(_lease(message), claimed=0.0, extend_at=0.0, ports=self._ports)
+                self._errands.put((message, self._running))
+            case Stop(why=why) if self._running is not None:
+                self._running.interrupt(why)
+        if self._running is not None and self._running.has_news:
+            progress = self._running.progress()
+            self._running.noted(progress)
+            self._line.send(News(progress.ratio, progress.text))
+
+    # The work
+
+    def _work(self, errand: Errand, running: Running, runner: asyncio.Runner) -> wire.Answer:
+        task = self._app.tasks[errand.kind]
+        self._line.send(Begun())
+        try:
+            with _limited(errand.memory):
+                ended = self._run(running, task, runner)
+        except MemoryError as error:
+            # There was not even enough to say so.
+            ended = Failed(Failure.of(error))
+        return self._answer(errand, ended)
+
+    def _run(self, running: Running, task: Task[..., Any, Any], runner: asyncio.Runner) -> Ended:
+        ending = run(running, task, InlineDriver())
+        if not task.is_async:
+            running.interruptible_by(self._interrupt_main_thread)
+            return _without_a_loop(ending)
+
+        async def interruptible() -> Ended:
+            loop, current = asyncio.get_running_loop(), asyncio.current_task()
+            assert current is not None
+
+            def interrupt() -> None:
+                loop.call_soon_threadsafe(current.cancel)
+
+            running.interruptible_by(interrupt)
+            return await ending
+
+        return runner.run(interruptible())
+
+    def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
+        match ended:
+            case Success(result=result):
+                return wire.Succeeded(result)
+            case Failed(what=what):
+                return self._judged(errand, what)
+        return wire.Stopped()
+
+    def _judged(self, errand: Errand, failure: Failure) -> wire.Failed:
+        verdict = self._app.judge.verdict(failure, errand.kind)
+        ran_out = failure.exception is not None and evidence.is_a(failure.exception, MemoryError)
+        if ran_out and errand.memory is not None and verdict.rule == "system.memory":
+            # What the limit stopped would have taken its worker down: it is charged as that.
+            verdict = replace(verdict, ledger=Ledger.CRASHES)
+        return wire.Failed(verdict, is_spent=ran_out)
+
+    # Interrupting
+
+    def _interrupt_main_thread(self) -> None:
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        self._is_interrupted = True
+        # A real signal: it also ends a wait in the operating system.
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    def _terminated(self, *_: object) -> None:
+        if self._is_interrupted:
+            self._is_interrupted = False
+            raise Interrupted
+
+
+def _lease(errand: Errand) -> Lease:
+    def load() -> Job[Any]:
+        if errand.job is None:
+            raise StoreDamaged(f"the row of job {errand.fence.id!r} is damaged")
+        return errand.job
+
+    return Lease(errand.fence, errand.kind, errand.owner, errand.arguments, errand.claimed_at, errand.until, load)
+
+
+def _without_a_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that awaits nothing: a plain function may start a loop of its own."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("it waits for something")
+
+
+@contextlib.contextmanager
+def _limited(memory: int | None) -> Iterator[None]:
+    if memory is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(LIMITED)
+    resource.setrlimit(LIMITED, (memory if hard == resource.RLIM_INFINITY else min(memory, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(LIMITED, (soft, hard))

@@ -1,0 +1,119 @@
+"""Where an app lives, so that another process can load it: its modules, and its name in one of them."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+SCRIPT = "__main__"
+# As in multiprocessing: `if __name__ == "__main__":` must not hold while a script is only read.
+SCRIPT_READ_AS = "__mulligan_main__"
+
+
+class Module(msgspec.Struct, frozen=True):
+    name: str
+    file: str | None
+
+
+class Home(msgspec.Struct, frozen=True):
+    modules: tuple[Module, ...]
+    module: str
+    name: str
+
+
+class ScriptRead(BaseException):
+    """Raised where a script that is only read begins to do things: its tasks are defined by then."""
+
+
+_is_reading = False
+
+
+def end_reading() -> None:
+    """Called where things are done: a script that is only read goes no further."""
+    if _is_reading:
+        raise ScriptRead
+
+
+def home_of(app: object, tasks: Mapping[str, Any]) -> Home | None:
+    """The modules that hold the app or its tasks; None when no other process could find them."""
+    found = [(module, name) for module, name in _holders({id(app)}) if _is_importable(module)]
+    if not found:
+        return None
+    place, name = found[0]
+    wanted = {id(task) for task in tasks.values()}
+    holders = {module for module, _ in _holders(wanted)} | {task.function.__module__ for task in tasks.values()}
+    modules = (_module(module) for module in {place: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
+    return Home(tuple(modules), _module(place).name, name)
+
+
+def _holders(wanted: set[int]) -> Iterator[tuple[str, str]]:
+    """Names of modules with the names under which they hold one of these objects."""
+    for module_name, module in list(sys.modules.items()):
+        held = getattr(module, "__dict__", None)
+        for name, value in list(held.items()) if isinstance(held, dict) else ():
+            if id(value) in wanted:
+                yield module_name, name
+
+
+def _is_importable(name: str) -> bool:
+    module = sys.modules.get(name)
+    return module is not None and (name != SCRIPT or _module(name).name != SCRIPT or _file(module) is not None)
+
+
+def _module(name: str) -> Module:
+    module = sys.modules[name]
+    spec = getattr(module, "__spec__", None)
+    # Started by `python -m shop.tasks` the script is a module like others, and is imported as one.
+    name = spec.name if name == SCRIPT and spec is not None else name
+    return Module(name, _file(module))
+
+
+def _file(module: ModuleType) -> str | None:
+    file = getattr(module, "__file__", None)
+    return file if isinstance(file, str) else None
+
+
+def load(home: Home) -> Any:
+    """The app, in a process that has nothing of it yet."""
+    for module in home.modules:
+        _load(module)
+    return getattr(sys.modules[home.module], home.name)
+
+
+def _load(module: Module) -> None:
+    if module.name == SCRIPT:
+        assert module.file is not None
+        _read_script(module.file)
+        return
+    try:
+        import_module(module.name)
+    except ModuleNotFoundError as error:
+        if error.name != module.name or module.file is None:
+            raise
+        _from_file(module.name, module.file)
+
+
+def _read_script(file: str) -> None:
+    global _is_reading
+    _is_reading = True
+    try:
+        _from_file(SCRIPT_READ_AS, file, also=SCRIPT)
+    except ScriptRead:
+        pass
+    finally:
+        _is_reading = False
+
+
+def _from_file(name: str, file: str, *, also: str | None = None) -> None:
+    spec = spec_from_loader(name, SourceFileLoader(name, file), origin=file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    if also is not None:
+        sys.modules[also] = module
+    spec.loader.exec_module(module)
