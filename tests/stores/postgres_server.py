@@ -147,5 +147,8 @@ def emptied(url: str) -> str:
     """The same database without a row."""
     with psycopg.connect(url, autocommit=True) as connection:
         # Faster than TRUNCATE for the few rows of a test.
-        connection.execute("DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM mulligan_workers")
+        connection.execute(
+            "DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM mulligan_workers; "
+            "DELETE FROM mulligan_pauses; DELETE FROM mulligan_duties"
+        )
     return url
