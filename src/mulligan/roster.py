@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from mulligan.clock import Clock
 from mulligan.duty import DUTIES, KnownDuty, Round, duty_named
+from mulligan.explain.follows import is_alive
 from mulligan.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
 
@@ -52,8 +53,8 @@ class Roster:
     def duties(self) -> list[DutyStatus]:
         store = self._store()
         rounds, pauses, plans = store.rounds(), store.pauses(), self._plans()
-        alive = {worker.incarnation for worker in store.workers()}
         now = store.now()
+        alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
         return [_status(duty, plans[duty.name], rounds, pauses, alive, now) for duty in DUTIES]
 
     def pause(

@@ -9,7 +9,7 @@ import click
 from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import duration, login, text
-from mulligan.cli.place import opened_existing
+from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.clock import SystemClock
@@ -53,12 +53,8 @@ def _list(given: Given) -> None:
 
 
 def _document(duty: Any) -> dict[str, Any]:
-    parts = {name: None if part is None else document_of(part) for name, part in _parts(duty).items()}
-    return document_of(duty) | parts
-
-
-def _parts(duty: Any) -> dict[str, Any]:
-    return {"last": duty.last, "paused": duty.paused}
+    parts = {"last": duty.last, "paused": duty.paused}
+    return document_of(duty) | {name: part and document_of(part) for name, part in parts.items()}
 
 
 def _row(duty: Any, workers: dict[str, str], now: datetime) -> tuple[str, ...]:
@@ -93,7 +89,7 @@ def _said(pause: "Pause", now: datetime) -> str:
 
 @pass_given
 def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
-    with opened_existing(given) as app:
+    with opened_for_watching(given) as app:
         done = app.console.run_duty(name, actor=actor, reason=reason)
     if given.as_json:
         say_json(document_of(done))
@@ -103,7 +99,7 @@ def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
 
 @pass_given
 def _pause(given: Given, *, name: str, length: timedelta | None, actor: str, reason: str | None) -> None:
-    with opened_existing(given) as app:
+    with opened_for_watching(given) as app:
         pause = app.pause(length, duty=name, actor=actor, reason=reason)
         now = app.store.now()
     if given.as_json:
@@ -114,7 +110,7 @@ def _pause(given: Given, *, name: str, length: timedelta | None, actor: str, rea
 
 @pass_given
 def _resume(given: Given, *, name: str, actor: str, reason: str | None) -> None:
-    with opened_existing(given) as app:
+    with opened_for_watching(given) as app:
         ended = app.resume(duty=name, actor=actor, reason=reason)
     if given.as_json:
         say_json({"ended": None if ended is None else document_of(ended)})
