@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from mulligan import (
     NotAllowed,
     RetryPolicy,
     State,
+    StillRunning,
     attempt,
 )
+from mulligan.store.protocols import Claim
 from mulligan.testing import flaky, sandbox
 
 
@@ -210,3 +213,59 @@ def test_every_move_by_hand_is_recorded_with_who_and_why() -> None:
         assert (event.type, event.actor) == ("job.retry_requested", "ann\ufffd")
         assert event.data["reason"].startswith("the gateway is back!!")
         assert len(event.data["reason"]) <= 500
+
+
+def _running(app: App, job_id: str) -> None:
+    app.store.claim(Claim(incarnation="w", number=1, kinds=["work"], limit=1, lease=timedelta(days=9)))
+    assert app.job(job_id).state is State.RUNNING
+
+
+def test_a_stuck_job_is_listed_and_retried_through_its_precondition(app: App) -> None:
+    asked = []
+
+    @app.task(timeout="1h", can_retry=lambda job: asked.append(job.state))
+    def work() -> None: ...
+
+    with sandbox(app) as box:
+        job = work.enqueue()
+        _running(app, job.id)
+        box._clock.advance(timedelta(minutes=59))
+        with pytest.raises(StillRunning):
+            app.retry(job.id, actor="ann")
+        with pytest.raises(StillRunning):
+            app.run_now(job.id)
+        assert (app.stuck(), app.process_stuck(), asked) == ([], [], [])
+        box._clock.advance(timedelta(minutes=2))
+        assert [found.id for found in app.stuck()] == [job.id]
+        assert app.stuck(owner="acme") == []
+        with pytest.raises(IllegalMove):
+            app.run_now(job.id)
+        assert app.retry(job.id, actor="ann").state is State.QUEUED
+        assert asked == [State.RUNNING]
+
+
+def test_stuck_jobs_fail_by_their_own_policy(app: App) -> None:
+    @app.task(retry=RetryPolicy(1))
+    def work() -> None: ...
+
+    with sandbox(app) as box:
+        job = work.enqueue()
+        _running(app, job.id)
+        box._clock.advance(timedelta(hours=1))
+        (failed,) = app.process_stuck(actor="ann")
+        assert (failed.state, failed.error_code, failed.failures) == (State.FAILED, "TIMEOUT", 1)
+
+
+def test_in_the_sandbox_a_pause_ends_by_itself(app: App) -> None:
+    @app.task
+    def work() -> str:
+        return "done"
+
+    with sandbox(app) as box:
+        app.pause("30m", duty="DELAYED_JOBS", actor="ann")
+        job = work.options(delay="1m").enqueue()
+        box.advance("20m")
+        assert app.job(job.id).state is State.WAITING
+        assert "Letting in delayed jobs is paused" in " ".join(app.explain(job.id).next)
+        box.advance("20m")
+        assert app.job(job.id).state is State.SUCCEEDED

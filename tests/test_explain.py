@@ -16,7 +16,7 @@ from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Ledger, Verdict, worker_lost
 from mulligan.failure.policy import Decision, decide
 from mulligan.job import Fence, Job, Lease
-from mulligan.lifecycle import EVENT_TYPES, possible_verbs
+from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.store.protocols import Outcome, WorkerRecord
 from mulligan.store.settlement import settlement
 
@@ -257,11 +257,11 @@ def test_every_event_is_told_in_a_sentence(name: str) -> None:
 
 
 def test_no_event_type_of_the_lifecycle_is_left_without_words() -> None:
-    assert set(TELLERS) == set(EVENT_TYPES)
-    assert {event.type for event, _ in SENTENCES.values()} >= set(EVENT_TYPES)
+    assert set(TELLERS) == set(JOB_EVENTS)
+    assert {event.type for event, _ in SENTENCES.values()} >= set(JOB_EVENTS)
 
 
-@pytest.mark.parametrize("type_", EVENT_TYPES)
+@pytest.mark.parametrize("type_", JOB_EVENTS)
 @pytest.mark.parametrize(
     "data",
     [

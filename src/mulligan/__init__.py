@@ -20,6 +20,7 @@ from mulligan.errors import (
     RateLimitedError,
     RetryableError,
     Snooze,
+    StillRunning,
     UnknownKind,
 )
 from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
@@ -63,6 +64,7 @@ __all__ = [
     "Snooze",
     "State",
     "Steps",
+    "StillRunning",
     "UnknownKind",
     "Verdict",
     "Window",

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
 from mulligan.duration import Duration, describe, parse
+from mulligan.duty import RETRY_REASONS
 from mulligan.errors import JobCancelled, JobFailed
 from mulligan.event import Event
 from mulligan.explain import Explanation
@@ -25,9 +26,12 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
+from mulligan.pause import Pause
+from mulligan.roster import DutyStatus, Plan, Roster
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
+from mulligan.stuck import Stuck
 from mulligan.task import (
     DEFAULT_TIMEOUT,
     Binding,
@@ -40,7 +44,9 @@ from mulligan.task import (
     checked_rules,
 )
 from mulligan.upkeep.expire import Expire
+from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.reclaim import Reclaim
+from mulligan.upkeep.rounds import Rounds, Work
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.home import end_reading, home_of
@@ -50,8 +56,6 @@ from mulligan.worker.worker import Duty, Worker, WorkerOptions
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What a job may wait for by itself; a delay or a snooze by hand is somebody's wish.
-RETRY_REASONS = ("retry", "rate limit")
 LONGEST_WAIT = 60.0
 
 
@@ -106,7 +110,14 @@ class App:
         self.client = Client(
             lambda: self.store, lambda: self._ids(), uses_connections=lambda: self._parts.uses_connections
         )
-        self.console = Console(lambda: self.store, self.tasks, lambda: self._ids())
+        self._stuck = Stuck(lambda: self.store, self.judge, lambda: self.settings.stuck_after_sec)
+        self.console = Console(
+            lambda: self.store,
+            self.tasks,
+            lambda: self._ids(),
+            stuck=self._stuck,
+            roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
+        )
 
     def _use(self, parts: Parts) -> None:
         self._parts = parts
@@ -282,6 +293,23 @@ class App:
     ) -> Job[Any]:
         return self.console.run_now(job_id, owner=owner, actor=actor, reason=reason)
 
+    def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
+        return self.console.stuck(owner=owner, limit=limit)
+
+    def process_stuck(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
+        return self.console.process_stuck(owner=owner, actor=actor, limit=limit)
+
+    def duties(self) -> list[DutyStatus]:
+        return self.console.duties()
+
+    def pause(
+        self, duration: Duration | None = None, *, duty: str, actor: str | None = None, reason: str | None = None
+    ) -> Pause:
+        return self.console.pause(duration, duty=duty, actor=actor, reason=reason)
+
+    def resume(self, *, duty: str, actor: str | None = None, reason: str | None = None) -> Pause | None:
+        return self.console.resume(duty=duty, actor=actor, reason=reason)
+
     # Work
 
     def run(self, *, concurrency: int | None = None, queues: Sequence[str] | None = None) -> None:
@@ -365,7 +393,7 @@ class App:
         )
 
     def _duties(self, incarnation: str, lease: timedelta) -> list[Duty]:
-        interval = min(1.0, lease.total_seconds() / 10)
+        interval = self.settings.reclaim_interval.total_seconds()
         reclaim = Reclaim(
             self.store,
             judge=self.judge,
@@ -374,8 +402,38 @@ class App:
             interval=interval,
             # A beat, and once more what the keeper may be late.
             beat=lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
+            limit=self.settings.duty_reclaim_limit,
+            stuck_after=self.settings.stuck_after_sec,
         )
-        return [reclaim, Expire(self.store)]
+        works: list[Work] = [reclaim, *self._promotions(), self._expire()]
+        return [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
+
+    def _promotions(self) -> list[Promote]:
+        settings = self.settings
+        plans = {
+            "retry": (settings.duty_retry_interval_sec, settings.duty_retry_limit),
+            "promote": (settings.duty_promote_interval_sec, settings.duty_promote_limit),
+        }
+        return [
+            Promote(name, self.store, interval=interval.total_seconds(), limit=limit)
+            for name, (interval, limit) in plans.items()
+        ]
+
+    def _expire(self) -> Expire:
+        interval = self.settings.duty_expire_interval_sec.total_seconds()
+        return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
+
+    def _plans(self) -> dict[str, Plan]:
+        """Duties as people run them by hand. Leases that expired are the workers' own business: they alone have
+        watched long enough to tell a lost worker from an outage. So `reclaim` by hand is for stuck jobs."""
+        limit = self.settings.duty_reclaim_limit
+        reclaim = Plan(
+            self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
+        )
+        others: list[Promote | Expire] = [*self._promotions(), self._expire()]
+        return {"reclaim": reclaim} | {
+            work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
+        }
 
 
 class Decorator(Protocol):

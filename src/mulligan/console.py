@@ -5,14 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.duration import Duration, parse
-from mulligan.errors import IllegalMove, MulliganError, NotAllowed
+from mulligan.duty import Round
+from mulligan.errors import MulliganError, NotAllowed, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.text import clipped
 from mulligan.job import Job, JobFilter, Page
-from mulligan.lifecycle import TABLE, Move
-from mulligan.store.protocols import Request, Store, WorkerRecord
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.pause import Pause
+from mulligan.roster import DutyStatus, Roster
+from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
+from mulligan.stuck import Stuck
 from mulligan.task import CanRetry, Registry
 
 LARGEST_PAGE = 1_000
@@ -25,10 +29,20 @@ REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
 class Console:
     """`owner=None` is the admin. Somebody else's job is not found, as one that does not exist."""
 
-    def __init__(self, store: Callable[[], Store], tasks: Registry, ids: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        tasks: Registry,
+        ids: Callable[[], str],
+        *,
+        stuck: Stuck,
+        roster: Roster,
+    ) -> None:
         self._store = store
         self._tasks = tasks
         self._ids = ids
+        self._stuck = stuck
+        self._roster = roster
 
     # Ask
 
@@ -75,6 +89,8 @@ class Console:
             now=store.now(),
             ahead=store.ahead_of(job, limit=LARGEST_PAGE),
             is_known=job.kind in self._tasks,
+            pauses=store.pauses(),
+            stuck_after=self._stuck.after,
         )
 
     def _history(self, job_id: str) -> Sequence[Event]:
@@ -85,12 +101,51 @@ class Console:
             pages = [*pages[:1], page]
         return [event for page in pages for event in page]
 
+    def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
+        """Jobs that run longer than the stuck limit and than their own timeout, the longest first."""
+        limit = max(1, min(limit, LARGEST_PAGE))
+        return [lease.job for lease in self._stuck.found(owner=owner, limit=limit)]
+
+    def duties(self) -> list[DutyStatus]:
+        """Every duty: when it was done last, by whom, with what result, and whether it is paused."""
+        return self._roster.duties()
+
     # Do
+
+    def process_stuck(
+        self,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        limit: int = 200,
+    ) -> list[Job[Any]]:
+        """Take stuck jobs from their workers, each settled as a TIMEOUT failure through its policy; those jobs."""
+        limit = max(1, min(limit, LARGEST_PAGE))
+        ids = self._stuck.process(owner=owner, actor=_bounded(actor), limit=limit)
+        return [self._store().job(job_id) for job_id in ids]
+
+    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
+        """Do a duty once in this process, paused or not."""
+        return self._roster.run(name, actor=_bounded(actor), reason=_bounded(reason))
+
+    def pause(
+        self, duration: Duration | None, *, duty: str, actor: str | None = None, reason: str | None = None
+    ) -> Pause:
+        """Hold a duty back in all workers, for so long or until it is resumed. By hand it can still be run."""
+        length = None if duration is None else parse(duration)
+        return self._roster.pause(length, duty=duty, actor=_bounded(actor), reason=_bounded(reason))
+
+    def resume(self, *, duty: str, actor: str | None = None, reason: str | None = None) -> Pause | None:
+        """End a pause; None when there was none."""
+        return self._roster.resume(duty=duty, actor=_bounded(actor), reason=_bounded(reason))
 
     def retry(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Job[Any]:
-        """Start again: counters at zero, due now. A planned automatic retry is replaced, never doubled."""
+        """Start again: counters at zero, due now. A planned automatic retry is replaced, never doubled.
+
+        A running job can be retried when it is stuck: its lease is taken away first.
+        """
         return self._move(Move.RETRY_BY_HAND, job_id, owner, actor, reason)
 
     def run_now(
@@ -126,8 +181,7 @@ class Console:
         reason: str | None,
         delay: timedelta = timedelta(0),
     ) -> Job[Any]:
-        if move in REVIVING:
-            self._check(move, job_id, owner)
+        first = self._check(move, job_id, owner, actor) if move in REVIVING else None
         return self._store().move(
             Request(
                 id=self._ids(),
@@ -137,17 +191,25 @@ class Console:
                 actor=_bounded(actor),
                 reason=_bounded(reason),
                 delay=delay,
+                first=first,
             )
         )
 
-    def _check(self, move: Move, job_id: str, owner: str | None) -> None:
-        """The task's own precondition; the state is looked at first, and once more inside the move."""
+    def _check(self, move: Move, job_id: str, owner: str | None, actor: str | None) -> Outcome | None:
+        """The task's own precondition, and what is to be settled first. The move looks at the state once more."""
         job = self._store().job(job_id, owner=owner)
-        if (move, job.state) not in TABLE:
-            raise IllegalMove(job.id, job.state, move)
+        first = self._taken(move, job, actor)
+        if first is None and (move, job.state) not in TABLE:
+            raise illegal_move(job.id, job.state, move)
         can_retry = self._tasks[job.kind].can_retry if job.kind in self._tasks else None
         if can_retry is not None:
             _ask(can_retry, job)
+        return first
+
+    def _taken(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
+        if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:
+            return None
+        return self._stuck.outcome(job.id, actor=_bounded(actor))
 
 
 def _ask(can_retry: CanRetry, job: Job[Any]) -> None:

@@ -13,7 +13,9 @@
     │   └── BadConnection           what was given as connection= cannot carry the job
     ├── BadFilter                   a filter that matches nothing anybody could mean
     ├── JobNotFound
+    ├── UnknownDuty
     ├── IllegalMove                 the job's state does not allow it
+    │   └── StillRunning            a worker holds it, and it is not stuck
     ├── NotAllowed                  the task's own `can_retry` said no
     │   └── InsufficientCredits
     ├── Conflict                    another job holds the dedupe key
@@ -76,6 +78,7 @@ __all__ = [
     "RetryableError",
     "SchemaMismatch",
     "Snooze",
+    "StillRunning",
     "StoreClosed",
     "StoreDamaged",
     "StoreError",
@@ -83,6 +86,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "TaskError",
+    "UnknownDuty",
     "UnknownKind",
     "WornOut",
 ]
@@ -168,14 +172,40 @@ class JobNotFound(MulliganError):
         self.job_id = job_id
 
 
+class UnknownDuty(MulliganError):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no duty is named {name!r:.200}; known are: {', '.join(known)}")
+        self.name = name
+
+
 class IllegalMove(MulliganError):
     """The job is not in a state that allows this."""
 
     def __init__(self, job_id: str, state: State, move: Move) -> None:
         verbs = possible_verbs(state)
         possible = f"a {state} job can be: {', '.join(verbs)}" if verbs else f"nothing can be done with a {state} job"
-        super().__init__(f"cannot {move.verb or move} job {job_id!r}: it is {state}; {possible}")
+        super().__init__(f"cannot {move.verb or move} job {job_id!r}: it is {state}; {possible}{self._hint(move)}")
         self.job_id, self.state, self.move = job_id, state, move
+
+    def _hint(self, move: Move) -> str:  # noqa: ARG002
+        return ""
+
+
+class StillRunning(IllegalMove):
+    """A worker holds the job, and has not had it for so long that it could be taken away."""
+
+    def __init__(self, job_id: str, move: Move) -> None:
+        super().__init__(job_id, State.RUNNING, move)
+
+    def _hint(self, move: Move) -> str:
+        return ", or retry once it is stuck" if move is Move.RETRY_BY_HAND else ""
+
+
+def illegal_move(job_id: str, state: State, move: Move) -> IllegalMove:
+    """The right error for a move that the state does not allow."""
+    if state is State.RUNNING:
+        return StillRunning(job_id, move)
+    return IllegalMove(job_id, state, move)
 
 
 class NotAllowed(MulliganError):

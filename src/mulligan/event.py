@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`position` orders the log; a reader who keeps the last one he saw never misses an event."""
+    """`position` orders the log; a reader who keeps the last one he saw never misses an event.
+
+    An event that is about no job, such as a pause, has an empty `job`; its `data` names what it is about.
+    """
 
     position: int
     type: str

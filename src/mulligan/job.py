@@ -34,6 +34,7 @@ class NewJob:
     max_attempts: int = 4
     max_crashes: int = 3
     max_snoozes: int = 100
+    timeout: timedelta | None = None
     dedupe_key: str | None = None
     dedupe_scope: str = "active"
     dedupe_for: timedelta | None = None
@@ -91,6 +92,7 @@ class Job(Generic[R]):
     lease_until: datetime | None
     cancel_requested: bool
     waiting_for: str | None
+    timeout: timedelta | None = None
     is_duplicate: bool = False
 
     @property

@@ -98,7 +98,10 @@ TABLE: dict[tuple[Move, State | None], Step] = {
 # A result that came too late changes no state, but it is not lost from sight.
 REFUSED = "job.refused"
 
-EVENT_TYPES = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
+JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
+# About no job: their `job` is empty, and `data` names what they are about.
+PAUSED, RESUMED, DUTY_DONE = "duty.paused", "duty.resumed", "duty.done"
+EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE)
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:

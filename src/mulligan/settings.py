@@ -26,6 +26,15 @@ class Settings:
     retry_jitter_max_ms: timedelta | None = None
     worker_concurrency: int = 10
     worker_lease_ttl_sec: timedelta = timedelta(seconds=60)
+    stuck_after_sec: timedelta = timedelta(minutes=30)
+    duty_reclaim_interval_sec: timedelta | None = None
+    duty_reclaim_limit: int = 200
+    duty_retry_interval_sec: timedelta = timedelta(seconds=5)
+    duty_retry_limit: int = 1_000
+    duty_promote_interval_sec: timedelta = timedelta(seconds=5)
+    duty_promote_limit: int = 1_000
+    duty_expire_interval_sec: timedelta = timedelta(seconds=1)
+    duty_expire_limit: int = 500
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -40,6 +49,11 @@ class Settings:
         if self.retry_max_attempts is not None:
             policy = replace(policy, max_attempts=self.retry_max_attempts)
         return policy
+
+    @property
+    def reclaim_interval(self) -> timedelta:
+        """Ten looks a lease, and one a second at least, unless it is set."""
+        return self.duty_reclaim_interval_sec or min(timedelta(seconds=1), self.worker_lease_ttl_sec / 10)
 
 
 def _number(low: int, high: int) -> tuple[Callable[[str], int], str]:
@@ -82,6 +96,12 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "retry_jitter_max_ms": _duration("ms", "0s", "30d"),
     "worker_concurrency": _number(1, 10_000),
     "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
+    "stuck_after_sec": _duration("s", "1s", "365d"),
+    # Leases must not lie about for long.
+    "duty_reclaim_interval_sec": _duration("s", "100ms", "5m"),
+    "duty_reclaim_limit": _number(1, 10_000),
+    **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in ("retry", "promote", "expire")},
+    **{f"duty_{duty}_limit": _number(1, 10_000) for duty in ("retry", "promote", "expire")},
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
     "log_format": _choice("text", "json"),
 }

@@ -81,6 +81,7 @@ class Binding(Generic[R]):
             max_attempts=task.retry.max_attempts,
             max_crashes=task.retry.max_crashes,
             max_snoozes=task.retry.max_snoozes,
+            timeout=task.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
             dedupe_for=options.dedupe_for,

@@ -16,7 +16,7 @@ import psycopg
 
 START_SECONDS = 60
 # Faster than TRUNCATE for the few rows of a test.
-EMPTY = "DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM mulligan_workers"
+EMPTY = "; ".join(f"DELETE FROM mulligan_{table}" for table in ("jobs", "events", "workers", "pauses", "duties"))
 
 
 def binaries() -> Path | None:

@@ -31,7 +31,7 @@ from mulligan.testing.virtual import VirtualClock
 # Read now: the tests' own fixtures clear the environment.
 IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 LENGTH, CHOSEN = 6, 500
-STEPS = ("extend", "settle", "look", "take", "claim", "settle again", "cancel", "retry")
+STEPS = ("extend", "settle", "look", "take", "claim", "settle again", "cancel", "retry", "rescue")
 # The only order in which the second worker's lease is taken before it settles.
 RAREST = ("settle", "retry", "claim", "look", "take", "settle again")
 Order = tuple[str, ...]
@@ -50,6 +50,7 @@ class Table:
     holder: str = "first"
     attempt: int = 1
     is_expired: bool = False
+    first_is_stuck: bool = False
     is_to_be_cancelled: bool = False
     looked_at: tuple[str, int] | None = None
     second_holds: bool = False
@@ -74,7 +75,7 @@ class Table:
 
     def look(self) -> str:
         """Time passes, every lease expires, and the reclaimer looks."""
-        self.is_expired = True
+        self.is_expired = self.first_is_stuck = True
         self.looked_at = (self.holder, self.attempt) if self.holder else None
         return "overdue" if self.holder else "nothing"
 
@@ -111,6 +112,12 @@ class Table:
         self.state = "queued"
         self.events += ["job.retry_requested", "job.queued"]
         return "queued"
+
+    def rescue(self) -> str:
+        """A retry by hand that takes the first attempt away before, if that is stuck."""
+        if self.holder == "first" and self.first_is_stuck:
+            self._settled("failed")
+        return self.retry()
 
     def _settled(self, state: str, event: str | None = None) -> str:
         self.state, self.holder, self.is_to_be_cancelled = state, "", False
@@ -182,9 +189,13 @@ class People:
     def retry(self) -> str:
         return self._move(Move.RETRY_BY_HAND)
 
-    def _move(self, move: Move) -> str:
+    def rescue(self) -> str:
+        return self._move(Move.RETRY_BY_HAND, Outcome(self.first, failing(), reclaimed_by="ann", stuck_after=MINUTE))
+
+    def _move(self, move: Move, first: Outcome | None = None) -> str:
+        request = Request(id=f"{self.job} {move} {bool(first)}", move=move, job=self.job, first=first)
         try:
-            return self.stores["admin"].move(Request(id=f"{self.job} {move}", move=move, job=self.job)).state
+            return self.stores["admin"].move(request).state
         except IllegalMove:
             return "illegal"
 
@@ -257,4 +268,5 @@ def test_the_orders_tried_meet_every_answer_there_is() -> None:
         *(("claim", answer) for answer in ("nothing", "attempt 2")),
         *(("cancel", answer) for answer in ("running", "illegal", "cancelled")),
         *(("retry", answer) for answer in ("illegal", "queued")),
+        *(("rescue", answer) for answer in ("illegal", "queued")),
     }

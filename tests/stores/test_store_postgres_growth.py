@@ -13,6 +13,7 @@ from transactions import Held
 from mulligan.failure.policy import Succeed
 from mulligan.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move
+from mulligan.pause import PauseRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.testing.stores.bench import failing, worker
@@ -26,19 +27,21 @@ OTHERS = """
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, priority, rank, state, waiting_for, arguments, max_attempts, max_crashes, max_snoozes,
     submitted_at, enqueued_at, due_at, updated_at, finished_at, deadline, error_code, error_class, error_message,
-    error_group, leased_by, claim, lease_until, attempt, dedupe_key, dedupe_scope, dedupe_until
+    error_group, leased_by, claim, lease_until, attempt, dedupe_key, dedupe_scope, dedupe_until, gate
 )
 SELECT 'other-' || n, CASE WHEN state = 'queued' OR mod(n, 2) = 0 THEN 'other-' || mod(n, 5) ELSE 'mine' END,
     CASE WHEN mod(n, 3) = 0 THEN 'acme' ELSE '' END, 'default', 0, n, state,
     CASE state WHEN 'waiting' THEN 'retry' END, '{}', 5, 3, 5,
-    n, n, 4000000000000000 + n, n, CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN n END,
+    n, n, CASE WHEN state = 'waiting' AND mod(n, 2) = 1 THEN n ELSE 4000000000000000 + n END, n,
+    CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN n END,
     CASE WHEN mod(n, 4) = 0 THEN 4000000000000000 + n END,
     CASE state WHEN 'failed' THEN 'GW_5XX' END, CASE state WHEN 'failed' THEN 'final' END,
     CASE state WHEN 'failed' THEN 'It was.' END, CASE state WHEN 'failed' THEN 'g' || mod(n, 7) END,
     CASE state WHEN 'running' THEN 'worker-' || mod(n, 50) END, CASE state WHEN 'running' THEN n END,
     CASE state WHEN 'running' THEN 4000000000000000 END, 1,
     'key-' || n, CASE WHEN mod(n, 5) = 0 THEN 'succeeded' ELSE 'active' END,
-    CASE WHEN mod(n, 7) = 0 THEN 4000000000000000 END
+    CASE WHEN mod(n, 7) = 0 THEN 4000000000000000 END,
+    CASE WHEN state = 'waiting' AND mod(n, 2) = 1 THEN 'duty/retry' END
 FROM (
     SELECT n, (ARRAY['succeeded', 'failed', 'cancelled', 'queued', 'waiting', 'running'])[1 + mod(n / 2, 6)] AS state
     FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
@@ -71,6 +74,8 @@ class Ours:
             self.store.settle([Outcome(lease, failing())])
         self.store.enqueue([self.new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
         self.store.enqueue([self.new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+        # Half of the others that wait are due, and held by this.
+        self.store.pause(PauseRequest(id="p", what="duty", name="retry"))
         self.last = self.store.last_position(back=20)
 
     def new(self, job_id: str, **options: Any) -> NewJob:
@@ -93,6 +98,7 @@ class Ours:
             "claim": lambda db: store._claim(db, self.wish(3)),
             "claim again": lambda db: store._claim(db, self.wish(1)),
             "promote": store._promote,
+            "the duty retry, paused": lambda db: store._promote_by_duty(db, "retry", 100, by_hand=False),
             "manual retry": lambda db: store._move(db, self.request(Move.RETRY_BY_HAND, "failed-1")),
             "cancel": lambda db: store._move(db, self.request(Move.CANCEL_BY_HAND, "queued-1")),
             "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in self.leases]),

@@ -7,6 +7,7 @@ from typing import Any
 from mulligan.failure.policy import Succeed
 from mulligan.job import NewJob
 from mulligan.lifecycle import Move
+from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.store import SQL
@@ -27,16 +28,17 @@ WITH RECURSIVE number (n) AS (
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, priority, rank, state, waiting_for, arguments, max_attempts, max_crashes, max_snoozes,
     submitted_at, enqueued_at, due_at, updated_at, finished_at, error_code, error_class, error_message, error_group,
-    leased_by, claim, lease_until, attempt, dedupe_key
+    leased_by, claim, lease_until, attempt, dedupe_key, gate
 )
 SELECT 'other-' || n, CASE WHEN state = 'queued' OR n % 2 = 0 THEN 'other-' || n % 5 ELSE 'mine' END,
     CASE WHEN n % 3 = 0 THEN 'acme' ELSE '' END, 'default', 0, n, state, CASE state WHEN 'waiting' THEN 'retry' END,
-    '{}', 5, 3, 5, n, n, 4000000000000000 + n, n,
+    '{}', 5, 3, 5, n, n, CASE WHEN state = 'waiting' AND n % 2 THEN n ELSE 4000000000000000 + n END, n,
     CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN n END,
     CASE state WHEN 'failed' THEN 'GW_5XX' END, CASE state WHEN 'failed' THEN 'final' END,
     CASE state WHEN 'failed' THEN 'It was.' END, CASE state WHEN 'failed' THEN 'g' || n % 7 END,
     CASE state WHEN 'running' THEN 'worker-' || n % 50 END, CASE state WHEN 'running' THEN n END,
-    CASE state WHEN 'running' THEN 4000000000000000 END, 1, 'key-' || n
+    CASE state WHEN 'running' THEN 4000000000000000 END, 1, 'key-' || n,
+    CASE WHEN state = 'waiting' AND n % 2 THEN 'duty/retry' END
 FROM stated
 """
 EVENTS = """
@@ -91,6 +93,8 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     store.settle([Outcome(lease, failing()) for lease in store.claim(wish(2)).leases])
     store.enqueue([new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
     store.enqueue([new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+    # Half of the others that wait are due, and held by this.
+    store.pause(PauseRequest(id="p", what="duty", name="retry"))
     last = store.last_position(back=20)
     beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=[lease.fence for lease in leases])
     operations: dict[str, Callable[[Any], object]] = {
@@ -99,6 +103,8 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
         "manual retry": lambda db: store._move(db, Request(id="r", move=Move.RETRY_BY_HAND, job="failed")),
         "cancel": lambda db: store._move(db, Request(id="r", move=Move.CANCEL_BY_HAND, job="queued-1")),
         "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in leases]),
+        "the duty promote": lambda db: store._promote_by_duty(db, "promote", 100, by_hand=True),
+        "the duty retry, paused": lambda db: store._promote_by_duty(db, "retry", 100, by_hand=False),
         "beat": lambda db: store._beat(db, beat),
         "enqueue a twin": lambda db: store._enqueue(db, [new("new", dedupe_key="held-3")]),
         "read the newest events": lambda db: read(db, after=last),

@@ -39,9 +39,19 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
     return ", ".join(parts)
 
 
+def _about_duty(facts: Facts) -> list[str]:
+    """Of an event that is about no job: what it is about."""
+    parts = [facts.text("name")]
+    if (length := facts.duration("for")) is not None:
+        parts.append(f"for {describe(length)}")
+    if (did := facts.whole("did")) is not None:
+        parts.append(f"{did:,} moved")
+    return parts
+
+
 def about_event(event: "Event") -> str:
     facts = Facts(event.data)
-    parts = []
+    parts = [] if event.job else _about_duty(facts)
     if (seconds := facts.duration("seconds")) is not None:
         parts.append(f"after {describe(seconds)}")
     if (delay := facts.duration("delay")) is not None:

@@ -7,7 +7,7 @@ import click
 
 from mulligan.cli.given import Given
 from mulligan.cli.safe import safe
-from mulligan.errors import ConfigurationError, JobNotFound, UnknownKind
+from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind
 
 
 class Stopped(click.ClickException):
@@ -41,7 +41,7 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | UnknownKind():
+        case JobNotFound() | UnknownKind() | UnknownDuty():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -14,6 +14,7 @@ from mulligan.cli.parameters import text, when
 from mulligan.cli.place import opened_existing
 from mulligan.cli.safe import safe, safe_lines
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
+from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.clock import SystemClock
 from mulligan.explain.words import at, relative, stamp, stands
 from mulligan.lifecycle import State
@@ -33,6 +34,8 @@ def jobs() -> None:
 
 
 add_moves(jobs)
+jobs.add_command(stuck)
+jobs.add_command(process_stuck)
 
 
 @jobs.command("list")

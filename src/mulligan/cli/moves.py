@@ -1,7 +1,5 @@
 """The moves a person can make, one command for each verb of the lifecycle."""
 
-import getpass
-import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ import click
 from mulligan.cli.documents import job_document
 from mulligan.cli.failing import NotNow
 from mulligan.cli.given import Command, Given, pass_given
-from mulligan.cli.parameters import duration, text
+from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from mulligan.job import Job
 
 HELP = {
-    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero.",
+    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero; a stuck one is taken from its worker first.",
     Move.RUN_NOW: "Run jobs now, with the counters as they are.",
     Move.CANCEL_BY_HAND: "Cancel jobs; a running one is asked to stop.",
     Move.SNOOZE_BY_HAND: "Let jobs wait for so long from now.",
@@ -65,16 +63,8 @@ def _parameters(move: Move) -> list[click.Parameter]:
     return [
         *parameters,
         click.Option(["--reason"], type=text, help="Why; kept in the job's history."),
-        click.Option(["--actor"], type=text, default=_login, help="Who; kept too.  [default: your login name]"),
+        click.Option(["--actor"], type=text, default=login, help="Who; kept too.  [default: your login name]"),
     ]
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run as a number that has no name.
-        return f"user {os.getuid()}"
 
 
 def _move_all(given: Given, job_ids: list[str], make: Make) -> None:

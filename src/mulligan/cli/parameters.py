@@ -1,5 +1,7 @@
 """What people type, turned into values; what cannot be is refused with what is allowed."""
 
+import getpass
+import os
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -21,6 +23,15 @@ def _encodes(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def login() -> str:
+    """Who types, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run as a number that has no name.
+        return f"user {os.getuid()}"
 
 
 def duration(value: str) -> timedelta:

@@ -18,6 +18,9 @@ COMMANDS = {
     "jobs": "mulligan.cli.jobs:jobs",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
+    "duties": "mulligan.cli.duties:duties",
+    "pause": "mulligan.cli.duties:pause",
+    "resume": "mulligan.cli.duties:resume",
     "policies": "mulligan.cli.policies:policies",
     "migrate": "mulligan.cli.migrate:migrate",
 }

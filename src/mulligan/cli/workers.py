@@ -17,14 +17,14 @@ from mulligan.explain.words import relative
 @click.command("workers", cls=Command)
 @pass_given
 def workers(given: Given) -> None:
-    """List the workers, and whether they are alive."""
+    """List the workers: whether they are alive, how many jobs they hold, what they take."""
     with opened_existing(given) as app:
         found = app.console.workers()
     now = SystemClock().now()
     if given.as_json:
         say_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})
     elif found:
-        headings = ("Worker", "Host", "Process", "Seen", "At once", "Queues", "Kinds")
+        headings = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Queues", "Kinds")
         say_table(headings, [_row(worker, now) for worker in found])
     else:
         say("No workers. Start one with: mulligan worker MODULE:APP")
@@ -36,8 +36,9 @@ def _row(worker: Any, now: datetime) -> tuple[str, ...]:
         worker.incarnation,
         worker.host,
         str(worker.pid),
+        relative(worker.started_at, now),
         relative(worker.seen_at, now) + silent,
-        str(worker.concurrency),
+        f"{worker.holds} of {worker.concurrency}",
         "all" if worker.queues is None else ", ".join(worker.queues),
         ", ".join(worker.kinds),
     )

@@ -9,7 +9,7 @@ follows.py    where the job stands, what comes next, what can be done
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.event import Event
@@ -17,6 +17,7 @@ from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
 from mulligan.explain.words import at
 from mulligan.job import Job
+from mulligan.pause import Pause
 from mulligan.store.protocols import WorkerRecord
 
 __all__ = ["Explanation", "explain"]
@@ -39,10 +40,12 @@ def explain(
     now: datetime,
     ahead: int,
     is_known: bool,
+    pauses: Sequence[Pause] = (),
+    stuck_after: timedelta = timedelta(minutes=30),
 ) -> Explanation:
     """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task."""
     return Explanation(
         job,
         happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, Surroundings(events, workers, now, ahead, is_known)),
+        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after)),
     )

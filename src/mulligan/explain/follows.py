@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from mulligan.duration import describe
+from mulligan.duty import duty_of
 from mulligan.event import Event
 from mulligan.explain.because import because
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
 from mulligan.job import MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.pause import Pause
 from mulligan.store.protocols import WorkerRecord
 
 # A worker that was silent for longer is not counted on.
@@ -24,6 +27,11 @@ _WAITS = {
     "snooze": "It was put off and waits",
     "rate limit": "It was asked to slow down and waits",
 }
+_PAUSED = {
+    "retry": "Retries are paused",
+    "promote": "Letting in delayed jobs is paused",
+    "reclaim": "Taking leases back is paused",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,8 @@ class Surroundings:
     now: datetime
     ahead: int
     is_known: bool
+    pauses: Sequence[Pause] = ()
+    stuck_after: timedelta = timedelta(minutes=30)
 
     @property
     def alive(self) -> list[WorkerRecord]:
@@ -42,6 +52,9 @@ class Surroundings:
 
     def at(self, moment: datetime) -> str:
         return at(moment, self.now)
+
+    def pause_of(self, duty: str) -> Pause | None:
+        return next((pause for pause in self.pauses if (pause.what, pause.name) == ("duty", duty)), None)
 
     def last(self, *types: str) -> Event | None:
         return next((event for event in reversed(self.events) if event.type in types), None)
@@ -55,7 +68,7 @@ def is_alive(worker: WorkerRecord, now: datetime) -> bool:
 
 
 def follows(job: Job[Any], around: Surroundings) -> tuple[str, ...]:
-    return (*_BY_STATE[job.state](job, around), *_what_can_be_done(job))
+    return (*_BY_STATE[job.state](job, around), *_what_can_be_done(job, around))
 
 
 # Waiting
@@ -65,9 +78,28 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
-        return [until, then, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+        paused = _paused(_duty(job), around)
+        return [until, *paused, then, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+    if held := _paused(_duty(job), around):
+        due = f"It was due at {around.at(job.due_at)}."
+        return [due, *held, _attempts_left(job), *_deadline(job, around)]
     due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
     return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+
+
+def _duty(job: Job[Any]) -> str:
+    """Which duty is to let it in; what was asked for by hand depends on none."""
+    return duty_of(job.waiting_for).name if job.trigger == "automatic" else ""
+
+
+def _paused(duty: str, around: Surroundings) -> Told:
+    pause = around.pause_of(duty)
+    if pause is None:
+        return []
+    until = f" until {around.at(pause.until)}" if pause.until else ""
+    who = f" by {pause.actor}" if pause.actor else ""
+    why = f" because {quoted(pause.reason)}" if pause.reason else ""
+    return [ended(f"{_PAUSED[duty]}{until}{who}{why}"), f"To go on before: mulligan duties resume {duty}"]
 
 
 def _waits(job: Job[Any]) -> str:
@@ -135,6 +167,7 @@ def _running(job: Job[Any], around: Surroundings) -> Told:
     running = f"Attempt {job.attempt} runs{where}{since}."
     return [
         running,
+        *_stuck(job, around),
         *_lease(job, around),
         *_progress(job),
         *_cancelling(job),
@@ -143,12 +176,26 @@ def _running(job: Job[Any], around: Surroundings) -> Told:
     ]
 
 
+def is_stuck(job: Job[Any], around: Surroundings) -> bool:
+    limit = max(job.timeout or timedelta(0), around.stuck_after)
+    return job.last_attempt_at is not None and job.last_attempt_at + limit < around.now
+
+
+def _stuck(job: Job[Any], around: Surroundings) -> Told:
+    if not is_stuck(job, around):
+        return []
+    limit = describe(max(job.timeout or timedelta(0), around.stuck_after))
+    return [f"It is stuck: it runs for longer than {limit}, and its worker has not ended it."]
+
+
 def _lease(job: Job[Any], around: Surroundings) -> Told:
     if job.lease_until is None:
         return []
     if job.lease_until > around.now:
         return [f"Its lease lasts until {around.at(job.lease_until)} and is extended while its worker is alive."]
     expired = f"Its lease ran out at {around.at(job.lease_until)}: its worker has gone silent."
+    if paused := _paused("reclaim", around):
+        return [expired, *paused]
     taken = f"Another worker takes it back to the queue, where this is loss {job.losses + 1} of {MAX_LOSSES}"
     return [expired, f"{taken}; at that limit it fails.", *_no_worker(job, around)]
 
@@ -235,10 +282,18 @@ _OFFERS = {
 }
 
 
-def _what_can_be_done(job: Job[Any]) -> Told:
+_OFFERS_IF_STUCK = [
+    "to take it from its worker and start it again: mulligan jobs retry {id}",
+    "to settle all stuck jobs as timed out: mulligan jobs process-stuck",
+]
+
+
+def _what_can_be_done(job: Job[Any], around: Surroundings) -> Told:
     possible = possible_verbs(job.state)
-    offers = [offer.format(id=job.id) for move, offer in _OFFERS.items() if move.verb in possible]
-    return [offer[0].upper() + offer[1:] for offer in offers]
+    offers = [offer for move, offer in _OFFERS.items() if move.verb in possible]
+    if job.state is State.RUNNING and is_stuck(job, around):
+        offers = [*_OFFERS_IF_STUCK, *offers]
+    return [offer[0].upper() + offer[1:].format(id=job.id) for offer in offers]
 
 
 _BY_STATE: dict[State, Callable[[Job[Any], Surroundings], Told]] = {

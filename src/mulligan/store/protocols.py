@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from mulligan.duty import Round
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move
+from mulligan.pause import Pause, PauseRequest
 from mulligan.store.script import Script
 
 
@@ -40,12 +42,18 @@ class Claimed:
 
 
 class Outcome(NamedTuple):
-    """A lease with its decision. `reclaimed_by` another than its holder: only if it has expired."""
+    """A lease with its decision.
+
+    `reclaimed_by` another than its holder: only if it has expired; with `stuck_after`, only if the attempt runs
+    longer than that, and longer than its own timeout. `actor` is who did it by hand.
+    """
 
     lease: Lease
     decision: Decision
     seconds: float | None = None
     reclaimed_by: str | None = None
+    stuck_after: timedelta | None = None
+    actor: str | None = None
 
     @property
     def settled_by(self) -> str:
@@ -81,6 +89,8 @@ class WorkerRecord:
     concurrency: int
     started_at: datetime | None = None
     seen_at: datetime | None = None
+    holds: int = 0
+    """How many jobs it has leases on; for those who look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +114,11 @@ class BeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A move made by hand. `id` is the caller's: repeating the request changes nothing more."""
+    """A move made by hand. `id` is the caller's: repeating the request changes nothing more.
+
+    `first` is settled before the move, in the same transaction: how a stuck job loses its lease. If it is refused,
+    the move is judged by the state that is found.
+    """
 
     id: str
     move: Move
@@ -113,6 +127,7 @@ class Request:
     actor: str | None = None
     reason: str | None = None
     delay: timedelta = timedelta(0)
+    first: Outcome | None = None
 
 
 class JobStore(Protocol):
@@ -147,20 +162,54 @@ class JobStore(Protocol):
         """Write what became of attempts: one transaction, fenced, repeatable, one answer for each."""
         ...
 
-    def overdue(self, *, besides: str, limit: int) -> list[Lease]:
-        """Leases that expired, not those of the incarnation `besides`."""
-        ...
-
-    def expire(self, verdict: Verdict, *, limit: int) -> int:
-        """Fail jobs whose deadline passed before they could run; how many."""
-        ...
-
     def move(self, request: Request) -> Job[Any]:
         """Make a move by hand, race-free against workers and other people."""
         ...
 
     def leave(self, incarnation: str) -> None:
         """A worker says goodbye."""
+        ...
+
+
+class Upkeep(Protocol):
+    """For duties, and for whoever pauses them."""
+
+    def overdue(self, *, besides: str, limit: int) -> list[Lease]:
+        """Leases that expired, not those of the incarnation `besides`."""
+        ...
+
+    def stuck(
+        self, *, after: timedelta, job: str | None = None, owner: str | None = None, limit: int = 50
+    ) -> list[Lease]:
+        """Leases of attempts that run longer than `after` and than their own timeout, the longest first."""
+        ...
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        """Fail jobs whose deadline passed before they could run; how many."""
+        ...
+
+    def promote(self, duty: str, *, limit: int, by_hand: bool = False) -> int:
+        """Let due jobs of the duty `retry` or `promote` through the door; by hand also those that a pause holds."""
+        ...
+
+    def pause(self, request: PauseRequest) -> Pause:
+        """Hold something back from now on; a pause that is there is replaced."""
+        ...
+
+    def resume(self, request: PauseRequest) -> Pause | None:
+        """End a pause; the one that was ended, None when there was none."""
+        ...
+
+    def pauses(self) -> list[Pause]:
+        """Those in force now."""
+        ...
+
+    def note(self, done: Round) -> None:
+        """Record a round of a duty: one row for each duty and worker. One made by hand is an event too."""
+        ...
+
+    def rounds(self) -> list[Round]:
+        """The last round of each duty by each worker, the newest first."""
         ...
 
 
@@ -221,7 +270,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

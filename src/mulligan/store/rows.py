@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from mulligan.clock import EPOCH, microseconds
+from mulligan.duty import Round
 from mulligan.errors import StoreDamaged
 from mulligan.event import Event
 from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
+from mulligan.pause import Pause
 from mulligan.store.protocols import Outcome, WorkerRecord
 
 Record = dict[str, Any]
@@ -132,6 +134,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         lease_until=_moment(row["lease_until"]),
         cancel_requested=bool(row["cancel_requested"]),
         waiting_for=row["waiting_for"],
+        timeout=from_duration(row["timeout"]),
         is_duplicate=is_duplicate,
     )
 
@@ -210,6 +213,32 @@ def to_worker(row: Record) -> WorkerRecord:
         concurrency=row["concurrency"],
         started_at=from_time(row["started_at"]),
         seen_at=from_time(row["seen_at"]),
+        holds=row["holds"],
+    )
+
+
+def to_pause(row: Record) -> Pause:
+    return Pause(
+        what=row["what"],
+        name=row["name"],
+        since=from_time(row["since"]),
+        until=_moment(row["until"]),
+        actor=row["actor"],
+        reason=row["reason"],
+    )
+
+
+def to_round(row: Record) -> Round:
+    return Round(
+        duty=row["duty"],
+        worker=row["worker"],
+        seconds=row["took"] / 1e6,
+        did=row["did"],
+        interval=from_duration(row["interval"]),
+        limit=row["batch"],
+        at=from_time(row["at"]),
+        actor=row["actor"],
+        reason=row["reason"],
     )
 
 

@@ -3,9 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+from mulligan.duty import Round
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, NewJob
-from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.lifecycle import DUTY_DONE, REFUSED, TABLE, Move, State
+from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement
@@ -18,6 +20,8 @@ MOVES = {
 }
 
 FORGOTTEN_AFTER = timedelta(hours=1)
+# Of a worker that is gone: who did a duty last is worth knowing for a while.
+ROUNDS_KEPT = timedelta(days=1)
 
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 
@@ -37,6 +41,7 @@ def new_values(job: NewJob) -> dict[str, Any]:
         "max_attempts": job.max_attempts,
         "max_crashes": job.max_crashes,
         "max_snoozes": job.max_snoozes,
+        "timeout": None if job.timeout is None else to_duration(job.timeout),
         "dedupe_key": job.dedupe_key,
         "dedupe_scope": job.dedupe_scope,
         "dedupe_for": None if job.dedupe_for is None else to_duration(job.dedupe_for),
@@ -51,6 +56,7 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
     return {
         **fence_values(fence),
         "reclaimed": outcome.reclaimed_by is not None,
+        "stuck_after": None if outcome.stuck_after is None else to_duration(outcome.stuck_after),
         "settled_by": outcome.settled_by,
         "target": change.target.value,
         "requeues": change.requeues,
@@ -156,6 +162,47 @@ def move_values(request: Request, row: Record, event: str, *, now: int | None) -
         actor=request.actor,
         data=data,
     )
+
+
+def pause_values(request: PauseRequest) -> dict[str, Any]:
+    return {
+        "what": request.what,
+        "name": request.name,
+        "duration": None if request.duration is None else to_duration(request.duration),
+        "actor": request.actor,
+        "reason": request.reason,
+    }
+
+
+def pause_event(type_: str, request: PauseRequest, *, now: int | None) -> dict[str, Any]:
+    """About no job; `for` is missing when only a person ends it."""
+    data: dict[str, Any] = {"what": request.what, "name": request.name}
+    if request.duration is not None:
+        data["for"] = request.duration.total_seconds()
+    if request.reason:
+        data["reason"] = request.reason
+    return event_values(type_, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
+
+
+def round_values(done: Round) -> dict[str, Any]:
+    return {
+        "duty": done.duty,
+        "worker": done.worker,
+        "took": round(done.seconds * 1e6),
+        "did": done.did,
+        "interval": None if done.interval is None else to_duration(done.interval),
+        "batch": done.limit,
+        "actor": done.actor,
+        "reason": done.reason,
+        "kept": to_duration(ROUNDS_KEPT),
+    }
+
+
+def round_event(done: Round, *, now: int | None) -> dict[str, Any]:
+    data = {"what": "duty", "name": done.duty, "did": done.did, "seconds": round(done.seconds, 6)}
+    if done.reason:
+        data["reason"] = done.reason
+    return event_values(DUTY_DONE, "", "", "", 0, now=now, request=done.request, actor=done.actor, data=data)
 
 
 def failure_data(verdict: Verdict) -> dict[str, Any]:

@@ -19,6 +19,7 @@ step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
 
 from mulligan.testing.stores.beat import BeatRules
 from mulligan.testing.stores.claim import ClaimRules
+from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
 from mulligan.testing.stores.fence import FenceRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
@@ -27,6 +28,7 @@ from mulligan.testing.stores.moves import MoveRules
 from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
 from mulligan.testing.stores.settle import SettleRules
+from mulligan.testing.stores.stuck import StuckRules
 
 __all__ = ["StoreSuite", "machine"]
 
@@ -39,6 +41,8 @@ class StoreSuite(
     SettleRules,
     BeatRules,
     ReclaimRules,
+    StuckRules,
+    DutyRules,
     MoveRules,
     ReadingRules,
 ):

@@ -1,23 +1,28 @@
 """Reclaim: a lost worker is one more failure, with the same `decide` and the same `settle`."""
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mulligan.clock import Clock
+from mulligan.duration import describe
 from mulligan.failure.classify import worker_lost
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.upkeep.rounds import whole_passes
 
 logger = logging.getLogger("mulligan.upkeep")
 
-PASS = 200
+# A bound for one step: whatever is left comes with the next.
+PASSES = 10
+STUCK_SECONDS = 300.0
+STUCK_NAMED = 5
 # How far the store's clock and ours may drift apart from one pass to the next and still be trusted.
 TOLERANCE_SECONDS = 1.0
 
 
 class Reclaim:
-    """Takes back leases that expired, never its own worker's.
+    """Takes back leases that expired, never its own worker's; and says, now and then, which jobs are stuck.
 
     After an outage, a clock step or a pause of this process every lease looks expired. So it acts only
     when for a whole beat no pass came late and the store's clock went as ours did: whoever is alive has
@@ -27,14 +32,26 @@ class Reclaim:
     name = "reclaim"
 
     def __init__(
-        self, store: Store, *, judge: Judge, clock: Clock, incarnation: str, interval: float, beat: float
+        self,
+        store: Store,
+        *,
+        judge: Judge,
+        clock: Clock,
+        incarnation: str,
+        interval: float,
+        beat: float,
+        limit: int = 200,
+        stuck_after: timedelta = timedelta(minutes=30),
     ) -> None:
         self._store = store
         self._judge = judge
         self._clock = clock
         self._incarnation = incarnation
         self.interval = interval
+        self.limit = limit
         self._beat = beat
+        self._stuck_after = stuck_after
+        self._reported_at = clock.monotonic()
         self._last: tuple[float, datetime] | None = None
         self._quiet_since: float | None = None
 
@@ -45,14 +62,30 @@ class Reclaim:
         self._last = (ours, now)
         if before is None or not self._went_well(ours - before[0], (now - before[1]).total_seconds()):
             self._quiet_since = ours
+        self._report_stuck(ours)
         is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
-        return self._reclaim(now) if is_quiet else 0
+        return whole_passes(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES) if is_quiet else 0
 
     def _went_well(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS
 
-    def _reclaim(self, now: datetime) -> int:
-        leases = self._store.overdue(besides=self._incarnation, limit=PASS)
+    def _report_stuck(self, ours: float) -> None:
+        if ours - self._reported_at < STUCK_SECONDS:
+            return
+        self._reported_at = ours
+        stuck = self._store.stuck(after=self._stuck_after, limit=1_000)
+        if stuck:
+            named = ", ".join(lease.fence.id for lease in stuck[:STUCK_NAMED])
+            logger.warning(
+                "%d jobs are stuck, running for longer than %s (%s%s); see: mulligan jobs stuck",
+                len(stuck),
+                describe(self._stuck_after),
+                named,
+                ", …" if len(stuck) > STUCK_NAMED else "",
+            )
+
+    def _reclaim(self, now: datetime, limit: int) -> int:
+        leases = self._store.overdue(besides=self._incarnation, limit=limit)
         if not leases:
             return 0
         answers = self._store.settle([self._outcome(lease, now) for lease in leases])

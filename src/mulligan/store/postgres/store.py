@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
-from mulligan.errors import Conflict, IllegalMove, JobNotFound, SchemaMismatch, StoreDamaged
+from mulligan.duty import Round
+from mulligan.errors import Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import TABLE, Move, State
+from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
+from mulligan.pause import Pause, PauseRequest
 from mulligan.store.postgres import schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
@@ -42,6 +44,8 @@ from mulligan.store.rows import (
     to_json,
     to_leases,
     to_page,
+    to_pause,
+    to_round,
     to_time,
     to_worker,
 )
@@ -60,7 +64,11 @@ from mulligan.store.values import (
     lane_values,
     move_values,
     new_values,
+    pause_event,
+    pause_values,
     refusal_values,
+    round_event,
+    round_values,
     settle_values,
     worker_values,
 )
@@ -217,13 +225,18 @@ class PostgresStore:
 
     def _promote(self, db: Connection) -> bool:
         """Whether any job passed the door."""
+        total = 0
+        for _ in range(PROMOTE_PASSES):
+            passed, held = _row(db, SQL["promote"], self._door_values())
+            total += passed
+            if passed + held < PROMOTE_PASS:
+                break
+        return total > 0
+
+    def _door_values(self, *, duty: str | None = None, limit: int = PROMOTE_PASS) -> dict[str, Any]:
         step = TABLE[Move.PROMOTE, State.WAITING]
-        values = {"now": self._now, "limit": PROMOTE_PASS, "queued": step.target.value, "event": step.event}
-        for number in range(PROMOTE_PASSES):
-            promoted = _row(db, SQL["promote"], values)[0]
-            if promoted < PROMOTE_PASS:
-                return bool(number or promoted)
-        return True
+        where = {"duty": duty, "gate": f"duty/{duty}", "limit": limit}
+        return {**where, "now": self._now, "queued": step.target.value, "event": step.event}
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
@@ -317,6 +330,7 @@ class PostgresStore:
                 **settle_values(outcome, change),
                 "n": n,
                 "event": change.event,
+                "actor": outcome.actor,
                 "code": change.code,
                 "data": to_json(change.data),
             }
@@ -343,9 +357,71 @@ class PostgresStore:
             _execute(db, SQL["event"], refusal_values(outcome, change, row, now=self._now))
         return Settled.REFUSED
 
+    # Upkeep
+
     def overdue(self, *, besides: str, limit: int) -> list[Lease]:
         values = {"now": self._now, "besides": besides, "limit": limit}
         return self._run(lambda db: _leases(db, SQL["overdue"], values))
+
+    def stuck(
+        self, *, after: timedelta, job: str | None = None, owner: str | None = None, limit: int = 50
+    ) -> list[Lease]:
+        values = {"after": to_duration(after), "job": job, "owner": owner, "limit": limit, "now": self._now}
+        return self._run(lambda db: _leases(db, SQL["stuck"], values))
+
+    def promote(self, duty: str, *, limit: int, by_hand: bool = False) -> int:
+        passed = self._run(lambda db: self._promote_by_duty(db, duty, limit, by_hand=by_hand))
+        if passed:
+            self._notifier.hint()
+        return passed
+
+    def _promote_by_duty(self, db: Connection, duty: str, limit: int, *, by_hand: bool) -> int:
+        with _transaction(db, BEGIN):
+            passed = int(_row(db, SQL["promote"], self._door_values(duty=duty, limit=limit))[0])
+            if by_hand and passed < limit:
+                passed += int(_row(db, SQL["admit"], self._door_values(duty=duty, limit=limit - passed))[0])
+        return passed
+
+    def pause(self, request: PauseRequest) -> Pause:
+        return self._run(lambda db: self._begin_pause(db, request))
+
+    def _begin_pause(self, db: Connection, request: PauseRequest) -> Pause:
+        with _transaction(db, BEGIN):
+            if not _is_done(db, request.id):
+                _execute(db, SQL["pause"], {**pause_values(request), "now": self._now})
+                _execute(db, SQL["event"], pause_event(PAUSED, request, now=self._now))
+            return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
+
+    def resume(self, request: PauseRequest) -> Pause | None:
+        ended = self._run(lambda db: self._end_pause(db, request))
+        self._notifier.hint()
+        return ended
+
+    def _end_pause(self, db: Connection, request: PauseRequest) -> Pause | None:
+        with _transaction(db, BEGIN):
+            row = _find(db, SQL["resume"], {"what": request.what, "name": request.name})
+            (now,) = _row(db, SQL["now"], {"now": self._now})
+            if row is None or (row["until"] is not None and row["until"] <= now):
+                return None
+            _execute(db, SQL["event"], pause_event(RESUMED, request, now=self._now))
+            return to_pause(row)
+
+    def pauses(self) -> list[Pause]:
+        return [to_pause(row) for row in self._run(lambda db: _all(db, SQL["pauses"], {"now": self._now}))]
+
+    def note(self, done: Round) -> None:
+        self._run(lambda db: self._note(db, done))
+
+    def _note(self, db: Connection, done: Round) -> None:
+        values = {**round_values(done), "now": self._now}
+        with _transaction(db, BEGIN_ASYNCHRONOUS if done.request is None else BEGIN):
+            _execute(db, SQL["note"], values)
+            _execute(db, SQL["note_forget"], values)
+            if done.request is not None:
+                _execute(db, SQL["event"], round_event(done, now=self._now))
+
+    def rounds(self) -> list[Round]:
+        return [to_round(row) for row in self._run(lambda db: _all(db, SQL["rounds"], {}))]
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
         step = TABLE[Move.EXPIRE, State.WAITING]
@@ -371,12 +447,15 @@ class PostgresStore:
             row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
             if row is None:
                 raise JobNotFound(request.job)
-            if db.execute("SELECT 1 FROM mulligan_events WHERE request = %s", (request.id,)).fetchone():
+            if _is_done(db, request.id):
                 return to_job(row)
+            if request.first is not None:
+                self._settle_as(db, request.first, settlement(request.first))
+                row = _one(db, SQL["job"], {"id": request.job, "owner": None})
             source = State(row["state"])
             step = TABLE.get((request.move, source))
             if step is None:
-                raise IllegalMove(request.job, source, request.move)
+                raise illegal_move(request.job, source, request.move)
             values = {"id": row["id"], "source": source.value, "target": step.target.value, "now": self._now}
             try:
                 with db.transaction():
@@ -529,6 +608,11 @@ def _row(db: Connection, statement: str, values: dict[str, Any]) -> tuple[Any, .
     row = _execute(db, statement, values).fetchone()
     assert row is not None
     return row
+
+
+def _is_done(db: Connection, request: str) -> bool:
+    """Whether a request by hand was carried out before."""
+    return db.execute("SELECT 1 FROM mulligan_events WHERE request = %s", (request,)).fetchone() is not None
 
 
 def _find(db: Connection, statement: str, values: dict[str, Any]) -> Record | None:

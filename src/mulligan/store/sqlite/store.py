@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 
-from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreDamaged, StoreError
+from mulligan.duty import Round
+from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import TABLE, Move, State
+from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
+from mulligan.pause import Pause, PauseRequest
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -38,6 +40,8 @@ from mulligan.store.rows import (
     to_json,
     to_leases,
     to_page,
+    to_pause,
+    to_round,
     to_time,
     to_worker,
 )
@@ -61,7 +65,11 @@ from mulligan.store.values import (
     lane_values,
     move_values,
     new_values,
+    pause_event,
+    pause_values,
     refusal_values,
+    round_event,
+    round_values,
     settle_values,
     worker_values,
 )
@@ -197,21 +205,31 @@ class SqliteStore:
 
     def _promote(self, db: "sqlite3.Connection", now: int) -> None:
         for _ in range(PROMOTE_PASSES):
-            if self._promote_pass(db, now) < PROMOTE_PASS:
+            if sum(self._promote_pass(db, now)) < PROMOTE_PASS:
                 return
 
-    def _promote_pass(self, db: "sqlite3.Connection", now: int) -> int:
+    def _promote_pass(
+        self,
+        db: "sqlite3.Connection",
+        now: int,
+        *,
+        statement: str = "promote",
+        duty: str | None = None,
+        limit: int = PROMOTE_PASS,
+    ) -> tuple[int, int]:
+        """How many passed the door, and how many a pause holds back from now on."""
         step = TABLE[Move.PROMOTE, State.WAITING]
-        values = {"now": now, "limit": PROMOTE_PASS, "queued": step.target}
-        rows = _past_damage(db, "promote", values).fetchall()
+        values = {"now": now, "limit": limit, "queued": step.target, "duty": duty, "gate": f"duty/{duty}"}
+        moved = _past_damage(db, statement, values).fetchall()
+        rows = [row for *row, state in moved if state == step.target]
         _append(
             db, [event_values(step.event, id_, kind, owner, attempt, now=now) for id_, kind, owner, attempt in rows]
         )
-        return len(rows)
+        return len(rows), len(moved) - len(rows)
 
     def _promote_past_damage(self, db: "sqlite3.Connection", now: int) -> None:
         """Once more; who is due and still does not move is damaged, and would stand in the door for ever."""
-        left = PROMOTE_PASS - self._promote_pass(db, now)
+        left = PROMOTE_PASS - sum(self._promote_pass(db, now))
         self._condemn(db, _left(db, SQL["promote_left"], now, left), now, sources=[State.WAITING])
 
     def _take(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[Lease]:
@@ -393,8 +411,9 @@ class SqliteStore:
         state, owner = row
         # A wish to cancel may have won over going back to the queue.
         type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
-        kind, code, data = outcome.lease.kind, change.code, change.data
-        _append(db, [event_values(type_, fence.id, kind, owner, fence.attempt, now=now, code=code, data=data)])
+        about = (fence.id, outcome.lease.kind, owner, fence.attempt)
+        code, data = change.code, change.data
+        _append(db, [event_values(type_, *about, now=now, actor=outcome.actor, code=code, data=data)])
         return Settled.ACCEPTED
 
     def _not_settled(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
@@ -409,10 +428,67 @@ class SqliteStore:
             _append(db, [refusal_values(outcome, change, row, now=now)])
         return Settled.REFUSED
 
+    # Upkeep
+
     def overdue(self, *, besides: str, limit: int) -> list[Lease]:
         return self._database.read(
             lambda db: _leases(db, SQL["overdue"], {"now": self._now(db), "besides": besides, "limit": limit})
         )
+
+    def stuck(
+        self, *, after: timedelta, job: str | None = None, owner: str | None = None, limit: int = 50
+    ) -> list[Lease]:
+        values = {"after": to_duration(after), "job": job, "owner": owner, "limit": limit}
+        return self._database.read(lambda db: _leases(db, SQL["stuck"], {**values, "now": self._now(db)}))
+
+    def promote(self, duty: str, *, limit: int, by_hand: bool = False) -> int:
+        return self._database.write(lambda db: self._promote_by_duty(db, duty, limit, by_hand=by_hand))
+
+    def _promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, *, by_hand: bool) -> int:
+        now = self._now(db)
+        passed, _ = self._promote_pass(db, now, duty=duty, limit=limit)
+        if by_hand and passed < limit:
+            passed += self._promote_pass(db, now, statement="admit", duty=duty, limit=limit - passed)[0]
+        return passed
+
+    def pause(self, request: PauseRequest) -> Pause:
+        return self._database.write(lambda db: self._begin_pause(db, request))
+
+    def _begin_pause(self, db: "sqlite3.Connection", request: PauseRequest) -> Pause:
+        now = self._now(db)
+        if not _is_done(db, request.id):
+            db.execute(SQL["pause"], {**pause_values(request), "now": now})
+            _append(db, [pause_event(PAUSED, request, now=now)])
+        return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
+
+    def resume(self, request: PauseRequest) -> Pause | None:
+        return self._database.write(lambda db: self._end_pause(db, request))
+
+    def _end_pause(self, db: "sqlite3.Connection", request: PauseRequest) -> Pause | None:
+        now = self._now(db)
+        row = _find(db, SQL["resume"], {"what": request.what, "name": request.name})
+        if row is None or (row["until"] is not None and row["until"] <= now):
+            return None
+        _append(db, [pause_event(RESUMED, request, now=now)])
+        return to_pause(row)
+
+    def pauses(self) -> list[Pause]:
+        rows = self._database.read(lambda db: _all(db, SQL["pauses"], {"now": self._now(db)}))
+        return [to_pause(row) for row in rows]
+
+    def note(self, done: Round) -> None:
+        self._database.write(lambda db: self._note(db, done))
+
+    def _note(self, db: "sqlite3.Connection", done: Round) -> None:
+        now = self._now(db)
+        values = {**round_values(done), "now": now}
+        db.execute(SQL["note"], values)
+        db.execute(SQL["note_forget"], values)
+        if done.request is not None:
+            _append(db, [round_event(done, now=now)])
+
+    def rounds(self) -> list[Round]:
+        return [to_round(row) for row in self._database.read(lambda db: _all(db, SQL["rounds"], {}))]
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
         return self._database.write(lambda db: self._expire(db, verdict, limit))
@@ -436,12 +512,15 @@ class SqliteStore:
         row = _find(db, SQL["job"], {"id": request.job, "owner": request.owner})
         if row is None:
             raise JobNotFound(request.job)
-        if db.execute("SELECT 1 FROM mulligan_events WHERE request = ?", (request.id,)).fetchone():
+        if _is_done(db, request.id):
             return to_job(row)
+        if request.first is not None:
+            self._settle(db, [request.first])
+            row = _one(db, SQL["job"], {"id": request.job, "owner": None})
         source = to_job(row).state
         step = TABLE.get((request.move, source))
         if step is None:
-            raise IllegalMove(request.job, source, request.move)
+            raise illegal_move(request.job, source, request.move)
         values = {"id": row["id"], "source": source, "target": step.target, "now": now}
         try:
             db.execute(SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
@@ -547,6 +626,11 @@ def _past_damage(db: "sqlite3.Connection", name: str, values: dict[str, Any]) ->
         return db.execute(SQL[name], values)
     except sqlite3.IntegrityError:
         return db.execute(SQL[name].replace("UPDATE", "UPDATE OR IGNORE", 1), values)
+
+
+def _is_done(db: "sqlite3.Connection", request: str) -> bool:
+    """Whether a request by hand was carried out before."""
+    return db.execute("SELECT 1 FROM mulligan_events WHERE request = ?", (request,)).fetchone() is not None
 
 
 def _find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:

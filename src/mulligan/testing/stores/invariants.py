@@ -1,7 +1,7 @@
 """What holds in every store after every step, in words.
 
 Of each row: what its state promises. Of the log: it alone tells where each job is. Of both: whatever
-is not over can be reached, by exactly one of claim, reclaim and expire — no state is a dead end.
+is not over can be reached, by exactly one of claim, reclaim and expire, once no pause holds it: no dead ends.
 """
 
 from collections import Counter
@@ -12,7 +12,8 @@ from typing import Any
 from mulligan.event import Event
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job, JobFilter
-from mulligan.lifecycle import EVENT_TYPES, LIVE, REFUSED, TABLE, Move, State
+from mulligan.lifecycle import EVENT_TYPES, JOB_EVENTS, LIVE, REFUSED, TABLE, Move, State
+from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Claim, Store
 from mulligan.testing.virtual import VirtualClock
 
@@ -27,7 +28,13 @@ def check(store: Store, clock: VirtualClock) -> None:
     for job in jobs:
         check_row(job)
     check_log(all_events(store), jobs)
+    end_pauses(store)
     check_reachable(store, clock, jobs)
+
+
+def end_pauses(store: Store) -> None:
+    for number, pause in enumerate(store.pauses()):
+        store.resume(PauseRequest(id=f"the end, {number}", what=pause.what, name=pause.name))
 
 
 def all_jobs(store: Store) -> list[Job[Any]]:
@@ -79,7 +86,9 @@ def check_log(events: Sequence[Event], jobs: Sequence[Job[Any]]) -> None:
     assert {event.type for event in events} <= set(EVENT_TYPES)
     by_job: dict[str, list[Event]] = {job.id: [] for job in jobs}
     for event in events:
-        by_job[event.job].append(event)
+        assert (event.type in JOB_EVENTS) == (event.job != ""), "it is about a job, or says what it is about"
+        if event.job:
+            by_job[event.job].append(event)
     for job in jobs:
         check_history(job, by_job[job.id])
 

@@ -18,7 +18,8 @@ from mulligan.errors import Conflict, IllegalMove
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.job import JobFilter, Lease, NewJob
-from mulligan.lifecycle import Move
+from mulligan.lifecycle import JOB_EVENTS, Move
+from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.stores.bench import HOUR, INSTANT, MINUTE, SECOND, failing, verdict, worker
 from mulligan.testing.stores.invariants import check
@@ -52,6 +53,7 @@ NEW = st.fixed_dictionaries(
         "priority": st.sampled_from([0, 0, -10, 10]),
         "delay": DELAYS,
         "deadline": st.sampled_from([None, None, None, SECOND, HOUR]),
+        "timeout": st.sampled_from([None, SECOND, HOUR]),
     }
 )
 CLAIMS = st.fixed_dictionaries(
@@ -72,6 +74,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.sampled_from(list(Ledger)).map(lambda ledger: Fail(verdict("CRASHED", ledger=ledger), {})),
     st.sampled_from([failing(), Cancel({"why": "asked"})]),
 )
+DUTIES = st.sampled_from(["retry", "promote"])
 BY_HAND = st.sampled_from([move for move in Move if move.verb])
 
 
@@ -123,6 +126,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.claim: 4,
             self.advance: 4,
             self.expire: 1,
+            self.pause: 1,
+            self.resume: 1 if self.model.paused else 0,
+            self.promote: 1,
         }
         if self.model.jobs:
             steps |= {self.move: 3, self.enqueue_again: 1}
@@ -207,7 +213,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def take(self) -> None:
         reclaimer = self.draw(st.sampled_from(["r1", "r2"]))
-        self._settle(Outcome(self.one_of(self.leases), self.draw(DECISIONS), reclaimed_by=reclaimer))
+        stuck_after = self.draw(st.sampled_from([None, SECOND, MINUTE]))
+        lease, decision = self.one_of(self.leases), self.draw(DECISIONS)
+        self._settle(Outcome(lease, decision, reclaimed_by=reclaimer, stuck_after=stuck_after))
 
     def reclaim(self) -> None:
         besides = self.draw(st.sampled_from(["w1", "w2", "r1"]))
@@ -228,8 +236,16 @@ class StoreMachine(RuleBasedStateMachine):
     def move(self) -> None:
         move, job = self.draw(BY_HAND), self.one_of(list(self.model.jobs))
         delay = self.draw(DELAYS) if move is Move.SNOOZE_BY_HAND else NONE
-        self.requests.append(Request(id=self.ids(), move=move, job=job, delay=delay))
+        first = self._first(job) if move is Move.RETRY_BY_HAND else None
+        self.requests.append(Request(id=self.ids(), move=move, job=job, delay=delay, first=first))
         self._move(self.requests[-1])
+
+    def _first(self, job: str) -> Outcome | None:
+        """To be taken from its worker first, if it is stuck."""
+        leases = [lease for lease in self.leases if lease.fence.id == job]
+        if not leases or self.draw(st.booleans()):
+            return None
+        return Outcome(leases[-1], self.draw(DECISIONS), reclaimed_by="by hand", stuck_after=SECOND)
 
     def move_again(self) -> None:
         self._move(self.one_of(self.requests))
@@ -252,6 +268,25 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             raise AssertionError(f"{request} should have been refused")
 
+    # Pauses
+
+    def pause(self) -> None:
+        duty, duration = self.draw(DUTIES), self.draw(st.sampled_from([None, SECOND, HOUR]))
+        self.store.pause(PauseRequest(id=self.ids(), what="duty", name=duty, duration=duration))
+        self.model.paused[duty] = None if duration is None else self.now + duration
+
+    def resume(self) -> None:
+        duty = self.draw(DUTIES)
+        was_paused = self.model.is_paused(duty, self.now)
+        self.model.paused.pop(duty, None)
+        ended = self.store.resume(PauseRequest(id=self.ids(), what="duty", name=duty))
+        assert (ended is not None) == was_paused
+
+    def promote(self) -> None:
+        duty, by_hand = self.draw(DUTIES), self.draw(st.booleans())
+        passed = self.store.promote(duty, limit=100, by_hand=by_hand)
+        assert passed == self.model.promote(self.now, duty=duty, by_hand=by_hand)
+
     # Time
 
     def advance(self) -> None:
@@ -270,7 +305,8 @@ class StoreMachine(RuleBasedStateMachine):
         # Jobs that passed the door in one step may have done so in any order.
         events = self.store.events(after=self._read, limit=1_000)
         self._read = events[-1].position if events else self._read
-        assert sorted((event.type, event.job, event.attempt) for event in events) == sorted(self.model.new_events())
+        logged = [(event.type, event.job, event.attempt) for event in events if event.type in JOB_EVENTS]
+        assert sorted(logged) == sorted(self.model.new_events())
 
     def teardown(self) -> None:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from mulligan.duty import duty_of
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.job import Fence, Job, NewJob
@@ -49,6 +50,7 @@ class ModelJob:
     lease_until: datetime | None = None
     cancel_requested: bool = False
     claim: int | None = None
+    parked: str | None = None
     settled: dict[int, str] = field(default_factory=dict)
     refused: set[tuple[int, str]] = field(default_factory=set)
 
@@ -66,7 +68,9 @@ class ModelJob:
 
     def differences(self, job: Job[Any]) -> dict[str, tuple[Any, Any]]:
         """Where the store's record says something else: name → (model, store)."""
-        names = [name for name in self.__dataclass_fields__ if name not in ("asked", "claim", "settled", "refused")]
+        names = [
+            name for name in self.__dataclass_fields__ if name not in ("asked", "claim", "parked", "settled", "refused")
+        ]
         pairs = {name: (getattr(self, name), getattr(job, name)) for name in names}
         if self.state is not State.WAITING:
             del pairs["due_at"]
@@ -85,6 +89,8 @@ class Model:
         self.jobs: dict[str, ModelJob] = {}
         self.events: list[tuple[str, str, int]] = []
         self.requests: set[str] = set()
+        # Duty and when its pause is over.
+        self.paused: dict[str, datetime | None] = {}
 
     def new_events(self) -> list[tuple[str, str, int]]:
         """What was logged since the last time."""
@@ -136,11 +142,25 @@ class Model:
 
     # Claim
 
-    def promote(self, now: datetime) -> None:
+    def promote(self, now: datetime, *, duty: str | None = None, by_hand: bool = False) -> int:
+        """How many passed the door; those whose duty is paused are parked before it."""
+        passed = 0
         for job in self.jobs.values():
-            if job.state is State.WAITING and job.due_at <= now:
-                job.state, job.waiting_for = State.QUEUED, None
-                self._log(job, "job.queued")
+            own = duty_of(job.waiting_for).name
+            is_due = job.state is State.WAITING and (job.parked is not None or job.due_at <= now)
+            if not is_due or duty not in (None, own):
+                continue
+            if self.is_paused(own, now) and job.trigger == "automatic" and not by_hand:
+                job.parked = own
+                continue
+            job.state, job.waiting_for, job.parked = State.QUEUED, None, None
+            passed += 1
+            self._log(job, "job.queued")
+        return passed
+
+    def is_paused(self, duty: str, now: datetime) -> bool:
+        until = self.paused.get(duty, now)
+        return until is None or until > now
 
     def claim(self, claim: Claim, now: datetime) -> list[Fence]:
         self.promote(now)
@@ -167,7 +187,8 @@ class Model:
         )
 
     def next_due(self, now: datetime) -> timedelta | None:
-        return min((job.due_at - now for job in self.jobs.values() if job.state is State.WAITING), default=None)
+        waiting = [job for job in self.jobs.values() if job.state is State.WAITING and job.parked is None]
+        return min((job.due_at - now for job in waiting), default=None)
 
     # Hold
 
@@ -212,7 +233,9 @@ class Model:
         return Settled.ACCEPTED
 
     def _may_take(self, job: ModelJob, outcome: Outcome, now: datetime) -> bool:
-        assert job.lease_until is not None
+        assert job.lease_until is not None and job.last_attempt_at is not None
+        if outcome.stuck_after is not None:
+            return job.last_attempt_at + max(job.asked.timeout or timedelta(0), outcome.stuck_after) < now
         return outcome.reclaimed_by is None or job.lease_until < now
 
     def _not_settled(self, job: ModelJob, outcome: Outcome) -> Settled:
@@ -266,7 +289,7 @@ class Model:
             if job.state in (State.WAITING, State.QUEUED) and job.deadline is not None and job.deadline <= now
         ]
         for job in late[:limit]:
-            job.state, job.waiting_for, job.finished_at = State.FAILED, None, now
+            job.state, job.waiting_for, job.parked, job.finished_at = State.FAILED, None, None, now
             job.error_code, job.error_message = verdict.code, verdict.message
             self._log(job, "job.failed")
         return len(late[:limit])
@@ -277,9 +300,25 @@ class Model:
         job = self.jobs[request.job]
         if request.id in self.requests:
             return
+        before = replace(
+            job, code_failures=dict(job.code_failures), settled=dict(job.settled), refused=set(job.refused)
+        )
+        written = len(self.events)
+        try:
+            self._move(job, request, now)
+        except Refusal:
+            # All or nothing: what was to be settled first is as it was.
+            self.jobs[request.job] = before
+            del self.events[written:]
+            raise
+
+    def _move(self, job: ModelJob, request: Request, now: datetime) -> None:
+        if request.first is not None:
+            self.settle(request.first, now)
         step = TABLE.get((request.move, job.state))
         if step is None:
             raise Refusal
+        job.parked = None
         if request.move in (Move.RETRY_BY_HAND, Move.RUN_NOW):
             self._revive(job, request.move, now)
         elif request.move is Move.CANCEL_BY_HAND:

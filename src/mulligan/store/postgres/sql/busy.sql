@@ -1,3 +1,4 @@
+-- What a pause holds back is not waited for.
 SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
@@ -10,5 +11,5 @@ SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND kind = ANY (:kinds::text[])
-      AND ((gate IS NULL AND due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) OR waiting_for = ANY (:waiting_for::text[]))
+      AND gate IS NULL AND (due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) OR waiting_for = ANY (:waiting_for::text[]))
 )

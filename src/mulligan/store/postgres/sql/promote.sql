@@ -1,23 +1,54 @@
--- The door: due jobs that no gate holds, the longest due first, a bounded number a pass.
+-- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
+-- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
+-- them stand in nobody's way. What somebody asked for by hand passes all the same.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+), door AS (
+    SELECT duty, EXISTS (
+        SELECT 1
+        FROM mulligan_pauses, clock
+        WHERE what = 'duty' AND name = duty AND (until IS NULL OR until > clock.now)
+    ) AS is_paused
+    FROM (VALUES ('retry'), ('promote')) AS known (duty)
 ), due AS (
-    SELECT id
+    SELECT id, trigger = 'automatic' AND CASE
+        WHEN waiting_for IN ('retry', 'rate limit') THEN (SELECT is_paused FROM door WHERE duty = 'retry')
+        ELSE (SELECT is_paused FROM door WHERE duty = 'promote')
+    END AS is_held
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NULL AND due_at <= (SELECT now FROM clock)
+      AND (:duty::text IS NULL OR CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'retry' ELSE 'promote' END = :duty)
     ORDER BY due_at
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
+), parked AS (
+    SELECT job.id
+    FROM door
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate = 'duty/' || door.duty
+        ORDER BY gate, priority, rank
+        LIMIT :limit
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    WHERE NOT door.is_paused AND (:duty::text IS NULL OR door.duty = :duty)
+), held AS (
+    UPDATE mulligan_jobs
+    SET gate = CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'duty/retry' ELSE 'duty/promote' END,
+        updated_at = clock.now
+    FROM clock
+    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE is_held))
+    RETURNING id
 ), promoted AS (
     UPDATE mulligan_jobs
-    SET state = :queued, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
+    SET state = :queued, gate = NULL, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM due))
+    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE NOT is_held UNION ALL SELECT id FROM parked))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
     SELECT :event, id, kind, owner, attempt, now
     FROM promoted
 )
-SELECT count(*)
-FROM promoted
+SELECT (SELECT count(*) FROM promoted), (SELECT count(*) FROM held)

@@ -1,4 +1,4 @@
--- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only.
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only, or stuck ones.
 -- A wish to cancel wins over going back to the queue.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
@@ -9,7 +9,7 @@ WITH clock AS (
         target text, requeues boolean, waiting_for text, delay bigint,
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
         result text, error_code text, error_class text, error_message text, error_group text,
-        event text, code text, data text
+        event text, code text, data text, stuck_after bigint, actor text
     )
 ), settled AS (
     UPDATE mulligan_jobs AS job
@@ -36,11 +36,14 @@ WITH clock AS (
     FROM input AS o, clock
     WHERE job.id = o.id AND job.attempt = o.attempt AND job.leased_by = o.incarnation AND job.claim = o.claim
       AND job.state = 'running'
-      AND (NOT o.reclaimed OR job.lease_until < clock.now)
-    RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data
+      AND (NOT o.reclaimed OR clock.now > CASE
+          WHEN o.stuck_after IS NULL THEN job.lease_until
+          ELSE job.last_attempt_at + greatest(coalesce(job.timeout, 0), o.stuck_after)
+      END)
+    RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor
 ), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, code, data)
-    SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, code, data
+    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, actor, code, data)
+    SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
     FROM settled
 )
 SELECT n

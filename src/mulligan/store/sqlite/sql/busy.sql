@@ -1,3 +1,4 @@
+-- What a pause holds back is not waited for.
 SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
@@ -10,5 +11,5 @@ SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND kind IN (SELECT value FROM json_each(:kinds))
-      AND ((gate IS NULL AND due_at <= :now) OR waiting_for IN (SELECT value FROM json_each(:waiting_for)))
+      AND gate IS NULL AND (due_at <= :now OR waiting_for IN (SELECT value FROM json_each(:waiting_for)))
 )

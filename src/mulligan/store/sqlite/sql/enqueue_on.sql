@@ -2,7 +2,7 @@
 -- It begins with INSERT, not with WITH: by that word Python's sqlite3 knows that it has to open a transaction.
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments,
-    max_attempts, max_crashes, max_snoozes, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
+    max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
     dedupe_key, dedupe_scope, dedupe_until, tags, cost
 )
 WITH clock AS (
@@ -23,6 +23,7 @@ WITH clock AS (
         json_extract(value, '$.max_attempts') AS max_attempts,
         json_extract(value, '$.max_crashes') AS max_crashes,
         json_extract(value, '$.max_snoozes') AS max_snoozes,
+        json_extract(value, '$.timeout') AS timeout,
         json_extract(value, '$.dedupe_key') AS dedupe_key,
         json_extract(value, '$.dedupe_scope') AS dedupe_scope,
         json_extract(value, '$.dedupe_for') AS dedupe_for,
@@ -33,7 +34,7 @@ WITH clock AS (
 SELECT
     id, kind, owner, queue, service, priority, coalesce(submitted_at, now),
     iif(delay = 0, 'queued', 'waiting'), iif(delay = 0, NULL, 'delay'), arguments,
-    max_attempts, max_crashes, max_snoozes, coalesce(submitted_at, now), now, iif(delay = 0, now, NULL),
+    max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0, now, NULL),
     now + delay, now + deadline, now,
     dedupe_key, dedupe_scope, now + dedupe_for, tags, cost
 FROM input, clock

@@ -1,11 +1,42 @@
--- The door: due jobs that no gate holds, the longest due first, a bounded number a pass.
+-- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
+-- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
+-- them stand in nobody's way. What somebody asked for by hand passes all the same.
 UPDATE mulligan_jobs
-SET state = :queued, waiting_for = NULL, queued_at = :now, updated_at = :now
-WHERE seq IN (
-    SELECT seq
-    FROM mulligan_jobs
-    WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now
-    ORDER BY due_at
-    LIMIT :limit
-)
-RETURNING id, kind, owner, attempt
+SET state = iif(at_the_door.held IS NULL, :queued, state),
+    gate = at_the_door.held,
+    waiting_for = iif(at_the_door.held IS NULL, NULL, waiting_for),
+    queued_at = iif(at_the_door.held IS NULL, :now, queued_at),
+    updated_at = :now
+FROM (
+    SELECT due.place, (
+        SELECT 'duty/' || name
+        FROM mulligan_pauses
+        WHERE what = 'duty' AND name = due.duty AND due.trigger = 'automatic' AND (until IS NULL OR until > :now)
+    ) AS held
+    FROM (
+        SELECT seq AS place, trigger, iif(waiting_for IN ('retry', 'rate limit'), 'retry', 'promote') AS duty
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now
+          AND (:duty IS NULL OR iif(waiting_for IN ('retry', 'rate limit'), 'retry', 'promote') = :duty)
+        ORDER BY due_at
+        LIMIT :limit
+    ) AS due
+    UNION ALL
+    SELECT parked.place, NULL
+    FROM (
+        SELECT seq AS place
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IN (
+            SELECT 'duty/' || door.value
+            FROM json_each('["retry", "promote"]') AS door
+            WHERE (:duty IS NULL OR door.value = :duty) AND NOT EXISTS (
+                SELECT 1
+                FROM mulligan_pauses
+                WHERE what = 'duty' AND name = door.value AND (until IS NULL OR until > :now)
+            )
+        )
+        LIMIT :limit
+    ) AS parked
+) AS at_the_door
+WHERE seq = at_the_door.place
+RETURNING id, kind, owner, attempt, state

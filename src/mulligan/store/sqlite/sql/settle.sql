@@ -1,4 +1,4 @@
--- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only.
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only, or stuck ones.
 -- A wish to cancel wins over going back to the queue.
 UPDATE mulligan_jobs
 SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
@@ -23,5 +23,5 @@ SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
     updated_at = :now
 WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim
   AND state = 'running'
-  AND (NOT :reclaimed OR lease_until < :now)
+  AND (NOT :reclaimed OR iif(:stuck_after IS NULL, lease_until, last_attempt_at + max(coalesce(timeout, 0), :stuck_after)) < :now)
 RETURNING state, owner

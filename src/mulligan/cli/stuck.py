@@ -1,0 +1,64 @@
+"""`mulligan jobs stuck` and `process-stuck`: jobs that run beyond all measure, and what is done about them."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mulligan.cli.documents import job_document
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.parameters import login, text
+from mulligan.cli.place import opened_existing
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json, say_table
+from mulligan.duration import describe
+from mulligan.explain.words import relative, stands, worker_name
+
+if TYPE_CHECKING:
+    from mulligan.job import Job
+
+
+@click.command("stuck", cls=Command)
+@click.option("--owner", type=text)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
+@pass_given
+def stuck(given: Given, *, owner: str | None, limit: int) -> None:
+    """List jobs that run longer than the stuck limit and than their own timeout, the longest first."""
+    with opened_existing(given) as app:
+        found, workers, now = app.stuck(owner=owner, limit=limit), app.console.workers(), app.store.now()
+        after = describe(app.settings.stuck_after_sec)
+    if given.as_json:
+        say_json({"jobs": [job_document(job) for job in found]})
+    elif found:
+        say_table(("Job", "Kind", "Attempt", "Started", "Worker"), [_row(job, workers, now) for job in found])
+        say("\nTo settle them as timed out: mulligan jobs process-stuck; to start one again: mulligan jobs retry ID")
+    else:
+        say(f"No job is stuck: none runs longer than {after} and longer than its own timeout.")
+
+
+def _row(job: "Job[Any]", workers: Any, now: datetime) -> tuple[str, ...]:
+    started = relative(job.last_attempt_at or job.updated_at, now)
+    return job.id, job.kind, str(job.attempt), started, worker_name(job.leased_by or "", workers)
+
+
+@click.command("process-stuck", cls=Command)
+@click.option("--owner", type=text)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=200, show_default=True)
+@click.option("--actor", type=text, default=login, help="Who; kept in each job's history.  [default: your login name]")
+@pass_given
+def process_stuck(given: Given, *, owner: str | None, limit: int, actor: str) -> None:
+    """Take stuck jobs from their workers and settle each as a TIMEOUT failure, by its policy.
+
+    Name the app with --app: without it a retry waits as by the default policy.
+    """
+    with opened_existing(given) as app:
+        jobs = app.process_stuck(owner=owner, actor=actor, limit=limit)
+        now = app.store.now()
+    if given.as_json:
+        say_json({"jobs": [job_document(job) for job in jobs]})
+        return
+    for job in jobs:
+        due = f", due {relative(job.due_at, now)}" if job.waiting_for else ""
+        say(safe(f"{job.id} {stands(job.state)}{due}."))
+    if not jobs:
+        say("No job is stuck.")

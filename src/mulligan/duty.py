@@ -1,0 +1,56 @@
+"""Duties: the one list of the periodic pieces of upkeep, and the record of a round of one."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mulligan.errors import UnknownDuty
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDuty:
+    """`alias` is what other systems call it; `about` says what it does."""
+
+    name: str
+    alias: str
+    about: str
+
+
+DUTIES = (
+    KnownDuty("reclaim", "STUCK_JOBS", "takes leases back from lost workers, reports stuck jobs"),
+    KnownDuty("retry", "FAILED_JOBS", "queues failed attempts whose next try is due"),
+    KnownDuty("promote", "DELAYED_JOBS", "queues delayed and snoozed jobs that are due"),
+    KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran"),
+)
+
+# What a waiting job waits for, if the duty `retry` is to let it through; all else is let through by `promote`.
+RETRY_REASONS = ("retry", "rate limit")
+
+
+def duty_named(name: str) -> KnownDuty:
+    """By its name or its alias, however written."""
+    for duty in DUTIES:
+        if name.strip().lower() in (duty.name, duty.alias.lower()):
+            return duty
+    raise UnknownDuty(name, [duty.name for duty in DUTIES])
+
+
+def duty_of(waiting_for: str | None) -> KnownDuty:
+    """Which duty lets a job through that waits for this."""
+    return duty_named("retry" if waiting_for in RETRY_REASONS else "promote")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A duty done, by a worker or by hand. `did` is how many jobs it moved since the record before."""
+
+    duty: str
+    worker: str
+    seconds: float
+    did: int
+    interval: timedelta | None = None
+    limit: int | None = None
+    at: datetime | None = None
+    # Only of rounds by hand; `request` is the caller's, so that the record can be repeated.
+    request: str | None = None
+    actor: str | None = None
+    reason: str | None = None

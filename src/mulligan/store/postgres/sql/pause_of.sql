@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_pauses
+WHERE what = :what AND name = :name

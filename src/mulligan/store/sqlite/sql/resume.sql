@@ -1,0 +1,3 @@
+DELETE FROM mulligan_pauses
+WHERE what = :what AND name = :name
+RETURNING *

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_duties
+ORDER BY at DESC, duty

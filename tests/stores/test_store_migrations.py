@@ -1,0 +1,90 @@
+"""From schema to schema: what was stored stays, and code of the version before goes on working."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import PostgresServer
+
+from mulligan.failure.policy import Succeed
+from mulligan.job import JobFilter, NewJob
+from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres import schema as postgres_schema
+from mulligan.store.protocols import Claim, Outcome, Settled
+from mulligan.store.sqlite import SqliteStore
+from mulligan.store.sqlite import schema as sqlite_schema
+from mulligan.testing.stores.bench import retrying
+from mulligan.testing.virtual import VirtualClock
+
+# As code of schema 1 stores a job: it knows of no timeout.
+OLD_INSERT = """
+INSERT INTO mulligan_jobs (id, kind, queue, priority, rank, state, queued_at, arguments, max_attempts, max_crashes,
+    max_snoozes, submitted_at, enqueued_at, due_at, updated_at)
+VALUES ('{id}', 'k', 'default', 0, 1, 'queued', 1, '{{}}', 4, 3, 5, 1, 1, 1, 1)
+"""
+HOUR = timedelta(hours=1)
+
+
+class Place:
+    """A database made by schema 1, and the store of today on it."""
+
+    def __init__(self, open_store: Callable[[Any], Any], schema: Any, run: Callable[[Any, Any], Any]) -> None:
+        self.clock = VirtualClock()
+        self.open, self.schema, self.run = lambda: open_store(self.clock.now), schema, run
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/jobs.db"
+        place = Place(
+            lambda now: SqliteStore(url, now=now), sqlite_schema, lambda store, work: store._database.write(work)
+        )
+    else:
+        server: PostgresServer = request.getfixturevalue("server")
+        url = server.fresh_database("old")
+        place = Place(
+            lambda now: PostgresStore(url, now=now), postgres_schema, lambda store, work: store._connections.run(work)
+        )
+    with monkeypatch.context() as patch:
+        patch.setattr(place.schema, "MIGRATIONS", place.schema.MIGRATIONS[:1])
+        patch.setattr(place.schema, "VERSION", 1)
+        store = place.open()
+        store.migrate()
+        place.run(store, lambda db: db.execute(OLD_INSERT.format(id="before")))
+        store.close()
+    yield place
+
+
+def test_a_database_of_schema_1_is_brought_up_to_date_with_its_jobs(old: Place) -> None:
+    store = old.open()
+    applied = store.migrate()
+    assert applied in ([], ["002_duties"]), "SQLite did it when it was opened"
+    (job,) = store.jobs(JobFilter()).jobs
+    assert (job.id, job.timeout) == ("before", None)
+    (lease,) = store.claim(Claim(incarnation="w", number=1, kinds=["k"], limit=5, lease=HOUR)).leases
+    assert store.settle([Outcome(lease, retrying())]) == [Settled.ACCEPTED]
+    assert (store.pauses(), store.rounds(), store.migrate()) == ([], [], [])
+    store.close()
+
+
+def test_jobs_stored_by_code_of_schema_1_are_run_and_are_stuck_by_the_limit_alone(old: Place) -> None:
+    store = old.open()
+    store.migrate()
+    old.run(store, lambda db: db.execute(OLD_INSERT.format(id="later")))
+    store.enqueue([NewJob(id="new", kind="k", arguments="{}", timeout=HOUR)])
+    leases = store.claim(Claim(incarnation="w", number=1, kinds=["k"], limit=5, lease=HOUR)).leases
+    assert {lease.fence.id: lease.job.timeout for lease in leases} == {"before": None, "later": None, "new": HOUR}
+    old.clock.advance(HOUR / 2)
+    assert {lease.fence.id for lease in store.stuck(after=HOUR / 4)} == {"before", "later"}
+    assert set(store.settle([Outcome(lease, Succeed("1")) for lease in leases])) == {Settled.ACCEPTED}
+    store.close()
+
+
+def test_code_of_schema_1_may_go_on(old: Place) -> None:
+    store = old.open()
+    store.migrate()
+    assert old.run(store, old.schema.version) == (old.schema.VERSION, 1)
+    store.close()
