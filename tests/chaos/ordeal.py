@@ -1,0 +1,154 @@
+"""The ordeal: workers, a client and a reader under load, the faults of a plan, then calm until nothing is left to do."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.app import app
+from chaos.ledger import Run, lines, runs
+from chaos.plan import LEASE, SEED, SLOTS, Fault
+from chaos.reader import written
+from chaos.workers import Life, Workers, environment
+from live import eventually
+from mulligan.event import Event
+from mulligan.job import Job
+from mulligan.store import open_store
+from mulligan.store.protocols import WorkerRecord
+from mulligan.testing.stores.invariants import all_events, all_jobs
+
+RATE = 110
+"""Jobs a second: about as much as the four can do while they are being killed."""
+CALM = LEASE + 2.5
+Strike = Callable[[Fault], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is left when it is over."""
+
+    plan: Sequence[Fault]
+    accepted: list[str]
+    runs: list[Run]
+    jobs: list[Job[Any]]
+    events: list[Event]
+    read: list[str]
+    workers: list[WorkerRecord]
+    lives: list[Life]
+    statuses: list[int]
+    log: str
+    crashes: list[float] = field(default_factory=list)
+    """When the database crashed."""
+
+
+class Ordeal:
+    """`url` is what everybody uses; `direct` reaches the database past all faults."""
+
+    def __init__(self, folder: Path, url: str, *, direct: str | None = None, strikes: Mapping[str, Strike]) -> None:
+        self._folder = folder
+        self._url = url
+        self._direct = direct or url
+        self._ledger = folder / "ledger"
+        self._environment = environment(url, lease=LEASE, ledger=self._ledger)
+        self._strikes = {"kill": self._kill, "stop": self._stop, **strikes}
+        self._thaws: list[threading.Timer] = []
+        self.crashes: list[float] = []
+
+    def run(self, plan: Sequence[Fault]) -> Evidence:
+        self._migrate()
+        with contextlib.ExitStack() as stack:
+            self._workers = Workers(SLOTS, self._environment, self._folder / "log")
+            stack.callback(self._workers.close)
+            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE))
+            reader = stack.enter_context(self._beside("reader", self._folder / "read"))
+            eventually(lambda: len({run.worker for run in runs(self._ledger)}) == SLOTS)
+            self._strike(plan)
+            # Whatever was lost is to be found again under the same load: the log is the clock of that.
+            time.sleep(CALM)
+            end(client)
+            store = stack.enter_context(contextlib.closing(open_store(self._direct)))
+            eventually(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), 60.0)
+            workers = store.workers()
+            statuses = self._workers.end()
+            end(reader)
+            return self._evidence(plan, statuses, workers, all_jobs(store), all_events(store))
+
+    def _migrate(self) -> None:
+        with contextlib.closing(open_store(self._direct)) as store:
+            store.migrate()
+
+    def _evidence(
+        self,
+        plan: Sequence[Fault],
+        statuses: list[int],
+        workers: list[WorkerRecord],
+        jobs: list[Job[Any]],
+        events: list[Event],
+    ) -> Evidence:
+        return Evidence(
+            plan=plan,
+            accepted=[job for line in lines(self._folder / "accepted") for job in line["accepted"]],
+            runs=runs(self._ledger),
+            jobs=jobs,
+            events=events,
+            read=(self._folder / "read").read_text().splitlines(),
+            workers=workers,
+            lives=self._workers.lives,
+            statuses=statuses,
+            log=(self._folder / "log").read_text(),
+            crashes=self.crashes,
+        )
+
+    @contextlib.contextmanager
+    def _beside(self, module: str, *arguments: object) -> Any:
+        command = [sys.executable, "-m", f"chaos.{module}", self._url, *map(str, arguments)]
+        process = subprocess.Popen(command, env=self._environment, cwd=self._folder)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _strike(self, plan: Sequence[Fault]) -> None:
+        begin = time.monotonic()
+        for fault in plan:
+            time.sleep(max(0.0, begin + fault.at - time.monotonic()))
+            self._strikes[fault.what](fault)
+        for thaw in self._thaws:
+            thaw.join()
+
+    def _kill(self, fault: Fault) -> None:
+        self._workers.kill(fault.slot)
+
+    def _stop(self, fault: Fault) -> None:
+        thaw = threading.Timer(fault.seconds, self._workers.thaw, [self._workers.freeze(fault.slot)])
+        thaw.start()
+        self._thaws.append(thaw)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0, f"{process.args} ended with {process.returncode}"
+
+
+def summary(evidence: Evidence) -> str:
+    types = Counter(event.type for event in evidence.events)
+    kills = sum(life.killed is not None for life in evidence.lives)
+    lost = sum(event.code == "WORKER_LOST" for event in evidence.events)
+    return (
+        f"{kills} kills, {sum(len(life.stops) for life in evidence.lives)} stops, {len(evidence.crashes)} database "
+        f"crashes; {len(evidence.accepted)} jobs accepted, {len(evidence.runs)} runs, {lost} attempts lost, "
+        f"{types['job.refused']} late results refused, {len(evidence.events)} events"
+    )
+
+
+def seen_by(events: Sequence[Event]) -> list[str]:
+    return [written(event) for event in events]
