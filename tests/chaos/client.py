@@ -20,7 +20,7 @@ from mulligan.store import open_store
 
 MAX_ATTEMPTS = 3
 MOST_PER_CALL = 12
-MOST_QUEUED = 150
+MOST_QUEUED = 50
 KINDS = {"quick": 18, "plain": 8, "slow": 40, "heavy": 16, "flaky": 10, "doomed": 4, "refused": 4}
 
 

@@ -12,7 +12,7 @@ def judged(evidence: Evidence) -> None:
     print(f"\nMULLIGAN_SEED={SEED} MULLIGAN_KILLS={KILLS}: {summary(evidence)}; {told(found)}")
     wrong = complaints(evidence)
     wrong += [f"late: {recovery}" for recovery in found if recovery.seconds > recovery.allowed]
-    assert not wrong, "\n".join([f"MULLIGAN_SEED={SEED}", *wrong, *map(str, evidence.plan)])
+    assert not wrong, "\n".join([f"MULLIGAN_SEED={SEED}", *wrong, "; ".join(map(str, evidence.plan))])
     # It was an ordeal, not a walk.
     assert sum(life.killed is not None for life in evidence.lives) >= KILLS
     assert len(found) >= KILLS

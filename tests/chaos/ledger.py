@@ -79,6 +79,23 @@ def runs(place: Path) -> list[Run]:
     return found
 
 
+class Watch:
+    """The processes that have begun something, read as the ledger grows."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._read = 0
+        self._pids: set[object] = set()
+
+    def pids(self) -> set[object]:
+        if self._place.exists():
+            with self._place.open("rb") as file:
+                file.seek(self._read)
+                self._pids |= {json.loads(line)["pid"] for line in file}
+                self._read = file.tell()
+        return self._pids
+
+
 def lines(place: Path) -> list[dict[str, object]]:
     if not place.exists():
         return []

@@ -9,23 +9,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.app import app
-from chaos.ledger import Run, lines, runs
-from chaos.plan import LEASE, SEED, SLOTS, Fault
+from chaos.ledger import Run, Watch, lines, runs
+from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.reader import written
 from chaos.workers import Life, Workers, environment
-from live import eventually
 from mulligan.event import Event
 from mulligan.job import Job
 from mulligan.store import open_store
 from mulligan.store.protocols import WorkerRecord
 from mulligan.testing.stores.invariants import all_events, all_jobs
 
-RATE = 110
+RATE = 70
 """Jobs a second: about as much as the four can do while they are being killed."""
+PATIENCE = 90.0
+VICTIMS = ("kill", "stop")
 CALM = LEASE + 2.5
 Strike = Callable[[Fault], None]
 
@@ -56,6 +58,7 @@ class Ordeal:
         self._url = url
         self._direct = direct or url
         self._ledger = folder / "ledger"
+        self._watch = Watch(self._ledger)
         self._environment = environment(url, lease=LEASE, ledger=self._ledger)
         self._strikes = {"kill": self._kill, "stop": self._stop, **strikes}
         self._thaws: list[threading.Timer] = []
@@ -68,13 +71,13 @@ class Ordeal:
             stack.callback(self._workers.close)
             client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE))
             reader = stack.enter_context(self._beside("reader", self._folder / "read"))
-            eventually(lambda: len({run.worker for run in runs(self._ledger)}) == SLOTS)
+            self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
             # Whatever was lost is to be found again under the same load: the log is the clock of that.
-            time.sleep(CALM)
+            self._supervise(partial(self._is_time, time.monotonic() + CALM))
             end(client)
             store = stack.enter_context(contextlib.closing(open_store(self._direct)))
-            eventually(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), 60.0)
+            self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]))
             workers = store.workers()
             statuses = self._workers.end()
             end(reader)
@@ -118,18 +121,43 @@ class Ordeal:
                 process.wait()
 
     def _strike(self, plan: Sequence[Fault]) -> None:
+        """In the order of the plan; later than planned where the machine is too slow for its victims to be at work."""
         begin = time.monotonic()
         for fault in plan:
-            time.sleep(max(0.0, begin + fault.at - time.monotonic()))
+            self._supervise(partial(self._is_time, begin + fault.at))
+            if fault.what in VICTIMS:
+                self._supervise(partial(self._victims, fault))
+                begin = max(begin, time.monotonic() - fault.at)
             self._strikes[fault.what](fault)
         for thaw in self._thaws:
             thaw.join()
 
+    @staticmethod
+    def _is_time(moment: float) -> bool:
+        return time.monotonic() >= moment
+
+    def _victims(self, fault: Fault) -> list[int]:
+        """Whom the fault may strike: the one it names, or the next that is at work, awake and not spared now."""
+        slots = [(fault.slot + further) % SLOTS for further in range(SLOTS)]
+        others = {spared(fault.at), spared(fault.at + fault.seconds)}
+        return [slot for slot in slots if slot not in others and self._is_at_work(slot)]
+
+    def _is_at_work(self, slot: int) -> bool:
+        """One that is not would lose nothing; one that was frozen is to have the time to offer its results."""
+        return self._workers.pids[slot] in self._watch.pids() and not self._workers.is_frozen(slot)
+
+    def _supervise(self, is_so: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < end, "it did not become true in time"
+            self._workers.mend()
+            time.sleep(0.02)
+
     def _kill(self, fault: Fault) -> None:
-        self._workers.kill(fault.slot)
+        self._workers.kill(self._victims(fault)[0])
 
     def _stop(self, fault: Fault) -> None:
-        thaw = threading.Timer(fault.seconds, self._workers.thaw, [self._workers.freeze(fault.slot)])
+        thaw = threading.Timer(fault.seconds, self._workers.thaw, [self._workers.freeze(self._victims(fault)[0])])
         thaw.start()
         self._thaws.append(thaw)
 

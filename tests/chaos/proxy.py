@@ -103,9 +103,7 @@ class Proxy:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
 
-    async def _requests_of(
-        self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _requests_of(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(CHUNK):
             if session.asks(data) and self._requests > 0:
                 self._requests -= 1

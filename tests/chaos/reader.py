@@ -49,7 +49,7 @@ def main(url: str, place: str) -> None:
             elif is_last:
                 break
             else:
-                stop.wait(0.02)
+                stop.wait(0.05)
     store.close()
 
 

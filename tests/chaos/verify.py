@@ -24,6 +24,7 @@ FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
 LOST = "WORKER_LOST"
 # A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.
 UNFLUSHED_SECONDS = 2.0
+NOT_POSSIBLE_NOW = 5
 SHOWN = 5
 
 Key = tuple[str, int]
@@ -235,9 +236,11 @@ def the_log_has_no_gaps(books: Books) -> Iterator[str]:
 def workers_do_not_end_by_themselves(books: Books) -> Iterator[str]:
     if any(books.evidence.statuses):
         yield f"workers ended with {books.evidence.statuses}"
+    workers = {life.pid for life in books.lives.values()}
     for life in books.evidence.lives:
         status = life.process.returncode
-        if life.killed is None and status != 0:
+        # One that finds no store when it starts says so and ends; once it works, nothing ends it.
+        if (life.killed is None and status not in (0, NOT_POSSIBLE_NOW)) or (status > 0 and life.pid in workers):
             yield f"worker {life.pid} ended by itself with {status}"
     if (place := books.evidence.log.find("Traceback")) >= 0:
         yield f"a worker's log has: {books.evidence.log[max(0, place - 300) : place + 2_000]}"

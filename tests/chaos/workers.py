@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-CONCURRENCY = 8
+CONCURRENCY = 4
 
 
 def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
@@ -76,13 +76,16 @@ class Workers:
     def kill(self, slot: int) -> None:
         """No farewell, nothing settled, nothing released. Another takes the place at once."""
         life = self._slots[slot]
-        life.process.kill()
-        life.killed = time.time()
-        life.process.wait()
+        if life.process.poll() is None:
+            life.process.kill()
+            life.killed = time.time()
+            life.process.wait()
         self._slots[slot] = self._start()
 
-    def slot_of(self, pid: int) -> int:
-        return [life.pid for life in self._slots].index(pid)
+    @property
+    def pids(self) -> list[int]:
+        """Of each slot."""
+        return [life.pid for life in self._slots]
 
     def freeze(self, slot: int) -> Life:
         life = self._slots[slot]
@@ -94,9 +97,15 @@ class Workers:
         life.process.send_signal(signal.SIGCONT)
         life.stops[-1] = (life.stops[-1][0], time.time())
 
-    def gone(self) -> Iterator[Life]:
-        """Those that ended though nobody killed them."""
-        return (life for life in self.lives if life.killed is None and life.process.poll() is not None)
+    def is_frozen(self, slot: int) -> bool:
+        """Now, or a moment ago."""
+        return self._slots[slot].was_frozen(time.time() - 0.5, time.time())
+
+    def mend(self) -> None:
+        """As a supervisor does: a worker that could not start because the store was away is started again."""
+        for slot, life in enumerate(self._slots):
+            if life.process.poll() is not None:
+                self._slots[slot] = self._start()
 
     def end(self, seconds: float = 30.0) -> list[int]:
         """Tell all to stop and wait for it; their exit statuses."""
