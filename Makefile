@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
 
-.PHONY: demo test bench check unit servers clean
+.PHONY: demo test bench soak check unit servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -40,6 +40,11 @@ $(BENCH)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[postgres]' pgqueuer asyncpg uvloop huey psutil
 	@touch $@
+
+# The chaos of the tests for as long as you like: `make soak KILLS=20000`. A seed that failed: MULLIGAN_SEED=….
+KILLS ?= 5000
+soak: $(READY) servers
+	MULLIGAN_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/chaos/test_chaos_sqlite.py tests/chaos/test_chaos_postgres.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis

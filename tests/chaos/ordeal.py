@@ -1,4 +1,4 @@
-"""The ordeal: workers, a client and a reader under load, the faults of a plan, then calm until nothing is left to do."""
+"""The ordeal: workers, a client and a reader under load, the faults of a plan, then calm until all work is done."""
 
 import contextlib
 import signal
