@@ -12,13 +12,13 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from chaos.app import MAX_ATTEMPTS
 from chaos.ledger import append
 from mulligan.clock import Ids, SystemClock
 from mulligan.errors import StoreError
 from mulligan.job import JobFilter, NewJob
 from mulligan.store import open_store
 
-MAX_ATTEMPTS = 3
 MOST_PER_CALL = 12
 MOST_QUEUED = 50
 KINDS = {"quick": 18, "plain": 8, "slow": 40, "heavy": 16, "flaky": 10, "doomed": 4, "refused": 4}

@@ -16,4 +16,4 @@ def judged(evidence: Evidence) -> None:
     # It was an ordeal, not a walk.
     assert sum(life.killed is not None for life in evidence.lives) >= KILLS
     assert len(found) >= KILLS
-    assert len(evidence.accepted) >= 20 * KILLS
+    assert len(evidence.accepted) >= 10 * KILLS

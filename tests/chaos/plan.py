@@ -42,9 +42,9 @@ def planned(seed: int, *, kills: int, others: dict[str, float]) -> list[Fault]:
 
 
 def _stops(draw: random.Random, end: float) -> Iterator[Fault]:
-    """Beyond the lease: others have the jobs by then."""
-    for at in _instants(draw, end - 2 * LEASE, 7.0):
-        seconds = LEASE * draw.uniform(1.3, 1.8)
+    """Beyond the lease: others have the jobs by then, and some still run them when the late results come."""
+    for at in _instants(draw, end - LEASE, 3.5):
+        seconds = LEASE * draw.uniform(1.05, 1.6)
         slot = draw.choice([slot for slot in range(SLOTS) if slot not in (spared(at), spared(at + seconds))])
         yield Fault(at, "stop", slot, seconds)
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from chaos.plan import LEASE
 from chaos.verify import Books
+from mulligan.event import Event
 
 # A fresh worker waits for one beat in which all is quiet before it takes anything from anybody.
 QUIET_BEAT = LEASE / 3 + 2 * LEASE / 10
@@ -61,12 +62,12 @@ def _stalled(stalls: list[tuple[float, float]], begin: float, end: float) -> flo
 
 def _slowest_start(books: Books) -> float:
     """From the start of a process to its first claim: how slow this machine was today."""
-    firsts: dict[str, float] = {worker: signs[0] for worker, signs in books.signs.items() if signs}
+    firsts = {worker: signs[0] for worker, signs in books.signs.items() if signs}
     return max(first - books.lives[worker].born for worker, first in firsts.items() if worker in books.lives)
 
 
-def _at(event: object) -> float:
-    return event.at.timestamp()  # type: ignore[attr-defined,no-any-return]
+def _at(event: Event) -> float:
+    return event.at.timestamp()
 
 
 def told(found: list[Recovery]) -> str:
