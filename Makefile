@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := interleavings model zones
+SOAK   := interleavings model zones chaos
 PARTS  ?= $(SOAK)
 
 .PHONY: demo test bench soak check unit servers clean
@@ -51,6 +51,11 @@ soak-model: $(READY) servers
 soak-zones: export MULLIGAN_ALL_ZONES := 1
 soak-zones: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py $(ARGS)
+
+# Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
+soak-chaos: export MULLIGAN_KILLS ?= 5000
+soak-chaos: $(READY) servers
+	$(BIN)/pytest -q -s tests/chaos/test_chaos_sqlite.py tests/chaos/test_chaos_postgres.py $(ARGS)
 
 soak-%:
 	@echo "there is no part '$*' of the soak; there are: $(SOAK)" >&2; exit 2

@@ -7,6 +7,11 @@ import pytest
 from mulligan import App
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that nobody waits for them at the end."""
+    items.sort(key=lambda item: "chaos" not in item.path.parts[-2:])
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("MULLIGAN_")]:

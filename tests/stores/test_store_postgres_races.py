@@ -1,5 +1,6 @@
 """The protocol's interleavings with real transactions that stay open while others go on."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -9,14 +10,14 @@ from threading import Barrier
 import psycopg
 import pytest
 from postgres_server import emptied
-from transactions import enqueue_on, held, meanwhile, until_blocked
+from transactions import Held, enqueue_on, held, meanwhile, until_blocked
 
 from mulligan.errors import StoreUnavailable
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease
 from mulligan.lifecycle import Move, State
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.protocols import Claim, Outcome, Settled
+from mulligan.store.protocols import Beat, Claim, Outcome, Settled
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
@@ -240,6 +241,17 @@ class TestSettleRaces(Racing):
                 beating.commit()
         assert answer.result() is Settled.REFUSED
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
+
+    def test_a_worker_frozen_inside_its_beat_does_not_keep_its_jobs_for_ever(self) -> None:
+        lease = self.leased(lease=SECOND)
+        self.advance(MINUTE)
+        (overdue,) = self.store.overdue(besides="r", limit=9)
+        with contextlib.closing(Held(self.url)) as frozen:
+            self.store._beat(frozen, Beat(worker=worker(), lease=SECOND, extend=[lease.fence]))
+            with meanwhile(lambda: self.settle(overdue, Release({}), by="r")) as answer:
+                until_blocked(self.url)
+        assert answer.result() is Settled.ACCEPTED
+        assert self.job(lease.fence.id).state is State.QUEUED
 
     def test_of_the_worker_and_the_reclaimer_the_first_to_commit_wins(self) -> None:
         lease = self.leased(lease=SECOND)

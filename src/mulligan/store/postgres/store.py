@@ -87,7 +87,8 @@ FLUSH_PAUSE = 0.002
 HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
 
 # No session settings: a proxy may give the next transaction another connection.
-BEGIN = "BEGIN; SET LOCAL jit = off"
+# A process that is frozen inside a transaction would keep its rows from everybody for as long: the server ends it.
+BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeout = '5s'"
 # A claim or a beat that is lost in a crash costs a wait for the lease, nothing more; the fence holds all the same.
 # The plans of its statements do not depend on their values: planned once a connection, not at each call.
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"

@@ -1,0 +1,80 @@
+"""How long lost jobs stayed lost, by the store's own timestamps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from chaos.plan import LEASE
+from chaos.verify import Books
+from mulligan.event import Event
+
+# A fresh worker waits for one beat in which all is quiet before it takes anything from anybody.
+QUIET_BEAT = LEASE / 3 + 2 * LEASE / 10
+PROMISE = LEASE + 2.0
+STALL = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A job held by a worker when it was killed, until it was claimed again."""
+
+    job: str
+    killed: float
+    claimed: float
+    allowed: float
+
+    @property
+    def seconds(self) -> float:
+        return self.claimed - self.killed
+
+
+def recoveries(books: Books) -> list[Recovery]:
+    stalls, start = _stalls(books), _slowest_start(books)
+    return [
+        Recovery(job, killed, claimed, PROMISE + start + QUIET_BEAT + _stalled(stalls, killed, claimed))
+        for job, killed, claimed in _lost_and_found(books)
+    ]
+
+
+def _lost_and_found(books: Books) -> Iterator[tuple[str, float, float]]:
+    for (job, attempt), start in books.starts.items():
+        life, following = books.lives.get(start.data["worker"]), books.starts.get((job, attempt + 1))
+        if life is None or life.killed is None or following is None:
+            continue
+        if any(not books.is_own(settle) for settle in books.settles[job, attempt]) and life.killed < _at(following):
+            yield job, life.killed, _at(following)
+
+
+def _stalls(books: Books) -> list[tuple[float, float]]:
+    """When nobody at all could write: an outage, a lock held by another program, a machine that stood still.
+
+    The load never pauses while recovery is measured, so that the log itself tells.
+    """
+    moments = sorted(event.at.timestamp() for event in books.evidence.events)
+    return [(before, after) for before, after in pairwise(moments) if after - before > STALL]
+
+
+def _stalled(stalls: list[tuple[float, float]], begin: float, end: float) -> float:
+    """The time that was lost to all, and a quiet beat after each."""
+    met = [min(end, after) - max(begin, before) for before, after in stalls if before < end and begin < after]
+    return sum(met) + QUIET_BEAT * len(met)
+
+
+def _slowest_start(books: Books) -> float:
+    """From the start of a process to its first claim: how slow this machine was today."""
+    firsts = {worker: signs[0] for worker, signs in books.signs.items() if signs}
+    return max(first - books.lives[worker].born for worker, first in firsts.items() if worker in books.lives)
+
+
+def _at(event: Event) -> float:
+    return event.at.timestamp()
+
+
+def told(found: list[Recovery]) -> str:
+    if not found:
+        return "nothing was held by any worker that was killed"
+    seconds = sorted(recovery.seconds for recovery in found)
+    return (
+        f"{len(found)} lost attempts claimed again: median {seconds[len(seconds) // 2]:.2f} s after the kill, "
+        f"worst {seconds[-1]:.2f} s (lease {LEASE:g} s)"
+    )

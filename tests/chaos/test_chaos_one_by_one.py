@@ -1,0 +1,135 @@
+"""What the chaos holds at random, once more in order: one fault, one job, on both stores."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.ledger import Run, runs
+from chaos.workers import Life, Workers, environment
+from live import eventually
+from mulligan.event import Event
+from mulligan.job import MAX_LOSSES, Job, NewJob
+from mulligan.lifecycle import State
+from mulligan.store import open_store
+from mulligan.store.protocols import Store
+from mulligan.store.sqlite.database import FileLock
+
+LEASE = 1.0
+
+
+class Scene:
+    """A store, a ledger, and workers started one by one."""
+
+    def __init__(self, folder: Path, url: str, store: Store) -> None:
+        self._file = None if url.startswith("postgresql") else folder / "jobs.db"
+        self._ledger = folder / "ledger"
+        self.store = store
+        self.workers = Workers(0, environment(url, lease=LEASE, ledger=self._ledger), folder / "log")
+
+    def enqueue(self, kind: str, number: int = 1, **arguments: int) -> str:
+        job = NewJob(id=f"{kind}-{number}", kind=kind, arguments=json.dumps({"number": number, **arguments}))
+        return self.store.enqueue([job])[0].id
+
+    def runs(self) -> list[Run]:
+        return runs(self._ledger)
+
+    def run_of(self, job: str, attempt: int) -> Run:
+        """Wait for this attempt to begin."""
+
+        def found() -> list[Run]:
+            return [run for run in self.runs() if (run.job, run.attempt) == (job, attempt)]
+
+        eventually(found, 60.0)
+        return found()[0]
+
+    def runner_of(self, run: Run) -> Life:
+        """The worker's own process, whatever process the code ran in."""
+        (pid,) = {record.pid for record in self.store.workers() if record.incarnation == run.worker}
+        (life,) = (life for life in self.workers.lives if life.pid == pid)
+        return life
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Nobody is writing the file meanwhile: whoever is frozen with its lock freezes all others with him."""
+        if self._file is None:
+            yield
+            return
+        with contextlib.closing(FileLock(self._file)) as lock, lock.held():
+            yield
+
+    def events(self, job: str, kind: str) -> list[Event]:
+        return [event for event in self.store.events(job=job) if event.type == kind]
+
+    def over(self, job: str) -> Job[Any]:
+        eventually(lambda: self.store.job(job).state.is_final, 60.0)
+        return self.store.job(job)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/jobs.db"
+    else:
+        url = request.getfixturevalue("chaos_server").fresh_database("one_by_one")
+    store = open_store(url)
+    store.migrate()
+    with contextlib.closing(store):
+        scene = Scene(tmp_path, url, store)
+        with contextlib.closing(scene.workers):
+            yield scene
+
+
+def test_the_late_result_of_a_frozen_worker_is_refused_and_recorded(scene: Scene) -> None:
+    scene.workers.add()
+    job = scene.enqueue("stubborn", milliseconds=1_000)
+    first = scene.run_of(job, 1)
+    with scene.lock():
+        frozen = scene.workers.freeze(0)
+    scene.workers.add()
+    second = scene.run_of(job, 2)
+    assert second.worker != first.worker
+    scene.workers.thaw(frozen)
+    eventually(lambda: scene.events(job, "job.refused"), 60.0)
+    assert (scene.over(job).state, scene.over(job).result, scene.over(job).attempt) == (State.SUCCEEDED, 1, 2)
+    (refused,), (succeeded,) = scene.events(job, "job.refused"), scene.events(job, "job.succeeded")
+    assert (refused.attempt, refused.data["worker"]) == (1, first.worker)
+    assert (succeeded.attempt, succeeded.data["worker"]) == (2, second.worker)
+    (released,) = scene.events(job, "job.released")
+    assert released.code == "WORKER_LOST"
+    assert scene.over(job).failures == 0
+    assert scene.workers.end() == [0, 0]
+
+
+def test_a_job_whose_worker_is_killed_each_time_fails_at_the_tenth_loss(scene: Scene) -> None:
+    for _ in range(3):
+        scene.workers.add()
+    job = scene.enqueue("slow", milliseconds=60_000)
+    for attempt in range(1, MAX_LOSSES + 1):
+        life = scene.runner_of(scene.run_of(job, attempt))
+        if life.killed is None:
+            scene.workers.kill(scene.workers.pids.index(life.pid))
+    ended = scene.over(job)
+    assert (ended.state, ended.error_code, ended.attempt) == (State.FAILED, "WORKER_LOST", MAX_LOSSES)
+    assert (ended.losses, ended.failures, ended.crashes) == (MAX_LOSSES, 0, 0)
+    assert len(scene.events(job, "job.released")) == MAX_LOSSES - 1
+    assert len(scene.events(job, "job.failed")) == 1
+
+
+def test_workers_of_two_hosts_share_a_queue(scene: Scene) -> None:
+    for host in ("alpha", "beta"):
+        scene.workers.add(CHAOS_HOST=host)
+    eventually(lambda: len(scene.store.workers()) == 2, 60.0)
+    hosts = {record.incarnation: record.host for record in scene.store.workers()}
+    jobs: list[str] = []
+
+    def have_shared() -> bool:
+        jobs.append(scene.enqueue("slow", len(jobs), milliseconds=50))
+        return {hosts[run.worker] for run in scene.runs()} == {"alpha", "beta"}
+
+    eventually(have_shared, 60.0)
+    assert {scene.over(job).state for job in jobs} == {State.SUCCEEDED}
+    assert len(scene.runs()) == len(jobs), "each by one of them"

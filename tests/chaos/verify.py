@@ -1,0 +1,277 @@
+"""What must hold when it is over. Each check compares the ledger, the log and the rows, and says what is wrong."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from chaos.app import MAX_ATTEMPTS
+from chaos.ledger import Run
+from chaos.ordeal import Evidence, seen_by
+from chaos.plan import LEASE
+from chaos.workers import Life
+from mulligan.clock import microseconds
+from mulligan.event import Event
+from mulligan.job import MAX_LOSSES, Job
+from mulligan.lifecycle import State
+from mulligan.store.values import SETTLE_EVENTS
+from mulligan.testing.stores.invariants import check_history, check_row
+
+FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
+LOST = "WORKER_LOST"
+# A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.
+UNFLUSHED_SECONDS = 2.0
+NOT_POSSIBLE_NOW = 5
+SHOWN = 5
+
+Key = tuple[str, int]
+
+
+class Books:
+    """The evidence, indexed as the checks ask for it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.jobs = {job.id: job for job in evidence.jobs}
+        self.events: dict[str, list[Event]] = defaultdict(list)
+        self.starts: dict[Key, Event] = {}
+        self.settles: dict[Key, list[Event]] = defaultdict(list)
+        self.refusals: list[Event] = []
+        for event in evidence.events:
+            self.events[event.job].append(event)
+            if event.type == "job.started":
+                self.starts[event.job, event.attempt] = event
+            elif event.type in SETTLE_EVENTS and event.attempt:
+                self.settles[event.job, event.attempt].append(event)
+            elif event.type == "job.refused":
+                self.refusals.append(event)
+        self.runs: dict[Key, list[Run]] = defaultdict(list)
+        for run in evidence.runs:
+            self.runs[run.job, run.attempt].append(run)
+
+    @cached_property
+    def lives(self) -> dict[str, Life]:
+        """By incarnation: as the store knew the worker, or else as the ledger does."""
+        known = {(record.incarnation, record.pid) for record in self.evidence.workers}
+        known |= {(run.worker, run.pid) for run in self.evidence.runs}
+        by_pid = {life.pid: life for life in self.evidence.lives}
+        return {incarnation: by_pid[pid] for incarnation, pid in known if pid in by_pid}
+
+    @cached_property
+    def signs(self) -> dict[str, list[float]]:
+        """When each worker did something the store knows of."""
+        signs: dict[str, list[float]] = defaultdict(list)
+        for event in self.evidence.events:
+            if event.type == "job.started" or (event.type in SETTLE_EVENTS and self.is_own(event)):
+                signs[event.data["worker"]].append(event.at.timestamp())
+        return signs
+
+    def is_own(self, settle: Event) -> bool:
+        """By whoever ran the attempt, not by one who found its lease expired."""
+        return str(settle.data.get("by", "")).startswith(f"{settle.data.get('worker')}/")
+
+    def has_claim(self, run: Run) -> bool:
+        start = self.starts.get((run.job, run.attempt))
+        return start is not None and (start.data["worker"], microseconds(start.at)) == (run.worker, run.claimed)
+
+    def is_undone(self, run: Run) -> bool:
+        """Its claim may have gone with a crash of the database, which is allowed to forget claims."""
+        claimed = run.claimed / 1e6
+        return any(crash - UNFLUSHED_SECONDS <= claimed <= crash + 0.1 for crash in self.evidence.crashes)
+
+    def was_lost(self, run: Run) -> bool:
+        settles = self.settles[run.job, run.attempt]
+        return not self.has_claim(run) or any(not self.is_own(settle) for settle in settles)
+
+
+Check = Callable[[Books], Iterator[str]]
+
+
+def accepted_jobs_are_there(books: Books) -> Iterator[str]:
+    for job in set(books.evidence.accepted) - set(books.jobs):
+        yield f"{job} was accepted and is lost"
+
+
+def every_job_is_over(books: Books) -> Iterator[str]:
+    for job in books.jobs.values():
+        if not job.state.is_final:
+            yield f"{job.id} is still {job.state}"
+
+
+def rows_and_log_agree(books: Books) -> Iterator[str]:
+    for job in books.jobs.values():
+        try:
+            check_row(job)
+            check_history(job, books.events[job.id])
+        except AssertionError as error:
+            yield f"{job.id}: {error}"
+
+
+def each_is_settled_once(books: Books) -> Iterator[str]:
+    for (job, attempt), settles in books.settles.items():
+        if len(settles) > 1:
+            yield f"attempt {attempt} of {job} was settled by {[settle.data.get('by') for settle in settles]}"
+    for job, events in books.events.items():
+        if (number := sum(event.type in FINAL_EVENTS for event in events)) != 1:
+            yield f"{job} was finished {number} times"
+
+
+def only_its_holder_settles_an_attempt(books: Books) -> Iterator[str]:
+    for key, settles in books.settles.items():
+        start = books.starts.get(key)
+        for settle in settles:
+            if start is None or settle.data["worker"] != start.data["worker"]:
+                yield f"{settle.type} of {key} is by {settle.data['by']}, who did not hold it"
+            elif not books.is_own(settle) and settle.code != LOST:
+                yield f"{settle.type} of {key} is by {settle.data['by']}, who did not run it"
+
+
+def each_claim_runs_once(books: Books) -> Iterator[str]:
+    for key, number in Counter(run.key for run in books.evidence.runs).items():
+        if number > 1:
+            yield f"{key} ran {number} times"
+    for run in books.evidence.runs:
+        if not books.has_claim(run) and not books.is_undone(run):
+            yield f"{run} has no claim in the log"
+        if run.began < run.claimed / 1e6 - 0.05:
+            yield f"{run} began before it was claimed"
+
+
+def attempts_overlap_only_when_the_lease_was_lost(books: Books) -> Iterator[str]:
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for run in books.evidence.runs:
+        by_job[run.job].append(run)
+    for found in by_job.values():
+        for run, following in pairwise(sorted(found, key=lambda run: run.began)):
+            if run.ended is not None and following.began < run.ended and not books.was_lost(run):
+                yield f"{following} began while {run} ran and had its lease"
+
+
+def what_was_settled_was_run(books: Books) -> Iterator[str]:
+    """Nothing succeeds that did not return, nothing fails that did not raise."""
+    for key, settles in books.settles.items():
+        for settle in settles:
+            if books.is_own(settle) and settle.type != "job.released":
+                how = "returned" if settle.type == "job.succeeded" else "raised"
+                if not any(run.how == how and books.has_claim(run) for run in books.runs[key]):
+                    yield f"{settle.type} of {key}, but the ledger says {books.runs[key]}"
+
+
+def jobs_end_as_they_must(books: Books) -> Iterator[str]:
+    """Whatever happened to their workers: failures are the task's own, never more than allowed."""
+    for job in books.jobs.values():
+        if (found := _end(job)) != (wanted := _wanted(job)):
+            yield f"{job.id} ({job.kind} {job.arguments}) ended as {found}, not as {wanted}"
+        if job.failures > job.max_attempts:
+            yield f"{job.id} failed {job.failures} times of {job.max_attempts}"
+
+
+def _end(job: Job[Any]) -> tuple[Any, ...]:
+    return (job.state, job.result, job.error_code, job.failures, job.crashes)
+
+
+def _wanted(job: Job[Any]) -> tuple[Any, ...]:
+    arguments = msgspec.json.decode(job.arguments)
+    if job.error_code == LOST:
+        return (State.FAILED, None, LOST, job.failures if job.losses == MAX_LOSSES else "none before the tenth loss", 0)
+    match job.kind:
+        case "doomed":
+            return (State.FAILED, None, "UNKNOWN", MAX_ATTEMPTS, 0)
+        case "refused":
+            return (State.FAILED, None, "NOT_WANTED", 1, 0)
+        case _:
+            return (State.SUCCEEDED, arguments["number"], None, arguments.get("failures", 0), 0)
+
+
+def counters_are_the_logs(books: Books) -> Iterator[str]:
+    """Lost attempts are charged as losses and never as failures."""
+    for job in books.jobs.values():
+        failures = losses = 0
+        for event in books.events[job.id]:
+            if event.type in ("job.succeeded", "job.retried"):
+                losses = 0
+            losses += event.code == LOST
+            failures += event.type in ("job.retried", "job.failed") and event.code != LOST
+        if (job.failures, job.losses) != (failures, losses):
+            yield f"{job.id} counts {job.failures} failures, {job.losses} losses; the log {failures}, {losses}"
+
+
+def no_result_is_both_refused_and_accepted(books: Books) -> Iterator[str]:
+    for refusal in books.refusals:
+        # After a crash that undid its claim a worker may have run the same number twice: one result is the late one.
+        if any(not books.has_claim(run) for run in books.runs[refusal.job, refusal.attempt]):
+            continue
+        for settle in books.settles[refusal.job, refusal.attempt]:
+            if books.is_own(settle) and settle.data["worker"] == refusal.data["worker"]:
+                yield f"attempt {refusal.attempt} of {refusal.job} was refused and accepted"
+
+
+def leases_of_the_living_are_left_alone(books: Books) -> Iterator[str]:
+    """A worker loses its jobs when it was killed, frozen or starved, not because somebody looked too early."""
+    for (job, attempt), settles in books.settles.items():
+        for settle in settles:
+            worker, at = settle.data["worker"], settle.at.timestamp()
+            if not books.is_own(settle) and not _was_silent(books, worker, at):
+                yield f"attempt {attempt} of {job} was taken at {at:.3f} from {worker}, which was alive"
+
+
+def _was_silent(books: Books, worker: str, at: float) -> bool:
+    life = books.lives.get(worker)
+    if life is None or (life.killed is not None and life.killed <= at) or life.was_frozen(at - LEASE - 1, at):
+        return True
+    # Under full load a worker speaks many times a second; one that did not was starved, or cut off.
+    begin = at - LEASE
+    signs = [begin, *(sign for sign in books.signs[worker] if begin < sign < at), at]
+    return max(later - earlier for earlier, later in pairwise(signs)) >= LEASE / 3
+
+
+def the_log_has_no_gaps(books: Books) -> Iterator[str]:
+    """Who followed by cursor all the while saw just what is there now."""
+    seen, there = books.evidence.read, seen_by(books.evidence.events)
+    if seen != there:
+        missing, extra = set(there) - set(seen), set(seen) - set(there)
+        yield f"the reader missed {sorted(missing)[:SHOWN]} and saw {sorted(extra)[:SHOWN]} (of {len(there)})"
+
+
+def workers_do_not_end_by_themselves(books: Books) -> Iterator[str]:
+    if any(books.evidence.statuses):
+        yield f"workers ended with {books.evidence.statuses}"
+    workers = {life.pid for life in books.lives.values()}
+    for life in books.evidence.lives:
+        status = life.process.returncode
+        # One that finds no store when it starts says so and ends; once it works, nothing ends it.
+        if (life.killed is None and status not in (0, NOT_POSSIBLE_NOW)) or (status > 0 and life.pid in workers):
+            yield f"worker {life.pid} ended by itself with {status}"
+    if (place := books.evidence.log.find("Traceback")) >= 0:
+        yield f"a worker's log has: {books.evidence.log[max(0, place - 300) : place + 2_000]}"
+
+
+CHECKS: tuple[Check, ...] = (
+    accepted_jobs_are_there,
+    every_job_is_over,
+    rows_and_log_agree,
+    each_is_settled_once,
+    only_its_holder_settles_an_attempt,
+    each_claim_runs_once,
+    attempts_overlap_only_when_the_lease_was_lost,
+    what_was_settled_was_run,
+    jobs_end_as_they_must,
+    counters_are_the_logs,
+    no_result_is_both_refused_and_accepted,
+    leases_of_the_living_are_left_alone,
+    the_log_has_no_gaps,
+    workers_do_not_end_by_themselves,
+)
+
+
+def complaints(evidence: Evidence) -> list[str]:
+    """Everything that is wrong, a few of each kind."""
+    books = Books(evidence)
+    found = []
+    for check in CHECKS:
+        wrong = list(check(books))
+        found += [f"{check.__name__} ({len(wrong)}): {text}" for text in wrong[:SHOWN]]
+    return found

@@ -1,0 +1,121 @@
+"""Real `mulligan worker` processes, each ended by its own id only, and how long each of them lived."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+CONCURRENCY = 4
+
+
+def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "MULLIGAN_DATABASE_URL": url,
+        "MULLIGAN_WORKER_LEASE_TTL_SEC": str(lease),
+        "CHAOS_LEDGER": str(ledger),
+    }
+
+
+@dataclass(slots=True)
+class Life:
+    """One process, by the clock of this machine, which is the store's too."""
+
+    process: subprocess.Popen[bytes]
+    born: float
+    killed: float | None = None
+    stops: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def was_frozen(self, begin: float, end: float) -> bool:
+        return any(stopped <= end and begin <= continued for stopped, continued in self.stops)
+
+
+class Workers:
+    def __init__(self, slots: int, environment: Mapping[str, str], log: Path) -> None:
+        self._environment = environment
+        self._log = log
+        self._slots: list[Life] = []
+        self.lives: list[Life] = []
+        for _ in range(slots):
+            self._slots.append(self._start())
+
+    def _start(self, **more: str) -> Life:
+        command = [sys.executable, "-m", "mulligan", "worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
+        with self._log.open("ab") as log:
+            life = Life(
+                subprocess.Popen(
+                    command,
+                    env={**self._environment, **more},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self._log.parent,
+                    process_group=0,
+                ),
+                time.time(),
+            )
+        self.lives.append(life)
+        return life
+
+    def add(self, **more: str) -> Life:
+        """One more, with other things in its environment."""
+        self._slots.append(self._start(**more))
+        return self._slots[-1]
+
+    def kill(self, slot: int) -> None:
+        """No farewell, nothing settled, nothing released. Another takes the place at once."""
+        life = self._slots[slot]
+        if life.process.poll() is None:
+            life.process.kill()
+            life.killed = time.time()
+            life.process.wait()
+        self._slots[slot] = self._start()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of each slot."""
+        return [life.pid for life in self._slots]
+
+    def freeze(self, slot: int) -> Life:
+        life = self._slots[slot]
+        life.stops.append((time.time(), float("inf")))
+        life.process.send_signal(signal.SIGSTOP)
+        return life
+
+    def thaw(self, life: Life) -> None:
+        life.process.send_signal(signal.SIGCONT)
+        life.stops[-1] = (life.stops[-1][0], time.time())
+
+    def is_frozen(self, slot: int) -> bool:
+        """Now, or a moment ago."""
+        return self._slots[slot].was_frozen(time.time() - 0.5, time.time())
+
+    def mend(self) -> None:
+        """As a supervisor does: a worker that could not start because the store was away is started again."""
+        for slot, life in enumerate(self._slots):
+            if life.process.poll() is not None:
+                self._slots[slot] = self._start()
+
+    def end(self, seconds: float = 30.0) -> list[int]:
+        """Tell all to stop and wait for it; their exit statuses."""
+        for life in self._slots:
+            life.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        return [life.process.wait(max(0.1, deadline - time.monotonic())) for life in self._slots]
+
+    def close(self) -> None:
+        for life in self.lives:
+            if life.process.poll() is None:
+                life.process.kill()
+                life.process.wait()
