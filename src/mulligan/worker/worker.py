@@ -200,11 +200,11 @@ class Worker:
     def _wanted(self) -> int:
         """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
         slots = self._options.concurrency - len(self._left_behind)
-        ahead = min(BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
+        ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         unsettled = len(self._outcomes) + len(self._settling)
         wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
-        return wanted if not self._backlog or wanted >= min(BATCH, slots + ahead) // 2 else 0
+        return wanted if not self._backlog or wanted >= min(BATCH, (slots + ahead) // 2) else 0
 
     async def _claim(self, limit: int) -> float | None:
         """Seconds to rest before the next claim, None when there may be more at once."""
