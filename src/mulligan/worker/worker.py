@@ -234,25 +234,40 @@ class Worker:
 
     def _start_waiting(self) -> None:
         while self._backlog and len(self._running) < self._options.concurrency - self._left_behind:
-            self._start(self._backlog.popleft())
+            running = self._backlog.popleft()
+            if running.why is None:
+                self._start(running)
+            else:
+                self._drop(running, running.why)
+
+    def _drop(self, running: Running, why: Why) -> None:
+        """Interrupted while it waited for a slot: it does not begin."""
+        running.is_over = True
+        decision = self._decide(running, Interruption(why))
+        if decision is not None:
+            self._offer(running, decision)
 
     def _start(self, running: Running) -> None:
         assert self._loop is not None
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[lease.fence] = running
-        running.task = self._loop.create_task(self._attempt(running))
+        self._loop.create_task(self._attempt(running))
         self._watch(running, self._tasks[lease.kind].timeout.total_seconds())
 
     async def _attempt(self, running: Running) -> None:
+        # Set here, not by whoever starts it: a task cancelled before its first step never comes to an end of its own.
+        running.task = asyncio.current_task()
+        task = self._tasks[running.lease.kind]
         try:
-            ended = await run(running, self._tasks[running.lease.kind], self._driver)
+            ended = stopped(running, task) or await run(running, task, self._driver)
         except BaseException as error:
             # Nothing may leave an attempt without an end: its slot and its job would be lost with it.
             ended = Failed(Failure.of(error))
         if running.is_over:
             # It was given up; this is the code's late end, and the slot is free again.
             self._left_behind -= 1
+            self._start_waiting()
             self._wake.set()
             return
         self._end(running, ended)
