@@ -29,9 +29,9 @@ class Settings:
     stuck_after_sec: timedelta = timedelta(minutes=30)
     duty_reclaim_interval_sec: timedelta | None = None
     duty_reclaim_limit: int = 200
-    duty_retry_interval_sec: timedelta = timedelta(seconds=5)
+    duty_retry_interval_sec: timedelta = timedelta(seconds=15)
     duty_retry_limit: int = 1_000
-    duty_promote_interval_sec: timedelta = timedelta(seconds=5)
+    duty_promote_interval_sec: timedelta = timedelta(seconds=15)
     duty_promote_limit: int = 1_000
     duty_expire_interval_sec: timedelta = timedelta(seconds=1)
     duty_expire_limit: int = 500

@@ -123,6 +123,7 @@ class Worker:
         self._stopped = asyncio.Event()
         self._patience: asyncio.Task[None] | None = None
         self._has_outcomes = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -143,6 +144,15 @@ class Worker:
         """Raises what keeps this worker from its work; else its first child is warm, if it needs one."""
         if self._children is not None:
             await self._children.prepare(self._tasks.values())
+
+    @property
+    def is_stopping(self) -> bool:
+        """It takes no more jobs: it was told to stop, or is worn out."""
+        return self._stops > 0
+
+    async def ended(self) -> None:
+        """Wait until it has drained and left, whoever told it to."""
+        await self._has_ended.wait()
 
     async def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Work until stopped, or until nothing is left here and `until` says that this is enough.
@@ -171,6 +181,7 @@ class Worker:
                 await self._children.close()
             await self._leave()
             self._driver.stop()
+            self._has_ended.set()
         if self._worn_out is not None:
             raise self._worn_out
 
@@ -256,7 +267,18 @@ class Worker:
 
     def _start_waiting(self) -> None:
         while self._backlog and len(self._running) < self._options.concurrency - len(self._left_behind):
-            self._start(self._backlog.popleft())
+            running = self._backlog.popleft()
+            if running.why is None:
+                self._start(running)
+            else:
+                self._drop(running, running.why)
+
+    def _drop(self, running: Running, why: Why) -> None:
+        """Interrupted while it waited for a slot: it does not begin."""
+        running.is_over = True
+        decision = self._decide(running, Interruption(why))
+        if decision is not None:
+            self._offer(running, decision)
 
     def _start(self, running: Running) -> None:
         assert self._loop is not None
@@ -265,13 +287,17 @@ class Worker:
         self._running[running] = None
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
-        running.task = self._loop.create_task(self._attempt(running, task, children))
+        self._loop.create_task(self._attempt(running, task, children))
         # In a child the time is counted anew when the task's own code begins.
         self._watch(running, task.timeout.total_seconds() + (START_SECONDS if children else 0))
 
     async def _attempt(self, running: Running, task: Task[..., Any, Any], children: Children | None) -> None:
+        # Set here, not by whoever starts it: a task cancelled before its first step never comes to an end of its own.
+        running.task = asyncio.current_task()
         try:
-            if children is None:
+            if (before := stopped(running, task)) is not None:
+                ended = before
+            elif children is None:
                 ended = await run(running, task, self._driver)
             else:
                 ended = await self._run_isolated(running, task, children)
@@ -281,6 +307,7 @@ class Worker:
         if running.is_over:
             # It was given up; this is the code's late end, and the slot is free again.
             self._left_behind.discard(running)
+            self._start_waiting()
             self._wake.set()
             return
         self._end(running, ended)

@@ -110,7 +110,8 @@ class Writer:
     def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            answers = [self._attempt(operation) for operation in operations]
+            work = self._alone if len(operations) == 1 else self._attempt
+            answers = [work(operation) for operation in operations]
             self._connection.execute("COMMIT")
         except BaseException:
             # After SQLITE_FULL or an I/O error SQLite may have rolled back already.
@@ -118,6 +119,13 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             raise
         return answers
+
+    def _alone(self, operation: Operation[Any]) -> Callable[[], None]:
+        """Whatever it raises ends the transaction: there is nobody to be spared."""
+        if not operation.future.set_running_or_notify_cancel():
+            return lambda: None
+        result = operation.work(self._connection)
+        return lambda: operation.future.set_result(result)
 
     def _attempt(self, operation: Operation[Any]) -> Callable[[], None]:
         """Do the work now; what it returns or raises is told after the commit."""
@@ -232,8 +240,7 @@ class Database:
         """Run `work` on a consistent snapshot."""
         self._check_process()
         if self.path is None:
-            # A database in memory has one connection only.
-            return self.write(work)
+            return self._read_memory(work)
         with self._reading():
             connection = self._reader()
             with translated(str(self.path)):
@@ -244,6 +251,13 @@ class Database:
                     # Gone already when the trouble was the file's: the error itself is what matters.
                     if connection.in_transaction:
                         connection.execute("COMMIT")
+
+    def _read_memory(self, work: Work[T]) -> T:
+        """A database in memory has one connection only."""
+        if self._queue is not None:
+            return self.write(work)
+        with self._inline, translated("the database in memory"):
+            return work(self._connection)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

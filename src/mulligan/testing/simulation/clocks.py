@@ -1,0 +1,41 @@
+"""Clocks that differ: each process has its own idea of the day, and the store's can step."""
+
+from datetime import datetime, timedelta
+
+from mulligan.clock import EPOCH
+from mulligan.testing.simulation.timeline import SECOND, Timeline
+from mulligan.testing.virtual import START
+
+_START = (START - EPOCH) // timedelta(microseconds=1)
+
+
+class StoreClock:
+    """Decides every instant. It goes with the timeline, except when it steps."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._offset = 0
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(microseconds=self.microseconds)
+
+    @property
+    def microseconds(self) -> int:
+        return _START + self._timeline.now + self._offset
+
+    def step(self, seconds: float) -> None:
+        self._offset += int(seconds * SECOND)
+
+
+class SkewedClock:
+    """A process's own: monotonic goes with the timeline, also while the process is stopped."""
+
+    def __init__(self, timeline: Timeline, skew: timedelta) -> None:
+        self._timeline = timeline
+        self._start = START + skew
+
+    def monotonic(self) -> float:
+        return self._timeline.now / SECOND
+
+    def now(self) -> datetime:
+        return self._start + timedelta(microseconds=self._timeline.now)

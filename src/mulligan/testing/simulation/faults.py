@@ -1,0 +1,105 @@
+"""What can happen to a store call: in the wait before it, in the wait after it, or to the one who made it."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mulligan.testing.simulation.parameters import Parameters
+
+# From here on a call counts as trouble: nobody is held to his promises for a while.
+SLOW_SECONDS = 0.05
+
+
+class Strike(StrEnum):
+    """What befalls the process while it waits."""
+
+    CRASH = "crash"
+    PAUSE = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """Seconds until the request is carried out and until the answer is there.
+
+    `arrives`: the request reaches the store, be it late. `gives_up_after`: the caller hears no answer and is
+    told so after these seconds, whatever the store did.
+    """
+
+    request: float
+    reply: float
+    arrives: bool = True
+    gives_up_after: float | None = None
+    strike: Strike | None = None
+    strikes_in_reply: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """How long the caller waits."""
+        return self.request + self.reply if self.gives_up_after is None else self.gives_up_after
+
+    @property
+    def is_trouble(self) -> bool:
+        return self.gives_up_after is not None or self.strike is not None or self.request + self.reply > SLOW_SECONDS
+
+
+class Weather:
+    """Fair or foul. In fair weather a call is answered at once."""
+
+    def __init__(self, parameters: Parameters, chance: random.Random) -> None:
+        self._parameters = parameters
+        self._chance = chance
+        self.is_stormy = False
+        self.is_out = False
+        """The store answers nobody."""
+
+    def fate(self, *, is_mortal: bool) -> Fate:
+        """Of one call; who is not mortal is neither killed nor stopped."""
+        chance, latency = self._chance, self._parameters.latency
+        fate = Fate(chance.random() * latency, chance.random() * latency)
+        draw = chance.random()
+        for change, rate in self._changes(is_mortal=is_mortal):
+            draw -= rate
+            if draw < 0:
+                return change(fate)
+        return fate
+
+    def _changes(self, *, is_mortal: bool) -> Iterator[tuple[Callable[[Fate], Fate], float]]:
+        rates = self._parameters.rates
+        yield self._lose_request, rates.lost_request
+        yield self._lose_reply, rates.lost_reply
+        yield self._be_late, rates.late_request
+        yield self._be_slow, rates.slow
+        if is_mortal:
+            yield self._crash, rates.crash
+            yield self._pause, rates.pause
+
+    def _lose_request(self, fate: Fate) -> Fate:
+        return replace(fate, arrives=False, gives_up_after=self._patience())
+
+    def _lose_reply(self, fate: Fate) -> Fate:
+        return replace(fate, gives_up_after=fate.request + self._patience())
+
+    def _be_late(self, fate: Fate) -> Fate:
+        """Carried out after the caller gave up: a transaction that was held up, a packet sent once more."""
+        patience = self._patience()
+        late = patience + self._chance.random() ** 2 * self._parameters.lease.total_seconds() * 1.5
+        return replace(fate, request=late, gives_up_after=patience)
+
+    def _be_slow(self, fate: Fate) -> Fate:
+        seconds = self._chance.uniform(0.1, 8)
+        return replace(fate, request=seconds) if self._chance.random() < 0.5 else replace(fate, reply=seconds)
+
+    def _crash(self, fate: Fate) -> Fate:
+        return replace(fate, strike=Strike.CRASH, strikes_in_reply=self._chance.random() < 0.5)
+
+    def _pause(self, fate: Fate) -> Fate:
+        return replace(fate, strike=Strike.PAUSE, strikes_in_reply=self._chance.random() < 0.5)
+
+    def _patience(self) -> float:
+        """Refused at once, or nothing heard for a while."""
+        return 0.001 if self._chance.random() < 0.5 else self._chance.uniform(0.05, 5)
+
+    def pause_seconds(self) -> float:
+        """Around the lease, to both sides of it."""
+        return self._chance.uniform(0.2, 2.5) * self._parameters.lease.total_seconds()

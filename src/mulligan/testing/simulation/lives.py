@@ -1,0 +1,135 @@
+"""The life of each job as the event log tells it: a small table of its own, made without the engine's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+FINAL = ("succeeded", "failed", "cancelled")
+
+# event → (state before → state after)
+LEGAL: dict[str, dict[str, str]] = {
+    "job.queued": {"waiting": "queued"},
+    "job.started": {"queued": "running"},
+    "job.succeeded": {"running": "succeeded"},
+    "job.retried": {"running": "waiting"},
+    "job.snoozed": {"running": "waiting", "waiting": "waiting", "queued": "waiting"},
+    "job.released": {"running": "queued"},
+    "job.failed": {"running": "failed", "waiting": "failed", "queued": "failed"},
+    "job.cancelled": {"running": "cancelled", "waiting": "cancelled", "queued": "cancelled"},
+    "job.cancel_requested": {"running": "running"},
+    "job.retry_requested": dict.fromkeys(("failed", "cancelled", "waiting"), "waiting"),
+    "job.run_requested": dict.fromkeys(("failed", "cancelled", "waiting"), "waiting"),
+}
+
+# (event, was it running) → the operations that may have written it
+WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
+    ("job.queued", False): ("claim", "promote", "move"),
+    ("job.started", False): ("claim",),
+    ("job.succeeded", True): ("settle",),
+    ("job.retried", True): ("settle",),
+    ("job.snoozed", True): ("settle",),
+    ("job.snoozed", False): ("move",),
+    ("job.released", True): ("settle",),
+    ("job.failed", True): ("settle",),
+    ("job.failed", False): ("expire",),
+    ("job.cancelled", True): ("settle",),
+    ("job.cancelled", False): ("move",),
+    ("job.cancel_requested", True): ("move",),
+    ("job.retry_requested", False): ("move",),
+    ("job.run_requested", False): ("move",),
+}
+
+
+@dataclass(slots=True)
+class Life:
+    id: str
+    name: str
+    kind: str
+    owner: str
+    priority: int
+    rank: int
+    max_attempts: int
+    state: str
+    due: int
+    deadline: int | None
+    key: str | None
+    ready_at: int
+    """Since when it has been where it is, by the timeline."""
+    attempt: int = 0
+    holder: tuple[str, int] | None = None
+    lease_until: int | None = None
+    failures: int = 0
+    crashes: int = 0
+    losses: int = 0
+    snoozes: int = 0
+    manual_retries: int = 0
+    wish_at: int | None = None
+    """When somebody wished to cancel the running attempt, by the timeline."""
+    settled: dict[int, str] = field(default_factory=dict)
+    refused: dict[str, None] = field(default_factory=dict)
+    started_at: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in FINAL
+
+    def is_late(self, now: int) -> bool:
+        """Its deadline is over: nobody begins it any more."""
+        return self.deadline is not None and self.deadline <= now
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        return (self.priority, self.rank, self.id)
+
+    def row(self) -> tuple[Any, ...]:
+        """What its row must hold, in the order of `office.COLUMNS`."""
+        leased_by, claim = self.holder or (None, None)
+        last = max(self.settled, default=None)
+        return (
+            self.state,
+            self.attempt,
+            self.failures,
+            self.crashes,
+            self.losses,
+            self.snoozes,
+            self.manual_retries,
+            leased_by,
+            claim,
+            self.lease_until,
+            int(self.wish_at is not None),
+            self.due,
+            self.deadline,
+            last,
+            None if last is None else self.settled[last],
+        )
+
+
+class Lives:
+    """All jobs of a world, those that are not over at hand by where they are."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Life] = {}
+        self.waiting: dict[str, Life] = {}
+        self.queued: dict[str, Life] = {}
+        self.running: dict[str, Life] = {}
+
+    def add(self, life: Life) -> None:
+        self.by_id[life.id] = life
+        self._place(life)
+
+    def move(self, life: Life, state: str) -> None:
+        for place in (self.waiting, self.queued, self.running):
+            place.pop(life.id, None)
+        life.state = state
+        self._place(life)
+
+    def _place(self, life: Life) -> None:
+        places = {"waiting": self.waiting, "queued": self.queued, "running": self.running}
+        if life.state in places:
+            places[life.state][life.id] = life
+
+    def held_by(self, incarnation: str, claim: int | None = None) -> Iterator[Life]:
+        for life in self.running.values():
+            assert life.holder is not None
+            if life.holder[0] == incarnation and claim in (None, life.holder[1]):
+                yield life

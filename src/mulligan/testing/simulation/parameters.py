@@ -1,0 +1,86 @@
+"""What differs from world to world. Each is drawn from the seed; some faults are left out of some worlds,
+for a fault that is everywhere hides what only happens without it."""
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+KINDS = ("brisk", "lengthy", "plain", "hurried", "rare")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The chance of each fault at each store call made in bad weather."""
+
+    lost_request: float = 0.0
+    lost_reply: float = 0.0
+    late_request: float = 0.0
+    slow: float = 0.0
+    crash: float = 0.0
+    pause: float = 0.0
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> "Rates":
+        def rate(most: float) -> float:
+            return chance.uniform(0.1, 1) * most if chance.random() < 0.6 else 0.0
+
+        return cls(
+            lost_request=rate(0.06),
+            lost_reply=rate(0.08),
+            late_request=rate(0.05),
+            slow=rate(0.08),
+            crash=rate(0.006),
+            pause=rate(0.006),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    seats: tuple[tuple[str, ...], ...]
+    """The kinds each worker of the fleet knows."""
+    concurrency: int
+    lease: timedelta
+    is_remote: bool
+    """A request that is on the wire is carried out whatever becomes of its sender."""
+    has_wakeups: bool
+    latency: float
+    rates: Rates
+    outages: float
+    """Expected during a shift."""
+    clock_steps: float
+    crashes: float
+    pauses: float
+    arrivals: float
+    """Enqueue calls a second while the fleet works."""
+    moves: float
+    batch: int
+    killers: float
+    """The share of jobs that kill their process."""
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> "Parameters":
+        lease = chance.choice((4, 6, 6, 10, 15, 30, 60))
+        return cls(
+            seats=_seats(chance),
+            concurrency=chance.choice((1, 2, 2, 3, 5, 8)),
+            lease=timedelta(seconds=lease),
+            is_remote=chance.random() < 0.6,
+            has_wakeups=chance.random() < 0.4,
+            latency=chance.choice((0.0005, 0.002, 0.005)),
+            rates=Rates.draw(chance),
+            outages=chance.choice((0, 0.3, 1)),
+            clock_steps=chance.choice((0, 0, 1, 2)),
+            crashes=chance.choice((0, 0.3, 1)),
+            pauses=chance.choice((0, 0.3, 1)),
+            arrivals=chance.uniform(0.1, 0.7),
+            moves=chance.choice((0, 0.2, 0.5)),
+            batch=chance.choice((1, 1, 2, 4)),
+            killers=chance.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
+        )
+
+
+def _seats(chance: random.Random) -> tuple[tuple[str, ...], ...]:
+    """A mixed fleet: some workers do not know every kind."""
+    number = chance.choice((1, 2, 2, 3, 3, 4, 5))
+    seats = [tuple(kind for kind in KINDS if chance.random() < 0.7) or KINDS[:1] for _ in range(number)]
+    return (KINDS, *seats[1:]) if chance.random() < 0.7 else tuple(seats)

@@ -1,0 +1,85 @@
+"""What is promised in time: looked at once a second, and held against nobody whom something befell."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mulligan.testing.simulation.lives import Life
+from mulligan.testing.simulation.timeline import SECOND
+from mulligan.worker.keeper import BEATS_PER_LEASE
+from mulligan.worker.worker import GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from mulligan.testing.simulation.party import Process
+    from mulligan.testing.simulation.world import World
+
+# An idle worker finds work within two seconds; what the looks themselves are late is added.
+FOUND = int(2.5 * SECOND)
+MARGIN = int(1.5 * SECOND)
+
+
+class Promises:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        lease = world.parameters.lease / timedelta(microseconds=1)
+        self._interval = int(min(SECOND, lease / 10))
+        self._quiet = int(lease / BEATS_PER_LEASE) + 3 * self._interval
+        self._stop = int(GRACE_SECONDS * SECOND) + int(min(SECOND, lease / 6))
+
+    def look(self) -> None:
+        world = self._world
+        up = [process for process in world.processes if process.is_up]
+        if world.weather.is_out or not up:
+            return
+        lives = world.oracle.lives
+        for life in lives.queued.values():
+            self._found(life, life.ready_at, up)
+        for life in lives.waiting.values():
+            if (late := world.clock.microseconds - life.due) > 0:
+                self._found(life, max(life.ready_at, world.timeline.now - late), up)
+        for life in lives.running.values():
+            self._recovered(life, up)
+            self._cancelled(life)
+        for life in [*lives.queued.values(), *lives.waiting.values()]:
+            self._expired(life, up)
+
+    def _found(self, life: Life, ready_at: int, up: "list[Process]") -> None:
+        """No worker is idle while a job that it can run is ready."""
+        if life.is_late(self._world.clock.microseconds):
+            return
+        for process in up:
+            if life.kind not in process.kinds:
+                continue
+            since = max(ready_at, process.steady_since, process.free_since, process.started_at)
+            if self._world.timeline.now - since > FOUND:
+                self._world.break_promise(f"{life.name} ({life.kind}) is ready, and {process.name} does not take it")
+
+    def _recovered(self, life: Life, up: "list[Process]") -> None:
+        """A lease that expired is taken back, by anybody, whatever the kind."""
+        world = self._world
+        late = world.clock.microseconds - (life.lease_until or 0)
+        if late <= self._interval + MARGIN or life.holder is None:
+            return
+        for process in up:
+            since = max(process.steady_since, process.started_at) + self._quiet
+            if process.incarnation != life.holder[0] and world.timeline.now - since > self._interval + MARGIN:
+                seconds = late / SECOND
+                world.break_promise(f"{life.name}: expired for {seconds:.1f} s, and {process.name} does not reclaim it")
+
+    def _cancelled(self, life: Life) -> None:
+        """Who wishes to cancel a running job is heard, and code that does not stop is given up."""
+        if life.wish_at is None or life.holder is None:
+            return
+        holder = self._world.by_incarnation[life.holder[0]]
+        known = holder.knows.get((life.id, life.attempt))
+        if known is None or not holder.is_up:
+            return
+        if self._world.timeline.now - max(life.wish_at, known, holder.steady_since) > self._stop + MARGIN:
+            self._world.break_promise(f"{life.name} was to be cancelled, and {holder.name} lets it run on")
+
+    def _expired(self, life: Life, up: "list[Process]") -> None:
+        world = self._world
+        if life.deadline is None or world.clock.microseconds - life.deadline <= FOUND:
+            return
+        for process in up:
+            if world.timeline.now - max(life.ready_at, process.steady_since, process.started_at) > FOUND:
+                world.break_promise(f"{life.name} is beyond its deadline, and {process.name} does not expire it")

@@ -1,0 +1,128 @@
+"""People and their programs: who enqueues jobs, and who retries, cancels and snoozes by hand."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from mulligan.clock import Ids
+from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreUnavailable
+from mulligan.job import NewJob
+from mulligan.lifecycle import Move
+from mulligan.store.protocols import Request
+from mulligan.testing.simulation.clocks import SkewedClock
+from mulligan.testing.simulation.driver import SimulatedDriver
+from mulligan.testing.simulation.parameters import KINDS
+from mulligan.testing.simulation.party import Party
+from mulligan.testing.simulation.tasks import POLICIES, plan
+from mulligan.testing.virtual import START
+
+if TYPE_CHECKING:
+    from mulligan.testing.simulation.world import World
+
+T = TypeVar("T")
+
+HANDS = (Move.RETRY_BY_HAND, Move.RUN_NOW, Move.CANCEL_BY_HAND, Move.CANCEL_BY_HAND, Move.SNOOZE_BY_HAND)
+OWNERS = ("", "", "ann", "ben")
+# While the fleet rests, the town does little.
+REST = 0.02
+
+
+class Town(Party):
+    def __init__(self, world: "World") -> None:
+        super().__init__(world, "town")
+        self._chance = world.fork()
+        self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._chance)
+        self._driver = SimulatedDriver(self)
+        self._latest: list[str] = []
+        self.accepted: dict[str, None] = {}
+        """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
+        self._work = [self.begin(self._enqueue()), self.begin(self._meddle())]
+
+    def rest(self) -> None:
+        """No more new jobs, and hands off."""
+        for work in self._work:
+            work.cancel()
+
+    def leave(self) -> None:
+        self.rest()
+        self.is_dead = True
+        self.line.cut()
+
+    async def _pause(self, rate: float) -> None:
+        busy = 1.0 if self.world.is_shift else REST
+        await asyncio.sleep(self._chance.expovariate(rate * busy))
+
+    async def _enqueue(self) -> None:
+        parameters = self.world.parameters
+        while True:
+            await self._pause(parameters.arrivals)
+            jobs = [self._new_job() for _ in range(self._chance.randint(1, parameters.batch))]
+            stored = await self._surely(lambda jobs=jobs: self.store.enqueue(jobs))  # type: ignore[misc]
+            self.accepted |= dict.fromkeys(job.id for job in stored)
+            self._latest = [*self._latest, *(job.id for job in stored)][-30:]
+
+    def _new_job(self) -> NewJob:
+        chance, kind = self._chance, self._chance.choice(KINDS)
+        policy = POLICIES[kind]
+        is_keyed = chance.random() < 0.15
+        return NewJob(
+            id=self._ids(),
+            kind=kind,
+            arguments=json.dumps({"words": plan(kind, chance, killers=self.world.parameters.killers)}),
+            owner=chance.choice(OWNERS),
+            priority=chance.choice((0, 0, 0, -10, 10)),
+            submitted_at=START - timedelta(days=365) if chance.random() < 0.05 else None,
+            delay=timedelta(seconds=chance.choice((0, 0, 0, 0, 3, 30, 90))),
+            deadline=timedelta(seconds=chance.uniform(5, 120)) if chance.random() < 0.1 else policy.deadline,
+            max_attempts=policy.max_attempts,
+            max_crashes=policy.max_crashes,
+            max_snoozes=policy.max_snoozes,
+            dedupe_key=chance.choice("abc") if is_keyed else None,
+            dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
+            dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
+        )
+
+    async def _meddle(self) -> None:
+        if not self.world.parameters.moves:
+            return
+        while True:
+            await self._pause(self.world.parameters.moves)
+            if self._latest:
+                await self._move(self._chance.choice(self._latest))
+
+    async def _move(self, job: str) -> None:
+        owner = self.world.oracle.lives.by_id[job].owner
+        request = Request(
+            id=self._ids(),
+            move=self._chance.choice(HANDS),
+            job=job,
+            owner=self._chance.choice((None, None, owner, "carol")),
+            actor="somebody",
+            delay=timedelta(seconds=self._chance.choice((0, 5, 40))),
+        )
+        try:
+            await self._surely(lambda: self.store.move(request))
+        except JobNotFound:
+            if request.owner != "carol":
+                self.world.break_promise(f"the job of {owner!r} was not found by {request.owner!r}")
+        except (IllegalMove, Conflict):
+            return
+        else:
+            if request.owner == "carol":
+                self.world.break_promise("somebody moved a job that is not his")
+
+    async def _surely(self, call: Callable[[], T]) -> T:
+        """Ask until there is an answer; now and then once more, as people who are not sure do."""
+        while True:
+            try:
+                answer = await self._driver.blocking(call)
+                return answer if self._chance.random() < 0.9 else await self._driver.blocking(call)
+            except StoreUnavailable:
+                await asyncio.sleep(random_pause(self._chance))
+
+
+def random_pause(chance: random.Random) -> float:
+    return chance.uniform(0.05, 3)

@@ -1,0 +1,135 @@
+"""A simulator is worth what it finds: the engine is broken on purpose, and must be caught."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mulligan.failure.policy import Release
+from mulligan.store.protocols import Outcome
+from mulligan.store.sqlite import store as sqlite
+from mulligan.testing.simulation import simulate
+from mulligan.upkeep.reclaim import Reclaim
+from mulligan.worker.keeper import Keeper
+from mulligan.worker.worker import Worker
+
+SEEDS = range(120)
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class Rewritten:
+    """The store's statements, one of them changed."""
+
+    def __init__(self, name: str, old: str, new: str) -> None:
+        self._name, self._old, self._new = name, old, new
+        self._statements = sqlite.SQL
+        assert old in self._statements[name], "the statement is no longer what this test changes"
+
+    def __getitem__(self, name: str) -> str:
+        statement = self._statements[name]
+        return statement.replace(self._old, self._new) if name == self._name else statement
+
+
+def statement(name: str, old: str, new: str = "") -> Break:
+    return lambda monkeypatch: monkeypatch.setattr(sqlite, "SQL", Rewritten(name, old, new))
+
+
+def without_events(type_: str) -> Break:
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        append = sqlite._append
+        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
+        monkeypatch.setattr(sqlite, "_append", kept)
+
+    return break_it
+
+
+def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reclaim, "_went_well", lambda *_: True)
+    step = Reclaim.step
+
+    def at_once(self: Reclaim) -> int:
+        self._beat = 0.0
+        return step(self)
+
+    monkeypatch.setattr(Reclaim, "step", at_once)
+
+
+def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = Reclaim._outcome
+
+    def uncounted(self: Reclaim, *given: Any) -> Outcome:
+        made = outcome(self, *given)
+        return replace(made, decision=Release({})) if isinstance(made.decision, Release) else made
+
+    monkeypatch.setattr(Reclaim, "_outcome", uncounted)
+
+
+def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "is_repeat", lambda *_: False)
+
+
+def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = Keeper._tell
+    monkeypatch.setattr(
+        Keeper, "_tell", lambda self, held, fences, why: why == "lost" and tell(self, held, fences, why)
+    )
+
+
+def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(self: Keeper, beat: Any, held: Any, now: float) -> None:
+        for fence in beat.extend:
+            held[fence].extend_at = now + 1e9
+
+    monkeypatch.setattr(Keeper, "_note", note)
+
+
+def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim whose reply was lost is made anew instead of repeated, and what it took is never adopted."""
+
+    async def nothing(self: Worker) -> None:
+        return
+
+    monkeypatch.setattr(Worker, "_adopt", nothing)
+    statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
+
+
+MUTANTS: dict[str, Break] = {
+    "a fence without the attempt": statement(
+        "settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
+    ),
+    "a settle that needs no running job": statement(
+        "settle", "AND leased_by = :incarnation AND claim = :claim\n  AND state = 'running'"
+    ),
+    "a reclaim of leases that are kept": statement("settle", "AND (NOT :reclaimed OR lease_until < :now)"),
+    "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
+    "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
+    "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
+    "a beat that extends for anybody": statement(
+        "extend", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
+    ),
+    "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
+    "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
+    "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
+    "a claim beyond the deadline": statement("claim_lane", "deadline > :now", "deadline > 0"),
+    "a wish to cancel forgotten": statement(
+        "settle", "iif(:requeues AND cancel_requested, :cancelled, :target)", ":target"
+    ),
+    "a twin that is let in": statement("enqueue", ":dedupe_key, :dedupe_scope", "NULL, :dedupe_scope"),
+    "a start without an event": without_events("job.started"),
+    "a refusal without an event": without_events("job.refused"),
+    "a settle that cannot be repeated": without_repeats,
+    "a reclaimer without a quiet beat": without_a_quiet_beat,
+    "a loss that is not counted": without_counting_losses,
+    "a cancellation nobody hears": without_cancelling,
+    "a keeper that extends once": with_a_keeper_that_extends_once,
+    "a claim that cannot be repeated": with_a_new_number_for_each_try,
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_engine_is_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS[mutant](monkeypatch)
+    found = next((report for seed in SEEDS if (report := simulate(seed, hours=0.5)).broken), None)
+    assert found is not None, f"{mutant}: not found in {len(SEEDS)} worlds"
+    print(f"{mutant}: seed {found.seed}, {found.broken}")
