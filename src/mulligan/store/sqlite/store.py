@@ -204,6 +204,8 @@ class SqliteStore:
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
     def _promote(self, db: "sqlite3.Connection", now: int) -> None:
+        if not db.execute(SQL["door"], {"now": now}).fetchone()[0]:
+            return
         for _ in range(PROMOTE_PASSES):
             if sum(self._promote_pass(db, now)) < PROMOTE_PASS:
                 return
