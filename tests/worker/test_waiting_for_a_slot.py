@@ -1,0 +1,125 @@
+"""Jobs that a worker has claimed ahead wait in it for a slot. They neither begin in vain nor wait for nothing."""
+
+import contextlib
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from live import SOON, eventually, working
+from mulligan import App, State
+from mulligan.settings import Settings
+from mulligan.worker.ended import Why
+from mulligan.worker.running import Running
+from mulligan.worker.worker import Worker
+
+QUICK_JOBS = 300
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    lease = timedelta(seconds=1.5)
+    return App(settings=Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=lease))
+
+
+def used_to_quick_jobs(app: App) -> None:
+    """A worker claims ahead when jobs are usually over in a moment."""
+    jobs = app.enqueue_many(app.tasks["quick"].bind() for _ in range(QUICK_JOBS))
+    app.wait(jobs[-1], timeout=SOON)
+    eventually(lambda: all(app.job(job.id).state is State.SUCCEEDED for job in jobs))
+
+
+def test_a_job_cancelled_while_it_waits_for_a_slot_does_not_begin(app: App) -> None:
+    begun, may_end = [], threading.Event()
+
+    @app.task
+    async def quick() -> None: ...
+
+    @app.task
+    def block() -> None:
+        may_end.wait(60)
+
+    @app.task
+    async def later() -> None:
+        begun.append("later")
+
+    with working(app, concurrency=1):
+        used_to_quick_jobs(app)
+        blocking, waiting = app.enqueue_many([block.bind(), later.bind()])
+        eventually(lambda: app.job(waiting.id).state is State.RUNNING)
+        app.cancel(waiting.id)
+        beats = app.job(waiting.id).lease_until
+        eventually(lambda: app.job(waiting.id).lease_until != beats)
+        eventually(lambda: app.job(waiting.id).cancel_requested)
+        may_end.set()
+        eventually(lambda: app.job(waiting.id).state is State.CANCELLED)
+        eventually(lambda: app.job(blocking.id).state is State.SUCCEEDED)
+    assert begun == []
+
+
+def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    may_stop, may_end = threading.Event(), threading.Event()
+
+    @app.task
+    async def quick() -> None: ...
+
+    @app.task(timeout="200ms")
+    def stubborn() -> None:
+        while not may_stop.is_set():
+            with contextlib.suppress(BaseException):
+                may_stop.wait(0.05)
+
+    @app.task
+    def block() -> None:
+        may_end.wait(60)
+
+    @app.task
+    async def later() -> str:
+        return "begun"
+
+    with working(app, concurrency=3):
+        used_to_quick_jobs(app)
+        # So many that the worker has no reason to claim, and to look at its slots while it does.
+        stuck, one, two, waiting, *_ = app.enqueue_many(
+            [stubborn.bind(), block.bind(), block.bind(), *[later.bind() for _ in range(2_000)]]
+        )
+        eventually(lambda: app.job(waiting.id).state is State.RUNNING)
+        eventually(lambda: app.job(stuck.id).state is not State.RUNNING)
+        may_stop.set()
+        assert app.wait(waiting, timeout=SOON) == "begun"
+        assert [app.job(job.id).state for job in (one, two)] == [State.RUNNING, State.RUNNING]
+        may_end.set()
+
+
+class Hasty(Worker):
+    """Interrupts what it has just started, before the first step of its code."""
+
+    def _start(self, running: Running) -> None:
+        super()._start(running)
+        if running.lease.kind == "doomed":
+            self._interrupt(running, Why.CANCELLED)
+
+
+def test_a_job_interrupted_before_its_first_step_ends_and_frees_its_slot(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.app.Worker", Hasty)
+    begun = []
+
+    @app.task
+    async def doomed() -> None:
+        begun.append("doomed")
+
+    @app.task
+    async def quick() -> str:
+        return "free"
+
+    with working(app, concurrency=1):
+        first = doomed.enqueue()
+        eventually(lambda: app.job(first.id).state is State.CANCELLED)
+        assert app.wait(quick.enqueue(), timeout=SOON) == "free"
+    assert begun == []
