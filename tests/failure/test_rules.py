@@ -74,8 +74,9 @@ def refused_by_us(failure: Failure) -> bool:
         ({"status": [404, range(500, 600)]}, "status 404, 500 to 599"),
         ({"errno": (28, 100_000 - 1), "exit": -9}, "exit -9; errno ENOSPC, 99999"),
         ({"when": (OSError, "a.B"), "message": "x|y", "kind": "k"}, "OSError, a.B; message /x|y/; kind k"),
-        ({"when": refused_by_us, "cause": ConnectionError}, "refused_by_us; caused by ConnectionError"),
-        ({"sqlstate": ("40", "SQLITE_BUSY")}, "SQLSTATE 40, SQLITE_BUSY"),
+        ({"when": refused_by_us, "cause": ConnectionError}, "refused_by_us; is or wraps ConnectionError"),
+        ({"status": 403, "retry_after": "90s"}, "status 403; the hint is 1m 30s"),
+        ({"sqlstate": ("40", "SQLITE_BUSY")}, "SQLSTATE 40…, SQLITE_BUSY"),
     ],
 )
 def test_a_rule_says_its_conditions(conditions, said):

@@ -1,13 +1,13 @@
 """A rule: a code and a class for the failures that meet its conditions."""
 
+import errno
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from errno import errorcode
 from typing import TypeAlias
 
-from mulligan.duration import LONGEST, Duration
+from mulligan.duration import LONGEST, Duration, describe
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, is_code
 from mulligan.failure.checks import refused
@@ -21,6 +21,9 @@ When: TypeAlias = Types | Callable[[Failure], bool]
 Numbers: TypeAlias = int | range | Collection[int | range]
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{2,5}|SQLITE_[A-Z_]{2,40}")
+_WHOLE_SQLSTATE = 5
+# Where a number has two names, the first by the alphabet: `errno.errorcode` has the one or the other.
+_ERRNO_NAMES = {number: name for name, number in sorted(vars(errno).items(), reverse=True) if name.startswith("E")}
 _TYPES_ALLOWED = "an exception type, its qualified name, a tuple of these"
 
 
@@ -101,16 +104,17 @@ class Rule:
         )
 
     def describe(self) -> str:
-        """Its conditions in words, all of which must hold: `status 500 to 599`."""
+        """In words when it holds, which takes all of it: `status 500 to 599; message /busy/`."""
         said = [
             _when_in_words(self.when),
-            _listed("caused by", self.cause),
+            _listed("is or wraps", self.cause),
             _listed("status", map(_range_in_words, self.status)),
             _listed("exit", map(_range_in_words, self.exit)),
             _listed("errno", map(_errno_in_words, self.errno)),
-            _listed("SQLSTATE", self.sqlstate),
+            _listed("SQLSTATE", map(_sqlstate_in_words, self.sqlstate)),
             "" if self.message is None else f"message /{self.message.pattern}/",
             "" if self.kind is None else f"kind {self.kind}",
+            "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
         ]
         return "; ".join(part for part in said if part)
 
@@ -123,6 +127,11 @@ class Rule:
             rule=self.name,
             retry_after=self.retry_after if failure.retry_after is None else failure.retry_after,
         )
+
+
+def name_of(rule: AnyRule) -> str:
+    name = evidence.attribute(rule, "name") or evidence.attribute(rule, "__name__")
+    return name if isinstance(name, str) else type(rule).__name__
 
 
 def _within(number: int | None, ranges: tuple[range, ...]) -> bool:
@@ -163,8 +172,12 @@ def _range_in_words(numbers: range) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
+def _sqlstate_in_words(beginning: str) -> str:
+    return beginning if len(beginning) >= _WHOLE_SQLSTATE else f"{beginning}…"
+
+
 def _errno_in_words(numbers: range) -> str:
-    return errorcode.get(numbers[0], str(numbers[0])) if len(numbers) == 1 else _range_in_words(numbers)
+    return _ERRNO_NAMES.get(numbers[0], str(numbers[0])) if len(numbers) == 1 else _range_in_words(numbers)
 
 
 def _when(field: str, when: When | None) -> When | None:
