@@ -146,12 +146,16 @@ def test_a_worker_works_with_a_broken_pack_and_a_good_one(
     assert sum("is left out" in message for message in caplog.messages) == 1
 
 
-def test_nothing_is_loaded_before_it_is_needed(install: Install, tmp_path: Path) -> None:
+def test_nothing_is_loaded_before_a_worker_starts(app: App, install: Install) -> None:
     install("acme = acme_rules:RULES")
-    with App(f"sqlite:///{tmp_path}/jobs.db"):
-        assert "acme_rules" not in sys.modules
-        packs.packs()
-        assert "acme_rules" in sys.modules
+
+    @app.task
+    def brew() -> None: ...
+
+    brew.enqueue()
+    assert "acme_rules" not in sys.modules
+    app.run_until_idle(timeout="20s")
+    assert "acme_rules" in sys.modules
 
 
 def listed(tmp_path: Path, *options: str) -> str:

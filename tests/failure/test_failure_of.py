@@ -317,6 +317,7 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
         lambda inner: caused(ValueError("no"), inner),
         lambda inner: caused(ValueError("no"), caused(KeyError("key"), inner)),
         lambda inner: urllib.error.URLError(inner),
+        lambda inner: with_attributes(reason=inner),
         lambda inner: with_attributes(orig=inner),
         lambda inner: ValueError("no", inner),
     ],
@@ -329,6 +330,7 @@ def test_what_a_cause_tells_is_told_by_who_wraps_it(wrapper):
     assert Failure.of(wrapper(with_attributes(status=503, retry_after=7))).status == 503
     assert Failure.of(wrapper(with_attributes(status=503, retry_after=7))).retry_after == timedelta(seconds=7)
     assert Failure.of(wrapper(with_attributes(sqlstate="40001"))).sqlstate == "40001"
+    assert Failure.of(wrapper(subprocess.CalledProcessError(3, "x"))).exit == 3
 
 
 def test_the_nearest_word_counts():

@@ -147,9 +147,10 @@ def _traceback(exception: BaseException) -> str:
 
 def status_of(exceptions: list[BaseException]) -> int | None:
     """The HTTP status that the other side gave."""
-    if any(_READ_BY_AIOHTTP in type_names(exception) for exception in exceptions):
+    status = first(_status, exceptions)
+    if status is None or any(_READ_BY_AIOHTTP in type_names(exception) for exception in exceptions):
         return None
-    return first(_status, exceptions)
+    return status
 
 
 def _status(exception: BaseException) -> int | None:

@@ -56,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "DATABASE_UNAVAILABLE",
         "retryable",
-        cause=("psycopg.OperationalError", "psycopg2.OperationalError", "asyncpg.exceptions.PostgresConnectionError"),
+        cause=("psycopg.OperationalError", "psycopg2.OperationalError"),
         name="database.connection",
     ),
 )

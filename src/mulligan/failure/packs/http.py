@@ -1,14 +1,13 @@
 """What HTTP clients report: httpx and httpx2, requests, aiohttp, urllib.
 
-A status counts wherever it comes from; the other errors only where a client raised them. The libraries are
-not imported: their errors are known by name.
+A status counts wherever it comes from, and so does trouble with TLS; the other errors only where a client
+raised them. The libraries are not imported: their errors are known by name.
 """
 
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure
 
-# An `ssl` error that nobody wrapped is a client's too: http.client lets it through.
-_CLIENTS = ("httpx.", "httpx2.", "requests.", "urllib3.", "aiohttp.", "urllib.error.", "http.client.", "ssl.")
+_CLIENTS = ("httpx.", "httpx2.", "requests.", "urllib3.", "aiohttp.", "urllib.error.", "http.client.")
 
 
 def _client(failure: Failure) -> bool:
