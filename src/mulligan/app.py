@@ -26,6 +26,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
+from mulligan.packs import packs
 from mulligan.pause import Pause
 from mulligan.roster import DutyStatus, Plan, Roster
 from mulligan.settings import Settings, load
@@ -363,6 +364,7 @@ class App:
         # What cannot work is said now, in one sentence, not in a log that repeats itself.
         for task in self.tasks.values():
             task.payload.prepare()
+        packs()
         self.store.now()
         incarnation = self._ids()
         options = WorkerOptions(

@@ -31,6 +31,10 @@ def with_attributes(**attributes: object) -> Exception:
     return error
 
 
+def answered(headers: dict[str, str]) -> Exception:
+    return with_attributes(response=SimpleNamespace(headers=headers))
+
+
 class Ours(OSError):
     pass
 
@@ -258,7 +262,9 @@ def http_error(status: int, retry_after: str | None = None) -> urllib.error.HTTP
         (with_attributes(response=SimpleNamespace(status=502)), 502),
         (with_attributes(status_code=429), 429),
         (with_attributes(status=HTTPStatus.GATEWAY_TIMEOUT), 504),
-        (with_attributes(code=418), 418),
+        (with_attributes(code=418, response=object()), 418),
+        (with_attributes(code=418, headers={}), 418),
+        (with_attributes(code=450), None),  # SMTP's, who asks to come back
         (with_attributes(response=None, status_code="503"), None),
         (with_attributes(status=7), None),
         (with_attributes(status=100), 100),
@@ -288,12 +294,79 @@ def test_the_http_status_is_found_where_client_libraries_put_it(exception, statu
         (with_attributes(retry_after=-1), None),
         (with_attributes(retry_after=float("nan")), None),
         (with_attributes(retry_after="9" * 5_000), None),
-        (with_attributes(response=SimpleNamespace(headers={"Retry-After": "120"})), 120),
-        (with_attributes(response=SimpleNamespace(headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})), None),
+        (answered({"Retry-After": "120"}), 120),
+        (answered({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), None),
+        (answered({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT", "Date": "Fri, 31 Dec 1999 23:59:00 GMT"}), 59),
+        (answered({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT", "Date": "Sat, 01 Jan 2000 00:00:00 GMT"}), 0),
+        (answered({"Retry-After": "soon", "Date": "Sat, 01 Jan 2000 00:00:00 GMT"}), None),
+        (answered({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT", "Date": "today"}), None),
     ],
 )
 def test_a_hint_when_to_come_back_is_taken_over(exception, hint):
     assert Failure.of(exception).retry_after == (None if hint is None else timedelta(seconds=hint))
+
+
+def caused(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda inner: caused(ValueError("no"), inner),
+        lambda inner: caused(ValueError("no"), caused(KeyError("key"), inner)),
+        lambda inner: urllib.error.URLError(inner),
+        lambda inner: with_attributes(reason=inner),
+        lambda inner: with_attributes(orig=inner),
+        lambda inner: ValueError("no", inner),
+    ],
+)
+def test_what_a_cause_tells_is_told_by_who_wraps_it(wrapper):
+    failure = Failure.of(wrapper(OSError(errno.ECONNREFUSED, "refused")))
+    assert failure.errno == errno.ECONNREFUSED
+    assert "ConnectionRefusedError" in failure.causes
+    assert "ConnectionRefusedError" not in failure.types
+    assert Failure.of(wrapper(with_attributes(status=503, retry_after=7))).status == 503
+    assert Failure.of(wrapper(with_attributes(status=503, retry_after=7))).retry_after == timedelta(seconds=7)
+    assert Failure.of(wrapper(with_attributes(sqlstate="40001"))).sqlstate == "40001"
+    assert Failure.of(wrapper(subprocess.CalledProcessError(3, "x"))).exit == 3
+
+
+def test_the_nearest_word_counts():
+    inner = with_attributes(status=503)
+    assert Failure.of(caused(with_attributes(status=404), inner)).status == 404
+    assert Failure.of(
+        caused(RateLimitedError("slow", retry_after="5s"), with_attributes(retry_after=9))
+    ).retry_after == (timedelta(seconds=5))
+
+
+def test_an_error_met_while_another_was_handled_is_no_cause():
+    error = ValueError("no")
+    error.__context__ = with_attributes(status=404)
+    assert (Failure.of(error).status, Failure.of(error).causes) == (None, ())
+
+
+def test_causes_without_end_are_followed_a_little_way():
+    def wrapped(depth: int) -> BaseException:
+        return caused(ValueError("no"), wrapped(depth - 1)) if depth else with_attributes(status=503)
+
+    assert Failure.of(wrapped(5)).status == 503
+    assert Failure.of(wrapped(50)).status is None
+
+
+@pytest.mark.parametrize(
+    ("exception", "sqlstate"),
+    [
+        (with_attributes(sqlstate="40001"), "40001"),
+        (with_attributes(pgcode="40001"), "40001"),
+        (with_attributes(sqlite_errorname="SQLITE_BUSY"), "SQLITE_BUSY"),
+        (with_attributes(sqlstate=None, pgcode=""), None),
+        (with_attributes(sqlstate=40001), None),
+    ],
+)
+def test_what_a_database_calls_it_is_found_where_drivers_put_it(exception, sqlstate):
+    assert Failure.of(exception).sqlstate == sqlstate
 
 
 def test_the_retry_after_header_of_urllib_is_read():

@@ -1,4 +1,4 @@
-"""Each rule of the packs is asked about an error that really happened here."""
+"""Each rule for programs and the system is asked about an error that really happened here."""
 
 import asyncio
 import concurrent.futures
@@ -17,7 +17,7 @@ import pytest
 
 from mulligan.failure import ErrorClass, Failure
 from mulligan.failure.classify import classify
-from mulligan.failure.packs import PACKS
+from mulligan.failure.packs import BUILT_IN, PACKS, process, system
 
 
 def refused_connection() -> None:
@@ -235,11 +235,14 @@ def test_a_bug_is_tried_again_for_the_next_deploy_may_mend_it(exception):
 
 
 def test_every_rule_of_the_packs_is_named_and_shown_here():
-    names = [rule.name for rule in PACKS]
-    assert len(set(names)) == len(names)
-    assert all(name.startswith(("system.", "process.")) for name in names)
+    names = [rule.name for rule in (*process.RULES, *system.RULES)]
     unshown = {"system.no_memory"}  # the kernel would have to be out of memory
     assert set(names) - {rule for *_, rule in REALLY} == unshown
+
+
+def test_every_rule_has_a_name_of_its_own_that_begins_with_its_pack():
+    assert len({rule.name for rule in PACKS}) == len(PACKS)
+    assert all(rule.name.startswith(f"{pack}.") for pack, rules in BUILT_IN.items() for rule in rules)
 
 
 def test_the_kernel_out_of_memory_is_recognised():

@@ -38,6 +38,12 @@ CONDITIONS = [
     ({"when": (KeyError, Refused)}, Failure.of(Refused("x")), Failure.of(ValueError("x"))),
     ({"when": "socket.gaierror"}, failed(types=("socket.gaierror", "OSError")), failed(types=("OSError",))),
     ({"when": lambda failure: failure.type == "ValueError"}, failed(), failed(type="TypeError")),
+    ({"cause": Refused}, Failure.of(ValueError(RefusedPolitely("x"))), Failure.of(ValueError("x"))),
+    ({"cause": Refused}, Failure.of(RefusedPolitely("x")), Failure.of(Exception("x"))),
+    ({"cause": ("KeyError", "OSError")}, failed(causes=("OSError",)), failed(causes=("socket.gaierror",))),
+    ({"sqlstate": "40"}, failed(sqlstate="40P01"), failed(sqlstate="P0400")),
+    ({"sqlstate": ("23505", "SQLITE_BUSY")}, failed(sqlstate="SQLITE_BUSY_SNAPSHOT"), failed(sqlstate="23503")),
+    ({"sqlstate": "23505"}, failed(sqlstate="23505"), failed()),
     ({"status": 503, "message": "busy"}, failed(status=503, message="busy"), failed(status=503, message="down")),
     ({"status": 503, "message": "busy"}, failed(status=503, message="busy"), failed(status=500, message="busy")),
     ({"exit": 1, "when": ValueError, "errno": 2}, failed(exit=1, errno=2), failed(exit=1)),
@@ -56,6 +62,25 @@ def test_a_type_is_known_by_name_where_the_exception_is_gone(when):
     remembered = replace(Failure.of(RefusedPolitely("x")), exception=None)
     assert Rule("BROKEN", "final", when=when).matches(remembered)
     assert not Rule("BROKEN", "final", when=when).matches(replace(Failure.of(ValueError("x")), exception=None))
+
+
+def refused_by_us(failure: Failure) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ({"status": [404, range(500, 600)]}, "status 404, 500 to 599"),
+        ({"errno": (28, 100_000 - 1), "exit": -9}, "exit -9; errno ENOSPC, 99999"),
+        ({"when": (OSError, "a.B"), "message": "x|y", "kind": "k"}, "OSError, a.B; message /x|y/; kind k"),
+        ({"when": refused_by_us, "cause": ConnectionError}, "refused_by_us; is or wraps ConnectionError"),
+        ({"status": 403, "retry_after": "90s"}, "status 403; the hint is 1m 30s"),
+        ({"sqlstate": ("40", "SQLITE_BUSY")}, "SQLSTATE 40…, SQLITE_BUSY"),
+    ],
+)
+def test_a_rule_says_its_conditions(conditions, said):
+    assert Rule("BROKEN", "final", **conditions).describe() == said
 
 
 def test_a_rule_of_another_kind_is_not_asked():
@@ -80,7 +105,14 @@ def test_the_first_rule_that_matches_decides_and_is_named():
 @pytest.mark.parametrize(
     ("arguments", "conditions", "says"),
     [
-        (("A", "final"), {}, "at least one of when, status, exit, errno, message"),
+        (("A", "final"), {}, "at least one of when, cause, status, exit, errno, sqlstate, message"),
+        (("A", "final"), {"cause": int}, "an exception type, its qualified name, a tuple of these"),
+        (("A", "final"), {"cause": ()}, "cause of rule 'A' is ()"),
+        (("A", "final"), {"cause": print}, "an exception type"),
+        (("A", "final"), {"sqlstate": 40001}, "a SQLSTATE such as '40001'"),
+        (("A", "final"), {"sqlstate": ""}, "its class '40'"),
+        (("A", "final"), {"sqlstate": []}, "sqlstate of rule 'A' is []"),
+        (("A", "final"), {"sqlstate": "SQLITE_"}, "'SQLITE_BUSY'"),
         (("A", "final"), {"kind": "convert"}, "at least one of"),
         (("A", "fatal"), {"status": 404}, "one of 'final', 'retryable', 'rate_limited'"),
         (("no code", "final"), {"status": 404}, "a letter, then up to 63"),
@@ -213,7 +245,7 @@ def test_the_app_s_catalogue_finds_the_words():
 def test_a_lost_worker_and_a_crash_are_charged_to_their_own_ledgers():
     lost, crash = worker_lost(kind="convert"), crashed(exit=-9, kind="convert", detail="last words")
     assert (lost.code, lost.ledger, lost.error_class) == ("WORKER_LOST", Ledger.LOSSES, ErrorClass.RETRYABLE)
-    assert (crash.code, crash.ledger, crash.error_class) == ("CRASHED", Ledger.CRASHES, ErrorClass.RETRYABLE)
+    assert (crash.code, crash.ledger, crash.error_class) == ("OUT_OF_MEMORY", Ledger.CRASHES, ErrorClass.RETRYABLE)
     assert "signal 9 (SIGKILL)" in crash.detail
     assert "last words" in crash.detail
     assert "exit status 3" in crashed(exit=3).detail

@@ -9,19 +9,21 @@ from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_with_tasks
 from mulligan.cli.safe import safe
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.cli.screen import say, say_heading, say_json, say_table
 from mulligan.duration import describe
 from mulligan.explain.words import times
 
 if TYPE_CHECKING:
     from mulligan.failure.policy import RetryPolicy, Row
+    from mulligan.failure.rule import AnyRule
+    from mulligan.packs import Pack
     from mulligan.task import Task
 
 
 @click.group("policies", cls=Group, invoke_without_command=True)
 @click.pass_context
 def policies(context: click.Context) -> None:
-    """Read the retry policies of an app's tasks."""
+    """Read the retry policies of an app's tasks, and the rules that all share."""
     if context.invoked_subcommand is None:
         context.invoke(show, kind=None)
 
@@ -63,6 +65,36 @@ def schedule(given: Given, kind: str) -> None:
     say("\nA failure that is final ends it at once.")
     for sentence in _besides(task.retry):
         say(safe(sentence))
+
+
+@policies.command("packs")
+@pass_given
+def packs(given: Given) -> None:
+    """List the packs of rules that are asked after those of the task and of the app, and their rules."""
+    from mulligan.packs import packs as found
+
+    if given.as_json:
+        say_json({"packs": [_pack_document(pack) for pack in found()]})
+        return
+    for pack in found():
+        say_heading(safe(f"{pack.name}, from {pack.source}"))
+        if pack.problem is None:
+            say_table(("Rule", "Code", "Class", "When"), [tuple(_rule_document(rule).values()) for rule in pack.rules])
+        else:
+            say(safe(f"It is left out: {pack.problem}"))
+
+
+def _pack_document(pack: "Pack") -> dict[str, Any]:
+    return document_of(pack) | {"rules": [_rule_document(rule) for rule in pack.rules]}
+
+
+def _rule_document(rule: "AnyRule") -> dict[str, str]:
+    """A function says its code and class only when it is asked."""
+    from mulligan.failure.rule import Rule, name_of
+
+    if not isinstance(rule, Rule):
+        return {"name": name_of(rule), "code": "", "class": "", "when": "as the function says"}
+    return {"name": rule.name, "code": rule.code, "class": str(rule.error_class), "when": rule.describe()}
 
 
 def in_words(task: "Task[..., Any, Any]") -> list[str]:

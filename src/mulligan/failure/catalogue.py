@@ -160,8 +160,18 @@ _ENGINE = (
 )
 
 _PACKS = (
+    ErrorCode("CERTIFICATE_INVALID", "Another system couldn’t prove that it is the right one.", "final", 502),
+    ErrorCode("CONSTRAINT_VIOLATED", "The database’s own rules don’t allow this.", "final", 409),
+    ErrorCode("DATABASE_BUSY", "The database is busy with something else. We’ll retry.", "retryable", 503),
+    ErrorCode("DATABASE_DAMAGED", "The database is damaged.", "final", 500),
+    ErrorCode("DATABASE_UNAVAILABLE", "The database can’t be reached. We’ll retry.", "retryable", 503),
     ErrorCode("DISK_FULL", "There is no space left to store this. We’ll retry.", "retryable", 507),
     ErrorCode("FILE_MISSING", "A file this needs isn’t there. We’ll retry.", "retryable", 500),
+    ErrorCode("HTTP_3XX", "Another system sent this elsewhere, and it can’t be followed.", "final", 502),
+    ErrorCode("HTTP_4XX", "Another system refused this.", "final", 422),
+    ErrorCode("HTTP_5XX", "Another system is having an issue. We’ll retry.", "retryable", 502),
+    ErrorCode("HTTP_BROKEN", "Another system’s answer was broken. We’ll retry.", "retryable", 502),
+    ErrorCode("HTTP_BUSY", "Another system can’t take this right now. We’ll retry.", "retryable", 503),
     ErrorCode("IMPORT_FAILED", "Part of the program is missing on a worker. We’ll retry.", "retryable", 500),
     ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502),
     ErrorCode("NOT_PERMITTED", "The worker isn’t permitted to do this.", "final", 500),
@@ -169,6 +179,8 @@ _PACKS = (
     ErrorCode("PROGRAM_CRASHED", "A program this needs crashed. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_FAILED", "A program this needs reported a failure. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_MISSING", "A program this needs isn’t installed here. We’ll retry.", "retryable", 500),
+    ErrorCode("QUERY_INVALID", "The database doesn’t understand what this asks for.", "final", 500),
+    ErrorCode("URL_INVALID", "The address this needs isn’t valid.", "final", 422),
 )
 
 DEFAULT: Final = Catalogue([*_SHARED, *_ENGINE, *_PACKS])

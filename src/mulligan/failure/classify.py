@@ -11,7 +11,7 @@ from mulligan.duration import parse
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, is_code, without_promise
 from mulligan.failure.checks import refused
-from mulligan.failure.rule import AnyRule, Rule
+from mulligan.failure.rule import AnyRule, Rule, name_of
 from mulligan.failure.text import clipped, first_line
 from mulligan.failure.verdict import (
     Failure,
@@ -75,7 +75,7 @@ def _first_match(failure: Failure, kind: str, rules: Iterable[AnyRule], notes: l
                 return _checked(verdict, rule)
         except Exception as problem:
             said = first_line(evidence.message_of(problem), 200)
-            notes.append(f"rule {_name(rule)!r} was skipped, it raised {evidence.type_name(type(problem))}: {said}")
+            notes.append(f"rule {name_of(rule)!r} was skipped, it raised {evidence.type_name(type(problem))}: {said}")
     return None
 
 
@@ -90,18 +90,13 @@ def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
         error_class=ErrorClass.of(verdict.error_class),
         message=first_line(verdict.message),
         final_message=first_line(verdict.final_message),
-        rule=first_line(verdict.rule or _name(rule), 200),
+        rule=first_line(verdict.rule or name_of(rule), 200),
         group=first_line(verdict.group, 64),
         detail=clipped(verdict.detail, evidence.DETAIL_LIMIT),
         retry_after=None if verdict.retry_after is None else parse(verdict.retry_after),
         ledger=Ledger(verdict.ledger),
         notes=tuple(first_line(note) for note in verdict.notes),
     )
-
-
-def _name(rule: AnyRule) -> str:
-    name = evidence.attribute(rule, "name") or evidence.attribute(rule, "__name__")
-    return name if isinstance(name, str) else type(rule).__name__
 
 
 def _unknown(failure: Failure) -> Verdict:

@@ -5,9 +5,10 @@ Exceptions come from anybody's code: `__str__` may raise, a property may lie, a 
 
 from collections.abc import Callable
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from subprocess import SubprocessError
 from traceback import TracebackException
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from mulligan.duration import Duration, parse
 from mulligan.errors import FinalError, ProgramFailed, Snooze
@@ -20,6 +21,9 @@ DETAIL_LIMIT = 64 * 1024
 _NAME_LIMIT = 200
 _MOST_MEMBERS = 1_000
 _LARGEST = 2**31
+_DEEPEST = 10
+# aiohttp says 400 of an answer that it could not read. Nobody sent that.
+_READ_BY_AIOHTTP = "aiohttp.http_exceptions.HttpProcessingError"
 
 
 def tried(ask: Callable[[], T], otherwise: T) -> T:
@@ -64,6 +68,34 @@ def _members(exception: BaseException) -> list[BaseException]:
     return []
 
 
+def chain(exception: BaseException) -> list[BaseException]:
+    """The exception and what lies beneath it, the outermost first."""
+    found = [exception]
+    while len(found) < _DEEPEST and (inner := _beneath(found[-1])) is not None:
+        if any(inner is known for known in found):
+            break
+        found.append(inner)
+    return found
+
+
+def _beneath(exception: BaseException) -> BaseException | None:
+    """What it was raised from, or what libraries wrap: `URLError.reason`, SQLAlchemy's `orig`, an argument."""
+    arguments = attribute(exception, "args")
+    wrapped = [attribute(exception, name) for name in ("__cause__", "reason", "orig")]
+    wrapped += arguments[:_DEEPEST] if isinstance(arguments, tuple) else ()
+    return next((inner for inner in wrapped if _is_exception(inner)), None)
+
+
+def _is_exception(value: object) -> TypeGuard[BaseException]:
+    return issubclass(type(value), BaseException)
+
+
+def first(ask: Callable[[BaseException], T | None], exceptions: list[BaseException]) -> T | None:
+    """The first answer that one of them gives."""
+    answers = (ask(exception) for exception in exceptions)
+    return next((answer for answer in answers if answer is not None), None)
+
+
 def type_name(kind: type) -> str:
     """`OSError`, `socket.gaierror`, `app.tasks.Refused`."""
     module = tried(lambda: str(kind.__module__), "")
@@ -76,6 +108,11 @@ def type_names(exception: BaseException) -> tuple[str, ...]:
     kinds: tuple[type, ...] = (type(exception),)
     kinds = tried(lambda: type(exception).__mro__[:-1], kinds)
     return tuple(type_name(kind) for kind in kinds)
+
+
+def cause_names(exceptions: list[BaseException]) -> tuple[str, ...]:
+    """The names of all classes beneath the outermost."""
+    return tuple(dict.fromkeys(name for inner in exceptions[1:] for name in type_names(inner)))
 
 
 def message_of(exception: BaseException) -> str:
@@ -108,8 +145,16 @@ def _traceback(exception: BaseException) -> str:
     return "".join(clipped(line, MESSAGE_LIMIT) for line in lines)
 
 
-def status_of(exception: BaseException) -> int | None:
-    """The HTTP status, wherever client libraries put it."""
+def status_of(exceptions: list[BaseException]) -> int | None:
+    """The HTTP status that the other side gave."""
+    status = first(_status, exceptions)
+    if status is None or any(_READ_BY_AIOHTTP in type_names(exception) for exception in exceptions):
+        return None
+    return status
+
+
+def _status(exception: BaseException) -> int | None:
+    """The status, wherever client libraries put it."""
     if not is_a(exception, Exception):
         return None  # SystemExit has a `code` too
     response = attribute(exception, "response")
@@ -118,7 +163,8 @@ def status_of(exception: BaseException) -> int | None:
         (response, "status"),
         (exception, "status_code"),
         (exception, "status"),
-        (exception, "code"),
+        # A `code` alone may be that of another protocol: SMTP's 450 asks to come back.
+        *([(exception, "code")] if response is not None or attribute(exception, "headers") is not None else []),
     ]
     numbers = (_integer(attribute(holder, name)) for holder, name in places)
     return next((number for number in numbers if number is not None and 100 <= number <= 599), None)
@@ -126,6 +172,12 @@ def status_of(exception: BaseException) -> int | None:
 
 def errno_of(exception: BaseException) -> int | None:
     return _integer(attribute(exception, "errno")) if is_a(exception, OSError) else None
+
+
+def sqlstate_of(exception: BaseException) -> str | None:
+    """What a database calls it: the SQLSTATE, or SQLite's name such as `SQLITE_BUSY`."""
+    said = (attribute(exception, name) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
+    return next((clipped(code, _NAME_LIMIT) for code in said if type(code) is str and code), None)
 
 
 def exit_of(exception: BaseException) -> int | None:
@@ -147,13 +199,21 @@ def hint_of(exception: BaseException) -> timedelta | None:
 
 
 def _header(exception: BaseException) -> timedelta | None:
-    # Retry-After as a date is not read: that would take a clock.
     for holder in (attribute(exception, "response"), exception):
         headers = attribute(holder, "headers")
-        hint = _duration(_entry(headers, "Retry-After"))
+        asked = _entry(headers, "Retry-After")
+        hint = _duration(asked)
+        hint = _until(asked, _entry(headers, "Date")) if hint is None else hint
         if hint is not None:
             return hint
     return None
+
+
+def _until(moment: object, sent: object) -> timedelta | None:
+    """From the `Date` of the answer to the date it names: both by the other side's clock, so it may be wrong."""
+    if not isinstance(moment, str) or not isinstance(sent, str):
+        return None
+    return tried(lambda: max(parsedate_to_datetime(moment) - parsedate_to_datetime(sent), timedelta(0)), None)
 
 
 def _entry(mapping: object, key: str) -> object:

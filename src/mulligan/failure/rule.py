@@ -1,21 +1,30 @@
 """A rule: a code and a class for the failures that meet its conditions."""
 
+import errno
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from mulligan.duration import LONGEST, Duration
+from mulligan.duration import LONGEST, Duration, describe
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, is_code
 from mulligan.failure.checks import refused
+from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
 
 AnyRule: TypeAlias = Callable[[Failure], Verdict | None]
 ExceptionType: TypeAlias = type[BaseException] | str
-When: TypeAlias = ExceptionType | tuple[ExceptionType, ...] | Callable[[Failure], bool]
+Types: TypeAlias = ExceptionType | tuple[ExceptionType, ...]
+When: TypeAlias = Types | Callable[[Failure], bool]
 Numbers: TypeAlias = int | range | Collection[int | range]
+
+_SQLSTATE = re.compile(r"[0-9A-Z]{2,5}|SQLITE_[A-Z_]{2,40}")
+_WHOLE_SQLSTATE = 5
+# Where a number has two names, the first by the alphabet: `errno.errorcode` has the one or the other.
+_ERRNO_NAMES = {number: name for name, number in sorted(vars(errno).items(), reverse=True) if name.startswith("E")}
+_TYPES_ALLOWED = "an exception type, its qualified name, a tuple of these"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -23,7 +32,9 @@ class Rule:
     """A code and a class for the failures that meet every condition given.
 
     `when` is an exception type (or its qualified name, which spares the import), a tuple of them, or a
-    function of the failure. `status`, `exit` and `errno` are a number, a range, or several of these.
+    function of the failure. `cause` is one or more exception types too, and is also met by what the exception
+    was raised from or wraps. `status`, `exit` and `errno` are a number, a range, or several of these.
+    `sqlstate` is what a database says or how it begins, or several: `"40"`, `"23505"`, `"SQLITE_BUSY"`.
     `message` is a regular expression, searched for without regard to case. `retry_after` is the hint
     when the failure brings none.
     """
@@ -31,9 +42,11 @@ class Rule:
     code: str
     error_class: ErrorClass
     when: When | None
+    cause: tuple[str, ...]
     status: tuple[range, ...]
     exit: tuple[range, ...]
     errno: tuple[range, ...]
+    sqlstate: tuple[str, ...]
     message: re.Pattern[str] | None
     kind: str | None
     name: str
@@ -45,9 +58,11 @@ class Rule:
         error_class: ErrorClass | str,
         *,
         when: When | None = None,
+        cause: Types | None = None,
         status: Numbers | None = None,
         exit: Numbers | None = None,  # noqa: A002
         errno: Numbers | None = None,
+        sqlstate: str | Collection[str] | None = None,
         message: str | re.Pattern[str] | None = None,
         kind: str | None = None,
         name: str | None = None,
@@ -56,16 +71,19 @@ class Rule:
         if not is_code(code):
             raise refused("the code of a rule", code, CODE_ALLOWED)
         where = f"of rule {name or code!r}"
-        if all(condition is None for condition in (when, status, exit, errno, message)):
-            raise refused(f"the condition {where}", None, "at least one of when, status, exit, errno, message")
+        if all(condition is None for condition in (when, cause, status, exit, errno, sqlstate, message)):
+            allowed = "at least one of when, cause, status, exit, errno, sqlstate, message"
+            raise refused(f"the condition {where}", None, allowed)
         checks.fill(
             self,
             code=code,
             error_class=ErrorClass.of(error_class),
             when=_when(f"when {where}", when),
+            cause=_causes(f"cause {where}", cause),
             status=_ranges(f"status {where}", status, within=range(100, 600)),
             exit=_ranges(f"exit {where}", exit, within=range(-64, 256)),
             errno=_ranges(f"errno {where}", errno, within=range(-1_000, 100_000)),
+            sqlstate=_beginnings(f"sqlstate {where}", sqlstate),
             message=_pattern(f"message {where}", message),
             kind=kind,
             name=name or code,
@@ -79,9 +97,26 @@ class Rule:
             _within(failure.status, self.status)
             and _within(failure.exit, self.exit)
             and _within(failure.errno, self.errno)
+            and (not self.sqlstate or (failure.sqlstate or "").startswith(self.sqlstate))
+            and (not self.cause or any(name in failure.types or name in failure.causes for name in self.cause))
             and (self.message is None or self.message.search(failure.message) is not None)
             and (self.when is None or _holds(self.when, failure))
         )
+
+    def describe(self) -> str:
+        """In words when it holds, which takes all of it: `status 500 to 599; message /busy/`."""
+        said = [
+            _when_in_words(self.when),
+            _listed("is or wraps", self.cause),
+            _listed("status", map(_range_in_words, self.status)),
+            _listed("exit", map(_range_in_words, self.exit)),
+            _listed("errno", map(_errno_in_words, self.errno)),
+            _listed("SQLSTATE", map(_sqlstate_in_words, self.sqlstate)),
+            "" if self.message is None else f"message /{self.message.pattern}/",
+            "" if self.kind is None else f"kind {self.kind}",
+            "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
+        ]
+        return "; ".join(part for part in said if part)
 
     def __call__(self, failure: Failure) -> Verdict | None:
         if not self.matches(failure):
@@ -92,6 +127,11 @@ class Rule:
             rule=self.name,
             retry_after=self.retry_after if failure.retry_after is None else failure.retry_after,
         )
+
+
+def name_of(rule: AnyRule) -> str:
+    name = evidence.attribute(rule, "name") or evidence.attribute(rule, "__name__")
+    return name if isinstance(name, str) else type(rule).__name__
 
 
 def _within(number: int | None, ranges: tuple[range, ...]) -> bool:
@@ -115,14 +155,61 @@ def _is_type(kind: ExceptionType, failure: Failure) -> bool:
     return evidence.is_a(failure.exception, kind)
 
 
+def _when_in_words(when: When | None) -> str:
+    if when is None or isinstance(when, str | type | tuple):
+        kinds = () if when is None else when if isinstance(when, tuple) else (when,)
+        return ", ".join(kind if isinstance(kind, str) else evidence.type_name(kind) for kind in kinds)
+    said = evidence.attribute(when, "__doc__") or evidence.attribute(when, "__name__")
+    return first_line(said, 200) if isinstance(said, str) else type(when).__name__
+
+
+def _listed(what: str, items: Iterable[str]) -> str:
+    listed = ", ".join(items)
+    return f"{what} {listed}" if listed else ""
+
+
+def _range_in_words(numbers: range) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _sqlstate_in_words(beginning: str) -> str:
+    return beginning if len(beginning) >= _WHOLE_SQLSTATE else f"{beginning}…"
+
+
+def _errno_in_words(numbers: range) -> str:
+    return _ERRNO_NAMES.get(numbers[0], str(numbers[0])) if len(numbers) == 1 else _range_in_words(numbers)
+
+
 def _when(field: str, when: When | None) -> When | None:
-    if when is None or _is_exception_type(when):
-        return when
-    if isinstance(when, tuple) and when and all(_is_exception_type(kind) for kind in when):
+    if when is None or _are_exception_types(when):
         return when
     if callable(when) and not isinstance(when, type):
         return when
-    raise refused(field, when, "an exception type, its qualified name, a tuple of these, or a function of the failure")
+    raise refused(field, when, f"{_TYPES_ALLOWED}, or a function of the failure")
+
+
+def _causes(field: str, cause: Types | None) -> tuple[str, ...]:
+    if cause is None:
+        return ()
+    if not _are_exception_types(cause):
+        raise refused(field, cause, _TYPES_ALLOWED)
+    kinds = cause if isinstance(cause, tuple) else (cause,)
+    return tuple(kind if isinstance(kind, str) else evidence.type_name(kind) for kind in kinds)
+
+
+def _beginnings(field: str, sqlstate: str | Collection[str] | None) -> tuple[str, ...]:
+    if sqlstate is None:
+        return ()
+    several = tuple(sqlstate) if isinstance(sqlstate, Collection) and not isinstance(sqlstate, str) else (sqlstate,)
+    if not several or not all(isinstance(code, str) and _SQLSTATE.fullmatch(code) for code in several):
+        raise refused(field, sqlstate, "a SQLSTATE such as '40001', its class '40', 'SQLITE_BUSY', or several of these")
+    return several
+
+
+def _are_exception_types(kinds: object) -> bool:
+    if isinstance(kinds, tuple):
+        return bool(kinds) and all(_is_exception_type(kind) for kind in kinds)
+    return _is_exception_type(kinds)
 
 
 def _is_exception_type(kind: object) -> bool:

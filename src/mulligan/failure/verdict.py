@@ -23,15 +23,21 @@ class Ledger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong in an attempt, as plain values. Text is bounded when it is taken in."""
+    """What went wrong in an attempt, as plain values. Text is bounded when it is taken in.
+
+    `types` are the names of the exception's classes, `causes` of those of what it was raised from or wraps. The
+    numbers, `sqlstate` and the hint are the exception's own, or the nearest cause's.
+    """
 
     type: str
     types: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
     message: str = ""
     detail: str = ""
     status: int | None = None
     exit: int | None = None
     errno: int | None = None
+    sqlstate: str | None = None
     code: str | None = None
     error_class: ErrorClass | None = None
     retry_after: timedelta | None = None
@@ -41,19 +47,22 @@ class Failure:
     def of(cls, exception: BaseException) -> "Failure":
         """What the exception tells. Never raises, whatever the exception does."""
         speaker = evidence.speaker(exception)
+        chain = evidence.chain(speaker)
         types = evidence.type_names(speaker)
         error_class = _own_class(speaker)
         return cls(
             type=types[0],
             types=types,
+            causes=evidence.cause_names(chain),
             message=evidence.message_of(speaker),
             detail=evidence.detail_of(exception),
-            status=evidence.status_of(speaker),
-            exit=evidence.exit_of(speaker),
-            errno=evidence.errno_of(speaker),
+            status=evidence.status_of(chain),
+            exit=evidence.first(evidence.exit_of, chain),
+            errno=evidence.first(evidence.errno_of, chain),
+            sqlstate=evidence.first(evidence.sqlstate_of, chain),
             code=_own_code(speaker) if error_class else None,
             error_class=error_class,
-            retry_after=evidence.hint_of(speaker),
+            retry_after=evidence.first(evidence.hint_of, chain),
             exception=speaker,
         )
 

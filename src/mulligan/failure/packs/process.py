@@ -10,7 +10,7 @@ _CANNOT_START = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR}
 
 
 def _was_not_started(failure: Failure) -> bool:
-    """The error came from starting a program, not from a file the task opened itself."""
+    """a program that could not be started, not a file the task opened itself"""
     return failure.errno in _CANNOT_START and "in _execute_child" in failure.detail
 
 
