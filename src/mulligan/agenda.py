@@ -51,14 +51,15 @@ class Agenda:
         return [self._status(record, pauses.get(name), now) for name, record in sorted(self._records(now).items())]
 
     def next_tick(self) -> datetime | None:
-        """When a worker of this app will have the next one to run."""
-        pauses = {pause.name: pause for pause in self._store().pauses() if pause.what == SCHEDULE}
+        """When, after now, a worker of this app will have the next one to run."""
+        now = self._store().now()
+        pauses = {(pause.what, pause.name): pause for pause in self._store().pauses()}
         ticks = [
-            _not_before(record.next_tick, pauses.get(record.name))
+            _not_before(record.next_tick, pauses.get((SCHEDULE, record.name)), pauses.get(("duty", SCHEDULE)))
             for record in self._store().schedules()
             if record.name in self._timetable
         ]
-        return min((tick for tick in ticks if tick is not None), default=None)
+        return min((tick for tick in ticks if tick is not None and tick > now), default=None)
 
     def pause(self, duration: timedelta | None, *, name: str, actor: str | None, reason: str | None) -> Pause:
         return self._store().pause(self._request(name, duration, actor, reason))
@@ -142,11 +143,13 @@ class Agenda:
             return None
 
 
-def _not_before(moment: datetime, pause: Pause | None) -> datetime | None:
-    """The moment, or the end of the pause that holds it; None when only a person ends that."""
-    if pause is None:
-        return moment
-    return None if pause.until is None else max(moment, pause.until)
+def _not_before(moment: datetime, *pauses: Pause | None) -> datetime | None:
+    """The moment, or the end of the pauses that hold it; None when only a person ends one of them."""
+    for pause in filter(None, pauses):
+        if pause.until is None:
+            return None
+        moment = max(moment, pause.until)
+    return moment
 
 
 def _upcoming(record: ScheduleRecord, after: datetime) -> tuple[datetime, ...]:

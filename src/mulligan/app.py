@@ -457,7 +457,7 @@ class App:
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self.tick(incarnation)]
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._tick(incarnation)]
         return [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
     def _promotions(self) -> list[Promote]:
@@ -475,8 +475,11 @@ class App:
         interval = self.settings.duty_expire_interval_sec.total_seconds()
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
-    def tick(self, worker: str) -> Tick:
-        """What runs the schedules, for whoever calls its `step`."""
+    def tick(self) -> None:
+        """Enqueue the jobs of schedules whose tick has come, as every worker does once a second."""
+        Rounds(self._tick("no worker"), store=self.store, clock=self._parts.clock, worker="no worker").step()
+
+    def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()
         limit = self.settings.duty_schedule_limit
         return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit)
@@ -488,7 +491,7 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Tick] = [*self._promotions(), self._expire(), self.tick("by hand")]
+        others: list[Promote | Expire | Tick] = [*self._promotions(), self._expire(), self._tick("by hand")]
         return {"reclaim": reclaim} | {
             work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }

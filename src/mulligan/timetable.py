@@ -51,7 +51,7 @@ class Schedule:
             expression=self.cron.expression,
             timezone=self.cron.timezone,
             missed=self.missed,
-            arguments=self._bound().arguments,
+            arguments=self.task.payload.encode(self._args, {}),
         )
 
     def prepare(self) -> None:

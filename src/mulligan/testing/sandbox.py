@@ -28,7 +28,7 @@ class Sandbox:
 
     def run(self) -> None:
         """Run everything that is due now, until nothing is."""
-        self._app.tick("the sandbox").step()
+        self._app.tick()
         _outside_any_loop(self._app.run_until_idle)
 
     def advance(self, by: Duration) -> None:
