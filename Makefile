@@ -50,7 +50,7 @@ soak-model: $(READY) servers
 # Every change of the clocks in every time zone.
 soak-zones: export MULLIGAN_ALL_ZONES := 1
 soak-zones: $(READY)
-	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py tests/test_cron.py $(ARGS)
 
 # Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
 soak-chaos: export MULLIGAN_KILLS ?= 5000

@@ -13,11 +13,12 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
+from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
 from mulligan.duration import Duration, describe, parse
 from mulligan.duty import RETRY_REASONS
-from mulligan.errors import JobCancelled, JobFailed
+from mulligan.errors import BadSchedule, JobCancelled, JobFailed
 from mulligan.event import Event
 from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
@@ -44,10 +45,12 @@ from mulligan.task import (
     Task,
     checked_rules,
 )
+from mulligan.timetable import Schedule, Timetable
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.rounds import Rounds, Work
+from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.home import end_reading, home_of
@@ -56,6 +59,7 @@ from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AnyTask = TypeVar("AnyTask", bound=Task[..., Any, Any])
 
 LONGEST_WAIT = 60.0
 
@@ -97,6 +101,7 @@ class App:
     ) -> None:
         self.settings = settings or load({"database_url": url})
         self.tasks = Registry()
+        self.timetable = Timetable()
         self.catalogue = Catalogue.default().with_codes(catalogue)
         self._store: Store | None = None
         self._opening = threading.Lock()
@@ -118,6 +123,7 @@ class App:
             lambda: self._ids(),
             stuck=self._stuck,
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
+            agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
         )
 
     def _use(self, parts: Parts) -> None:
@@ -207,6 +213,29 @@ class App:
             return task
 
         return register
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        timezone: str = "UTC",
+        missed: str = "once",
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Run a task by the clock: `@app.cron("30 2 * * *", timezone="Europe/Berlin")` above `@app.task`.
+
+        Each tick is one job, however many workers there are. `missed` says what becomes of ticks while none ran:
+        `"once"` one run for all of them, `"skip"` none, `"all"` one for each, within a bound.
+        """
+
+        def schedule(task: AnyTask) -> AnyTask:
+            if not isinstance(task, Task) or task.client is not self.client:
+                raise BadSchedule(f"@app.cron stands above @app.task of the same app; it was given {task!r:.200}")
+            self.timetable.add(Schedule(task, expression, name=name, args=args, timezone=timezone, missed=missed))
+            return task
+
+        return schedule
 
     def enqueue_many(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         """Store calls made with `task.bind(…)`, of any kinds, all or none in one transaction.
@@ -303,13 +332,35 @@ class App:
     def duties(self) -> list[DutyStatus]:
         return self.console.duties()
 
-    def pause(
-        self, duration: Duration | None = None, *, duty: str, actor: str | None = None, reason: str | None = None
-    ) -> Pause:
-        return self.console.pause(duration, duty=duty, actor=actor, reason=reason)
+    def schedules(self) -> list[ScheduleStatus]:
+        return self.console.schedules()
 
-    def resume(self, *, duty: str, actor: str | None = None, reason: str | None = None) -> Pause | None:
-        return self.console.resume(duty=duty, actor=actor, reason=reason)
+    def run_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
+        return self.console.run_schedule(name, actor=actor, reason=reason)
+
+    def remove_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        self.console.remove_schedule(name, actor=actor, reason=reason)
+
+    def pause(
+        self,
+        duration: Duration | None = None,
+        *,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Pause:
+        return self.console.pause(duration, duty=duty, schedule=schedule, actor=actor, reason=reason)
+
+    def resume(
+        self,
+        *,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Pause | None:
+        return self.console.resume(duty=duty, schedule=schedule, actor=actor, reason=reason)
 
     # Work
 
@@ -365,6 +416,7 @@ class App:
         for task in self.tasks.values():
             task.payload.prepare()
         packs()
+        self.timetable.prepare()
         self.store.now()
         incarnation = self._ids()
         options = WorkerOptions(
@@ -407,7 +459,7 @@ class App:
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
-        works: list[Work] = [reclaim, *self._promotions(), self._expire()]
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._tick(incarnation)]
         return [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
     def _promotions(self) -> list[Promote]:
@@ -425,6 +477,15 @@ class App:
         interval = self.settings.duty_expire_interval_sec.total_seconds()
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
+    def tick(self) -> None:
+        """Enqueue the jobs of schedules whose tick has come, as every worker does once a second."""
+        Rounds(self._tick("no worker"), store=self.store, clock=self._parts.clock, worker="no worker").step()
+
+    def _tick(self, worker: str) -> Tick:
+        interval = self.settings.duty_schedule_interval_sec.total_seconds()
+        limit = self.settings.duty_schedule_limit
+        return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit)
+
     def _plans(self) -> dict[str, Plan]:
         """Duties as people run them by hand. Leases that expired are the workers' own business: they alone have
         watched long enough to tell a lost worker from an outage. So `reclaim` by hand is for stuck jobs."""
@@ -432,7 +493,7 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire] = [*self._promotions(), self._expire()]
+        others: list[Promote | Expire | Tick] = [*self._promotions(), self._expire(), self._tick("by hand")]
         return {"reclaim": reclaim} | {
             work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }

@@ -1,9 +1,10 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.duration import Duration, parse
 from mulligan.duty import Round
 from mulligan.errors import MulliganError, NotAllowed, illegal_move
@@ -37,12 +38,14 @@ class Console:
         *,
         stuck: Stuck,
         roster: Roster,
+        agenda: Agenda,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._ids = ids
         self._stuck = stuck
         self._roster = roster
+        self._agenda = agenda
 
     # Ask
 
@@ -110,6 +113,14 @@ class Console:
         """Every duty: when it was done last, by whom, with what result, and whether it is paused."""
         return self._roster.duties()
 
+    def schedules(self) -> list[ScheduleStatus]:
+        """Every schedule: its next ticks, its last run, whether it is paused, and whether anybody still has it."""
+        return self._agenda.schedules()
+
+    def next_tick(self) -> datetime | None:
+        """When a schedule of this app has something to run next."""
+        return self._agenda.next_tick()
+
     # Do
 
     def process_stuck(
@@ -128,16 +139,46 @@ class Console:
         """Do a duty once in this process, paused or not."""
         return self._roster.run(name, actor=_bounded(actor), reason=_bounded(reason))
 
-    def pause(
-        self, duration: Duration | None, *, duty: str, actor: str | None = None, reason: str | None = None
-    ) -> Pause:
-        """Hold a duty back in all workers, for so long or until it is resumed. By hand it can still be run."""
-        length = None if duration is None else parse(duration)
-        return self._roster.pause(length, duty=duty, actor=_bounded(actor), reason=_bounded(reason))
+    def run_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
+        """Run a schedule's task now, paused or not; its next tick stays where it is."""
+        return self._agenda.run(name, actor=_bounded(actor), reason=_bounded(reason))
 
-    def resume(self, *, duty: str, actor: str | None = None, reason: str | None = None) -> Pause | None:
+    def remove_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        """Forget a schedule that is in nobody's code any more; its jobs stay."""
+        self._agenda.remove(name, actor=_bounded(actor), reason=_bounded(reason))
+
+    def pause(
+        self,
+        duration: Duration | None,
+        *,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Pause:
+        """Hold a duty or a schedule back in all workers, for so long or until it is resumed. By hand it can be run."""
+        length, who, why = None if duration is None else parse(duration), _bounded(actor), _bounded(reason)
+        match _one_of(duty=duty, schedule=schedule):
+            case "schedule", name:
+                return self._agenda.pause(length, name=name, actor=who, reason=why)
+            case _, name:
+                return self._roster.pause(length, duty=name, actor=who, reason=why)
+
+    def resume(
+        self,
+        *,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Pause | None:
         """End a pause; None when there was none."""
-        return self._roster.resume(duty=duty, actor=_bounded(actor), reason=_bounded(reason))
+        who, why = _bounded(actor), _bounded(reason)
+        match _one_of(duty=duty, schedule=schedule):
+            case "schedule", name:
+                return self._agenda.resume(name=name, actor=who, reason=why)
+            case _, name:
+                return self._roster.resume(duty=name, actor=who, reason=why)
 
     def retry(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
@@ -224,6 +265,14 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
         ) from error
     if answer is False:
         raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")
+
+
+def _one_of(**things: str | None) -> tuple[str, str]:
+    """Which of them was named, and its name."""
+    named = [(what, name) for what, name in things.items() if name is not None]
+    if len(named) != 1:
+        raise TypeError(f"name one thing to pause or resume: {' or '.join(f'{what}=' for what in things)}")
+    return named[0]
 
 
 def _bounded(text: str | None) -> str | None:

@@ -5,7 +5,8 @@
     │   ├── BadSetting              an environment variable or a key of the settings file
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
-    │   └── BadTask                 a task that cannot be registered
+    │   ├── BadTask                 a task that cannot be registered
+    │   └── BadSchedule             a cron expression, a time zone, or what is to be run then
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
     │   ├── PayloadTooLarge
@@ -14,6 +15,8 @@
     ├── BadFilter                   a filter that matches nothing anybody could mean
     ├── JobNotFound
     ├── UnknownDuty
+    ├── UnknownSchedule
+    ├── ScheduleInUse               it cannot be removed: an app still has it
     ├── IllegalMove                 the job's state does not allow it
     │   └── StillRunning            a worker holds it, and it is not stuck
     ├── NotAllowed                  the task's own `can_retry` said no
@@ -55,6 +58,7 @@ __all__ = [
     "BadFilter",
     "BadPolicy",
     "BadProgram",
+    "BadSchedule",
     "BadSetting",
     "BadTask",
     "BadUrl",
@@ -76,6 +80,7 @@ __all__ = [
     "RateLimitedError",
     "Refused",
     "RetryableError",
+    "ScheduleInUse",
     "SchemaMismatch",
     "Snooze",
     "StillRunning",
@@ -88,6 +93,7 @@ __all__ = [
     "TaskError",
     "UnknownDuty",
     "UnknownKind",
+    "UnknownSchedule",
     "WornOut",
 ]
 
@@ -120,6 +126,10 @@ class BadPolicy(ConfigurationError):
 
 
 class BadTask(ConfigurationError):
+    pass
+
+
+class BadSchedule(ConfigurationError):
     pass
 
 
@@ -175,6 +185,21 @@ class JobNotFound(MulliganError):
 class UnknownDuty(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"no duty is named {name!r:.200}; known are: {', '.join(known)}")
+        self.name = name
+
+
+class UnknownSchedule(MulliganError):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no schedule is named {name!r:.300}; known are: {', '.join(map(repr, known)) or 'none'}")
+        self.name = name
+
+
+class ScheduleInUse(MulliganError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"schedule {name!r} cannot be removed: it is in the code of this app or of a running worker, which would "
+            "bring it back; take its @app.cron away first, or pause it"
+        )
         self.name = name
 
 

@@ -101,7 +101,19 @@ REFUSED = "job.refused"
 JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
 # About no job: their `job` is empty, and `data` names what they are about.
 PAUSED, RESUMED, DUTY_DONE = "duty.paused", "duty.resumed", "duty.done"
-EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE)
+SCHEDULE_PLANNED, SCHEDULE_SKIPPED, SCHEDULE_RUN = "schedule.planned", "schedule.skipped", "schedule.run_requested"
+SCHEDULE_PAUSED, SCHEDULE_RESUMED, SCHEDULE_REMOVED = "schedule.paused", "schedule.resumed", "schedule.removed"
+SCHEDULE_EVENTS = (
+    SCHEDULE_PLANNED,
+    SCHEDULE_SKIPPED,
+    SCHEDULE_RUN,
+    SCHEDULE_PAUSED,
+    SCHEDULE_RESUMED,
+    SCHEDULE_REMOVED,
+)
+EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE, *SCHEDULE_EVENTS)
+# What a pause of this sort of thing is called, when it begins and when it ends.
+PAUSES = {"duty": (PAUSED, RESUMED), "schedule": (SCHEDULE_PAUSED, SCHEDULE_RESUMED)}
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:

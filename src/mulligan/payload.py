@@ -39,10 +39,17 @@ class Payload:
         self._arguments = self._decoder(self._fields(hints))
         self._result = self._decoder(hints.get("return", Any))
 
+    def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """The arguments by their names; raises InvalidArguments if there are too few, too many or others."""
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArguments(self._kind, str(error)) from None
+
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The arguments as JSON, checked against the signature and its annotations."""
+        bound = self.match(args, kwargs)
         try:
-            bound = self._signature.bind(*args, **kwargs)
             encoded = _encode(bound.arguments)
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None

@@ -35,6 +35,8 @@ class Settings:
     duty_promote_limit: int = 1_000
     duty_expire_interval_sec: timedelta = timedelta(seconds=1)
     duty_expire_limit: int = 500
+    duty_schedule_interval_sec: timedelta = timedelta(seconds=1)
+    duty_schedule_limit: int = 100
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -86,6 +88,7 @@ def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
     return read, "one of " + ", ".join(allowed)
 
 
+_DUTIES = ("retry", "promote", "expire", "schedule")
 _TEXT: tuple[Callable[[str], str], str] = (str, "text")
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -100,8 +103,8 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     # Leases must not lie about for long.
     "duty_reclaim_interval_sec": _duration("s", "100ms", "5m"),
     "duty_reclaim_limit": _number(1, 10_000),
-    **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in ("retry", "promote", "expire")},
-    **{f"duty_{duty}_limit": _number(1, 10_000) for duty in ("retry", "promote", "expire")},
+    **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in _DUTIES},
+    **{f"duty_{duty}_limit": _number(1, 10_000) for duty in _DUTIES},
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
     "log_format": _choice("text", "json"),
 }

@@ -179,18 +179,18 @@ class Task(Generic[P, C, R]):
     ) -> None:
         self.function = function
         self.client = client
-        self.name = _name("a task's name", name)
+        self.name = checked_name("a task's name", name)
         self.retry = _retry(self.name, retry)
         self.rules = checked_rules(rules, f"the rules of task {self.name!r}")
         self.service = _service(self.name, service)
-        self.queue = _name("a queue's name", queue)
+        self.queue = checked_name("a queue's name", queue)
         self.priority = priority_number(priority)
         self.timeout = parse(timeout)
         self.memory = _memory(self.name, memory)
         self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
-        self.aliases = tuple(_name("an alias", alias) for alias in aliases)
+        self.aliases = tuple(checked_name("an alias", alias) for alias in aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
         self._plain: Submission[P, R] = Submission(self, Options())
@@ -245,7 +245,7 @@ class Task(Generic[P, C, R]):
             self,
             Options(
                 owner=_text(self.name, "owner", owner, LONGEST_NAME),
-                queue=None if queue is None else _name("a queue's name", queue),
+                queue=None if queue is None else checked_name("a queue's name", queue),
                 priority=None if priority is None else priority_number(priority),
                 delay=parse(delay),
                 deadline=None if deadline is None else parse(deadline),
@@ -306,9 +306,9 @@ def priority_number(priority: Priority) -> int:
     )
 
 
-def _name(what: str, name: str) -> str:
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
-        raise BadTask(f"{what} is one line of at most {LONGEST_NAME} characters, not {name!r:.300}")
+def checked_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
+    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name):
+        raise BadTask(f"{what} is one line of at most {longest} characters, not {name!r:.300}")
     return name
 
 

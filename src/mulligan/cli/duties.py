@@ -2,33 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, Group, pass_given
-from mulligan.cli.parameters import duration, login, text
+from mulligan.cli.parameters import text
+from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.clock import SystemClock
 from mulligan.duration import describe
-from mulligan.explain.words import at, counted, quoted, relative
-
-if TYPE_CHECKING:
-    from mulligan.pause import Pause
+from mulligan.explain.words import counted, relative
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
-# What can be paused on its own; each is an option of `mulligan pause` and `mulligan resume`.
-DUTY = click.Option(["--duty", "name"], metavar="NAME", type=text, required=True, help="The duty; see: mulligan duties")
-LENGTH = click.Option(
-    ["--for", "length"], metavar="DURATION", type=duration, help="Resume by itself after that long, such as 30m."
-)
-SIGNED: list[click.Parameter] = [
-    click.Option(["--reason"], type=text, help="Why; kept in the log."),
-    click.Option(["--actor"], type=text, default=login, help="Who; kept too.  [default: your login name]"),
-]
 
 
 @click.group("duties", cls=Group, invoke_without_command=True)
@@ -72,19 +61,11 @@ def _row(duty: Any, workers: dict[str, str], now: datetime) -> tuple[str, ...]:
 
 def _about(duty: Any, workers: dict[str, str], now: datetime) -> str:
     if duty.paused:
-        return _said(duty.paused, now)
+        return said(duty.paused, now)
     if duty.last and duty.last.actor:
         return f"by hand, {duty.last.actor}"
     by = f"; by {workers.get(duty.last.worker, duty.last.worker)}" if duty.last else ""
     return f"{duty.about}{by}"
-
-
-def _said(pause: "Pause", now: datetime) -> str:
-    """`paused until … by … because "…"`."""
-    until = f" until {at(pause.until, now)}" if pause.until else " until it is resumed"
-    who = f" by {pause.actor}" if pause.actor else ""
-    why = f" because {quoted(pause.reason)}" if pause.reason else ""
-    return f"paused{until}{who}{why}"
 
 
 @pass_given
@@ -97,29 +78,6 @@ def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
         say(safe(f"{done.duty} was done here: {counted(done.did, 'job')} moved."))
 
 
-@pass_given
-def _pause(given: Given, *, name: str, length: timedelta | None, actor: str, reason: str | None) -> None:
-    with opened_for_watching(given) as app:
-        pause = app.pause(length, duty=name, actor=actor, reason=reason)
-        now = app.store.now()
-    if given.as_json:
-        say_json(document_of(pause))
-    else:
-        say(safe(f"{pause.name} is {_said(pause, now)}."))
-
-
-@pass_given
-def _resume(given: Given, *, name: str, actor: str, reason: str | None) -> None:
-    with opened_for_watching(given) as app:
-        ended = app.resume(duty=name, actor=actor, reason=reason)
-    if given.as_json:
-        say_json({"ended": None if ended is None else document_of(ended)})
-    elif ended is None:
-        say(safe(f"{name} was not paused."))
-    else:
-        say(f"{ended.name} goes on.")
-
-
 def _command(verb: str, callback: Any, params: Sequence[click.Parameter], about: str) -> click.Command:
     return Command(verb, callback=callback, params=[*params, *SIGNED], help=about)
 
@@ -129,8 +87,5 @@ PAUSE = "Hold a duty back in all workers, for a while or until it is resumed."
 RESUME = "End a pause."
 
 duties.add_command(_command("run", _run, [NAME], RUN))
-duties.add_command(_command("pause", _pause, [NAME, LENGTH], PAUSE))
-duties.add_command(_command("resume", _resume, [NAME], RESUME))
-
-pause = _command("pause", _pause, [DUTY, LENGTH], PAUSE)
-resume = _command("resume", _resume, [DUTY], RESUME)
+duties.add_command(_command("pause", pausing("duty"), [NAME, LENGTH], PAUSE))
+duties.add_command(_command("resume", resuming("duty"), [NAME], RESUME))

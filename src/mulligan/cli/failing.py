@@ -7,7 +7,7 @@ import click
 
 from mulligan.cli.given import Given
 from mulligan.cli.safe import safe
-from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind
+from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind, UnknownSchedule
 
 
 class Stopped(click.ClickException):
@@ -41,7 +41,7 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | UnknownKind() | UnknownDuty():
+        case JobNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

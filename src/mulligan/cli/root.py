@@ -19,8 +19,9 @@ COMMANDS = {
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
     "duties": "mulligan.cli.duties:duties",
-    "pause": "mulligan.cli.duties:pause",
-    "resume": "mulligan.cli.duties:resume",
+    "schedules": "mulligan.cli.schedules:schedules",
+    "pause": "mulligan.cli.pauses:pause",
+    "resume": "mulligan.cli.pauses:resume",
     "policies": "mulligan.cli.policies:policies",
     "migrate": "mulligan.cli.migrate:migrate",
 }

@@ -11,6 +11,7 @@ from mulligan.explain.because import because
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import ended, quoted, stamp, worker_name
 from mulligan.job import Job
+from mulligan.schedule import TAG, job_id_of
 from mulligan.store.protocols import WorkerRecord
 
 
@@ -57,7 +58,19 @@ def _something(story: Story) -> str:
 def _enqueued(story: Story) -> str:
     delay = story.facts.duration("delay")
     owner = f" for {story.event.owner}" if story.event.owner else ""
-    return f"it was enqueued{owner}, to run " + (f"{describe(delay)} later" if delay else "at once")
+    return f"it was enqueued{_by_schedule(story)}{owner}, to run " + (
+        f"{describe(delay)} later" if delay else "at once"
+    )
+
+
+def _by_schedule(story: Story) -> str:
+    """Which schedule made it, and for which tick."""
+    job = story.job
+    name = next((tag.removeprefix(TAG) for tag in job.tags if tag.startswith(TAG)), None)
+    if name is None:
+        return ""
+    is_tick = job.id == job_id_of(name, job.submitted_at)
+    return f" by schedule {name!r}" + (f" for its tick at {stamp(job.submitted_at)}" if is_tick else ", run by hand")
 
 
 def _queued(story: Story) -> str:

@@ -18,6 +18,7 @@ from mulligan.failure.policy import Decision
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move
 from mulligan.pause import Pause, PauseRequest
+from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.script import Script
 
 
@@ -213,6 +214,25 @@ class Upkeep(Protocol):
         ...
 
 
+class Schedules(Protocol):
+    """For the duty that runs schedules, and for whoever looks at them."""
+
+    def schedules(self) -> list[ScheduleRecord]:
+        """All of them, by name."""
+        ...
+
+    def change_schedule(self, change: ScheduleChange) -> bool:
+        """Write the record, its jobs and its notes, if the record is still as it was; whether it was.
+
+        A job whose id is there already is the same job. A change by hand that was made before is not made again.
+        """
+        ...
+
+    def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
+        """Forget a schedule and its pause; whether there was one. Its jobs stay."""
+        ...
+
+
 class Reader(Protocol):
     """For people who look."""
 
@@ -270,7 +290,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Schedules, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

@@ -14,6 +14,7 @@ from mulligan.event import Event
 from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
+from mulligan.schedule import Definition, ScheduleRecord
 from mulligan.store.protocols import Outcome, WorkerRecord
 
 Record = dict[str, Any]
@@ -239,6 +240,26 @@ def to_round(row: Record) -> Round:
         at=from_time(row["at"]),
         actor=row["actor"],
         reason=row["reason"],
+    )
+
+
+def to_schedule(row: Record) -> ScheduleRecord:
+    return ScheduleRecord(
+        name=row["name"],
+        definition=Definition(
+            kind=row["kind"],
+            expression=row["expression"],
+            timezone=row["timezone"],
+            missed=row["missed"],
+            arguments=row["arguments"],
+        ),
+        next_tick=from_time(row["next_tick"]),
+        last_tick=_moment(row["last_tick"]),
+        last_job=row["last_job"],
+        planned_by=row["planned_by"],
+        since=from_time(row["since"]),
+        seen_at=from_time(row["seen_at"]),
+        version=row["version"],
     )
 
 

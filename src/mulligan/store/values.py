@@ -8,6 +8,7 @@ from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, NewJob
 from mulligan.lifecycle import DUTY_DONE, REFUSED, TABLE, Move, State
 from mulligan.pause import PauseRequest
+from mulligan.schedule import ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement
@@ -203,6 +204,29 @@ def round_event(done: Round, *, now: int | None) -> dict[str, Any]:
     if done.reason:
         data["reason"] = done.reason
     return event_values(DUTY_DONE, "", "", "", 0, now=now, request=done.request, actor=done.actor, data=data)
+
+
+def schedule_values(record: ScheduleRecord) -> dict[str, Any]:
+    definition = record.definition
+    return {
+        "name": record.name,
+        "kind": definition.kind,
+        "expression": definition.expression,
+        "timezone": definition.timezone,
+        "missed": definition.missed,
+        "arguments": definition.arguments,
+        "next_tick": to_time(record.next_tick),
+        "last_tick": None if record.last_tick is None else to_time(record.last_tick),
+        "last_job": record.last_job,
+        "planned_by": record.planned_by,
+        "since": to_time(record.since),
+        "version": record.version,
+    }
+
+
+def schedule_event(name: str, note: ScheduleNote, *, now: int | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"what": "schedule", "name": name, **note.data}
+    return event_values(note.type, "", "", "", 0, now=now, request=note.request, actor=note.actor, data=data)
 
 
 def failure_data(verdict: Verdict) -> dict[str, Any]:

@@ -28,17 +28,23 @@ class Sandbox:
 
     def run(self) -> None:
         """Run everything that is due now, until nothing is."""
+        self._app.tick()
         _outside_any_loop(self._app.run_until_idle)
 
     def advance(self, by: Duration) -> None:
-        """Let time pass: every job that comes due on the way runs at its time."""
+        """Let time pass: every job that comes due on the way runs at its time, and so does every schedule."""
         end = self.now + parse(by)
         self.run()
-        while (due := self._app.store.next_due()) is not None and due <= end:
+        while (due := self._next()) is not None and due <= end:
             self._clock.advance(due - self.now)
             self.run()
         self._clock.advance(end - self.now)
         self.run()
+
+    def _next(self) -> datetime | None:
+        """When a job comes due or a schedule ticks."""
+        moments = (self._app.store.next_due(), self._app.console.next_tick())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     # `app.wait` asks here for changes: waiting makes time pass.
 
@@ -47,7 +53,7 @@ class Sandbox:
         self.run()
         if self._app.store.last_position() != before:
             return True
-        due = self._app.store.next_due()
+        due = self._next()
         soon = timedelta(seconds=timeout)
         self._clock.advance(soon if due is None else min(soon, due - self.now))
         return due is not None

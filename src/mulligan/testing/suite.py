@@ -27,6 +27,7 @@ from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
 from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
+from mulligan.testing.stores.schedules import ScheduleRules
 from mulligan.testing.stores.settle import SettleRules
 from mulligan.testing.stores.stuck import StuckRules
 
@@ -43,6 +44,7 @@ class StoreSuite(
     ReclaimRules,
     StuckRules,
     DutyRules,
+    ScheduleRules,
     MoveRules,
     ReadingRules,
 ):

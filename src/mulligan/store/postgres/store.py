@@ -15,8 +15,9 @@ from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
+from mulligan.lifecycle import PAUSES, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.postgres import schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
@@ -46,6 +47,7 @@ from mulligan.store.rows import (
     to_page,
     to_pause,
     to_round,
+    to_schedule,
     to_time,
     to_worker,
 )
@@ -69,6 +71,8 @@ from mulligan.store.values import (
     refusal_values,
     round_event,
     round_values,
+    schedule_event,
+    schedule_values,
     settle_values,
     worker_values,
 )
@@ -390,7 +394,7 @@ class PostgresStore:
         with _transaction(db, BEGIN):
             if not _is_done(db, request.id):
                 _execute(db, SQL["pause"], {**pause_values(request), "now": self._now})
-                _execute(db, SQL["event"], pause_event(PAUSED, request, now=self._now))
+                _execute(db, SQL["event"], pause_event(PAUSES[request.what][0], request, now=self._now))
             return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
 
     def resume(self, request: PauseRequest) -> Pause | None:
@@ -404,7 +408,7 @@ class PostgresStore:
             (now,) = _row(db, SQL["now"], {"now": self._now})
             if row is None or (row["until"] is not None and row["until"] <= now):
                 return None
-            _execute(db, SQL["event"], pause_event(RESUMED, request, now=self._now))
+            _execute(db, SQL["event"], pause_event(PAUSES[request.what][1], request, now=self._now))
             return to_pause(row)
 
     def pauses(self) -> list[Pause]:
@@ -435,6 +439,41 @@ class PostgresStore:
             **error_values(verdict),
         }
         return int(self._run(lambda db: _row(db, SQL["expire"], values)[0]))
+
+    # Schedules
+
+    def schedules(self) -> list[ScheduleRecord]:
+        return [to_schedule(row) for row in self._run(lambda db: _all(db, SQL["schedules"], {}))]
+
+    def change_schedule(self, change: ScheduleChange) -> bool:
+        is_changed = self._run(lambda db: self._change_schedule(db, change))
+        if change.jobs:
+            self._notifier.hint()
+        return is_changed
+
+    def _change_schedule(self, db: Connection, change: ScheduleChange) -> bool:
+        name = change.record.name
+        with _transaction(db, BEGIN):
+            if any(note.request and _is_done(db, note.request) for note in change.notes):
+                return True
+            statement = SQL["schedule" if change.record.version else "schedule_new"]
+            if not _execute(db, statement, {**schedule_values(change.record), "now": self._now}).rowcount:
+                return False
+            play(self._enqueueing(change.jobs), lambda statement: _rows(db, statement))
+            for note in change.notes:
+                _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
+        return True
+
+    def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
+        return self._run(lambda db: self._remove_schedule(db, name, note))
+
+    def _remove_schedule(self, db: Connection, name: str, note: ScheduleNote) -> bool:
+        with _transaction(db, BEGIN):
+            if not _execute(db, SQL["schedule_remove"], {"name": name}).rowcount:
+                return False
+            _execute(db, SQL["resume"], {"what": "schedule", "name": name})
+            _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
+        return True
 
     # By hand
 

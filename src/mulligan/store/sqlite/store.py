@@ -15,8 +15,9 @@ from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, ill
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
+from mulligan.lifecycle import PAUSES, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -42,6 +43,7 @@ from mulligan.store.rows import (
     to_page,
     to_pause,
     to_round,
+    to_schedule,
     to_time,
     to_worker,
 )
@@ -70,6 +72,8 @@ from mulligan.store.values import (
     refusal_values,
     round_event,
     round_values,
+    schedule_event,
+    schedule_values,
     settle_values,
     worker_values,
 )
@@ -460,7 +464,7 @@ class SqliteStore:
         now = self._now(db)
         if not _is_done(db, request.id):
             db.execute(SQL["pause"], {**pause_values(request), "now": now})
-            _append(db, [pause_event(PAUSED, request, now=now)])
+            _append(db, [pause_event(PAUSES[request.what][0], request, now=now)])
         return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
 
     def resume(self, request: PauseRequest) -> Pause | None:
@@ -471,7 +475,7 @@ class SqliteStore:
         row = _find(db, SQL["resume"], {"what": request.what, "name": request.name})
         if row is None or (row["until"] is not None and row["until"] <= now):
             return None
-        _append(db, [pause_event(RESUMED, request, now=now)])
+        _append(db, [pause_event(PAUSES[request.what][1], request, now=now)])
         return to_pause(row)
 
     def pauses(self) -> list[Pause]:
@@ -503,6 +507,35 @@ class SqliteStore:
         left = _left(db, SQL["expire_left"], now, limit - len(rows))
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
         return len(rows)
+
+    # Schedules
+
+    def schedules(self) -> list[ScheduleRecord]:
+        return [to_schedule(row) for row in self._database.read(lambda db: _all(db, SQL["schedules"], {}))]
+
+    def change_schedule(self, change: ScheduleChange) -> bool:
+        return self._database.write(lambda db: self._change_schedule(db, change))
+
+    def _change_schedule(self, db: "sqlite3.Connection", change: ScheduleChange) -> bool:
+        now, name = self._now(db), change.record.name
+        if any(note.request and _is_done(db, note.request) for note in change.notes):
+            return True
+        statement = SQL["schedule" if change.record.version else "schedule_new"]
+        if not db.execute(statement, {**schedule_values(change.record), "now": now}).rowcount:
+            return False
+        self._enqueue(db, change.jobs)
+        _append(db, [schedule_event(name, note, now=now) for note in change.notes])
+        return True
+
+    def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
+        return self._database.write(lambda db: self._remove_schedule(db, name, note))
+
+    def _remove_schedule(self, db: "sqlite3.Connection", name: str, note: ScheduleNote) -> bool:
+        if not db.execute(SQL["schedule_remove"], {"name": name}).rowcount:
+            return False
+        db.execute(SQL["resume"], {"what": "schedule", "name": name})
+        _append(db, [schedule_event(name, note, now=self._now(db))])
+        return True
 
     # By hand
 

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_schedules
+WHERE name = :name

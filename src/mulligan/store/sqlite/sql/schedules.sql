@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_schedules
+ORDER BY name

@@ -1,0 +1,153 @@
+"""The timetable: the schedules of an app as its code has them, each of a task, and the jobs of their ticks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from mulligan.cron import Cron
+from mulligan.errors import BadSchedule, BadTask, Refused
+from mulligan.job import NewJob
+from mulligan.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
+from mulligan.task import LONGEST_NAME, Binding, Task, checked_name
+
+MISSED = ("once", "skip", "all")
+# A tick is missed when it is older than that: until then it is only late, and run whatever `missed` says.
+LATE = timedelta(minutes=1)
+# No worker has said for so long that a schedule is in its code: none has it any more.
+UNSEEN_AFTER = timedelta(minutes=2)
+LONGEST_SCHEDULE_NAME = LONGEST_NAME - len(TAG)
+
+
+class Schedule:
+    """A task that runs by the clock. `missed` says what becomes of ticks nobody ran in time:
+    one run for all of them, none, or one for each."""
+
+    def __init__(
+        self,
+        task: Task[..., Any, Any],
+        expression: str,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        timezone: str = "UTC",
+        missed: str = "once",
+    ) -> None:
+        self.task = task
+        self.name = _name(task.name if name is None else name)
+        self.cron = Cron(expression, timezone)
+        self.missed = _missed(self.name, missed)
+        self._args = _args(self.name, task, args)
+
+    def __repr__(self) -> str:
+        return f"<schedule {self.name!r}: {self.task.name!r} at {self.cron.expression!r} {self.cron.timezone}>"
+
+    @cached_property
+    def definition(self) -> Definition:
+        """Not before the app is whole: what the task's annotations name may be defined below it."""
+        return Definition(
+            kind=self.task.name,
+            expression=self.cron.expression,
+            timezone=self.cron.timezone,
+            missed=self.missed,
+            arguments=self.task.payload.encode(self._args, {}),
+        )
+
+    def prepare(self) -> None:
+        """Raises BadSchedule when the arguments do not fit the task."""
+        try:
+            assert self.definition
+        except Refused as error:
+            raise BadSchedule(f"schedule {self.name!r}: {error}") from None
+
+    def planned(self, record: ScheduleRecord | None, now: datetime, *, by: str, since: datetime) -> ScheduleRecord:
+        """The record as this code has it. A changed clock counts from now on; any other change moves no tick."""
+        fresh = ScheduleRecord(
+            name=self.name, definition=self.definition, next_tick=self.cron.next(now), planned_by=by, since=since
+        )
+        if record is None:
+            return fresh
+        is_same_clock = record.definition.clock == self.definition.clock
+        return replace(
+            fresh,
+            next_tick=record.next_tick if is_same_clock else fresh.next_tick,
+            last_tick=record.last_tick,
+            last_job=record.last_job,
+            version=record.version,
+        )
+
+    def job(self, job_id: str) -> NewJob:
+        """A run at once."""
+        return self._bound().new_job(job_id)
+
+    def job_of(self, tick: datetime) -> NewJob:
+        """The run of a tick: the same job whoever makes it, submitted at its tick."""
+        return self._bound(submitted_at=tick).new_job(job_id_of(self.name, tick))
+
+    def due(self, since: datetime, now: datetime, *, limit: int) -> list[datetime]:
+        """Which ticks from `since` on are to be run now; of missed ones at most `limit`."""
+        instant = timedelta(microseconds=1)
+        # What was promised is kept, also when the rules of the zone were changed meanwhile.
+        ticks = self.cron.last(since - instant, now, most=limit + LATE // timedelta(seconds=1)) or [since]
+        late = [tick for tick in ticks if tick > now - LATE]
+        missed = ticks[: len(ticks) - len(late)]
+        match self.missed:
+            case "all":
+                return missed[-limit:] + late
+            case "once":
+                return late or missed[-1:]
+        return late
+
+    def _bound(self, **options: Any) -> Binding[Any]:
+        return self.task.options(tags=[tag_of(self.name)], **options).bind(*self._args)
+
+
+class Timetable(Mapping[str, Schedule]):
+    """The schedules of an app by name."""
+
+    def __init__(self) -> None:
+        self._schedules: dict[str, Schedule] = {}
+
+    def add(self, schedule: Schedule) -> None:
+        if schedule.name in self._schedules:
+            raise BadSchedule(f"two schedules are named {schedule.name!r}; give one of them another name=")
+        self._schedules[schedule.name] = schedule
+
+    def prepare(self) -> None:
+        for schedule in self.values():
+            schedule.prepare()
+
+    def __getitem__(self, name: str) -> Schedule:
+        return self._schedules[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schedules)
+
+    def __len__(self) -> int:
+        return len(self._schedules)
+
+
+def _name(name: str) -> str:
+    try:
+        return checked_name("a schedule's name", name, longest=LONGEST_SCHEDULE_NAME)
+    except BadTask as error:
+        raise BadSchedule(str(error)) from None
+
+
+def _missed(name: str, missed: str) -> str:
+    if missed not in MISSED:
+        raise BadSchedule(
+            f"missed of schedule {name!r} must be one of {', '.join(map(repr, MISSED))}, not {missed!r:.200}"
+        )
+    return missed
+
+
+def _args(name: str, task: Task[..., Any, Any], args: Sequence[Any]) -> tuple[Any, ...]:
+    if not isinstance(args, list | tuple):
+        raise BadSchedule(f"args of schedule {name!r} must be a list of the task's arguments, not {args!r:.200}")
+    try:
+        task.payload.match(tuple(args), {})
+    except Refused as error:
+        raise BadSchedule(f"schedule {name!r}: {error}") from None
+    return tuple(args)

@@ -1,0 +1,129 @@
+"""Schedule: when a tick has come, its job is made, once, whoever sees it first."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from mulligan.errors import StoreError
+from mulligan.lifecycle import SCHEDULE_PLANNED, SCHEDULE_SKIPPED
+from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.store.protocols import Store
+from mulligan.timetable import UNSEEN_AFTER, Schedule, Timetable
+
+logger = logging.getLogger("mulligan.upkeep")
+
+# How often workers say that a schedule is in their code.
+SEEN_EVERY = UNSEEN_AFTER / 4
+
+
+class Tick:
+    """The store's clock says when. Every change is made from the version that was read: of all workers that see a
+    tick come one writes, the record and the job in one transaction.
+
+    Where code and record differ, another version of the app is about. The worker that began last is right, and the
+    others leave the schedule alone; but a definition that no worker has any more gives way to any.
+    """
+
+    name = "schedule"
+
+    def __init__(
+        self, store: Store, timetable: Timetable, *, worker: str, interval: float = 1.0, limit: int = 100
+    ) -> None:
+        self._store = store
+        self._timetable = timetable
+        self._worker = worker
+        self.interval = interval
+        self.limit = limit
+        self._began: datetime | None = None
+
+    def run(self, _actor: str | None) -> int:
+        """By hand it is the same."""
+        return self.step()
+
+    def step(self) -> int:
+        """How many jobs were made."""
+        if not self._timetable:
+            return 0
+        now = self._store.now()
+        self._began = self._began or now
+        records = {record.name: record for record in self._store.schedules()}
+        paused = {pause.name for pause in self._store.pauses() if pause.what == "schedule"}
+        # What is paused is only looked after: its ticks pass by, and are missed ones later.
+        steps = {name: self._look_after if name in paused else self._tick for name in self._timetable}
+        return sum(
+            self._alone(steps[name], schedule, records.get(name), now) for name, schedule in self._timetable.items()
+        )
+
+    def _alone(
+        self,
+        step: Callable[[Schedule, ScheduleRecord, datetime], int],
+        schedule: Schedule,
+        record: ScheduleRecord | None,
+        now: datetime,
+    ) -> int:
+        """One schedule. What a task's own code does wrong here (its `service`, say) holds up no other."""
+        try:
+            if record is None or self._replaces(schedule, record, now):
+                return self._plan(schedule, record, now)
+            return step(schedule, record, now) if record.definition == schedule.definition else 0
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("the tick of schedule %r failed; it is tried again", schedule.name)
+            return 0
+
+    def _replaces(self, schedule: Schedule, record: ScheduleRecord, now: datetime) -> bool:
+        if record.definition == schedule.definition:
+            return False
+        assert self._began is not None
+        return self._began > record.since or _unseen(record, now) > UNSEEN_AFTER
+
+    def _plan(self, schedule: Schedule, record: ScheduleRecord | None, now: datetime) -> int:
+        assert self._began is not None
+        planned = schedule.planned(record, now, by=self._worker, since=self._began)
+        clock = {"expression": schedule.cron.expression, "timezone": schedule.cron.timezone}
+        note = ScheduleNote(type=SCHEDULE_PLANNED, data={**clock, "kind": schedule.task.name, "worker": self._worker})
+        if self._store.change_schedule(ScheduleChange(record=planned, notes=[note])):
+            logger.info("schedule %r is planned: next at %s", schedule.name, planned.next_tick.isoformat())
+        return 0
+
+    def _tick(self, schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
+        if record.next_tick > now:
+            return self._look_after(schedule, record, now)
+        ticks = schedule.due(record.next_tick, now, limit=self.limit)
+        jobs = [schedule.job_of(tick) for tick in ticks]
+        changed = replace(
+            record,
+            next_tick=schedule.cron.next(now),
+            last_tick=ticks[-1] if ticks else record.last_tick,
+            last_job=jobs[-1].id if jobs else record.last_job,
+        )
+        notes = _skipped(schedule, record.next_tick, ticks, now)
+        if not self._store.change_schedule(ScheduleChange(record=changed, jobs=jobs, notes=notes)):
+            return 0
+        for note in notes:
+            logger.warning(
+                "schedule %r missed its ticks from %s to %s", schedule.name, note.data["from"], note.data["to"]
+            )
+        return len(jobs)
+
+    def _look_after(self, _schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
+        if _unseen(record, now) > SEEN_EVERY:
+            self._store.change_schedule(ScheduleChange(record=record))
+        return 0
+
+
+def _unseen(record: ScheduleRecord, now: datetime) -> timedelta:
+    return now - (record.seen_at or record.since)
+
+
+def _skipped(schedule: Schedule, first: datetime, run: list[datetime], now: datetime) -> list[ScheduleNote]:
+    """A word in the log about ticks that are not run: from the first of them to the last."""
+    end = run[0] if run else now + timedelta(microseconds=1)
+    if first >= end:
+        return []
+    instant = timedelta(microseconds=1)
+    last = schedule.cron.last(first - instant, end - instant, most=1) or [first]
+    data = {"from": first.isoformat(), "to": last[0].isoformat(), "missed": schedule.missed}
+    return [ScheduleNote(type=SCHEDULE_SKIPPED, data=data)]
