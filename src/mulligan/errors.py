@@ -5,7 +5,8 @@
     │   ├── BadSetting              an environment variable or a key of the settings file
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
-    │   └── BadTask                 a task that cannot be registered
+    │   ├── BadTask                 a task that cannot be registered
+    │   └── BadHook                 what was given as a hook gives no context manager
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
     │   ├── PayloadTooLarge
@@ -24,6 +25,7 @@
     ├── BadProgram                  what was given to `attempt().run` cannot be run
     ├── ProgramFailed               it ran, and reported a failure or was killed
     │   └── ProgramTimedOut         it took too long; also a TimeoutError
+    ├── LifespanFailed              the app's own `lifespan` raised; the worker does not run
     ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
@@ -53,6 +55,7 @@ __all__ = [
     "BadConnection",
     "BadDuration",
     "BadFilter",
+    "BadHook",
     "BadPolicy",
     "BadProgram",
     "BadSetting",
@@ -68,6 +71,7 @@ __all__ = [
     "JobFailed",
     "JobNotFound",
     "LeaseLost",
+    "LifespanFailed",
     "MulliganError",
     "NotAllowed",
     "PayloadTooLarge",
@@ -121,6 +125,14 @@ class BadPolicy(ConfigurationError):
 
 class BadTask(ConfigurationError):
     pass
+
+
+class BadHook(ConfigurationError):
+    def __init__(self, what: str, function: object) -> None:
+        super().__init__(
+            f"{what} must be a function that gives a context manager, plain or async, or a generator function "
+            f"with one yield, not {function!r:.200}"
+        )
 
 
 class Refused(MulliganError):
@@ -293,6 +305,11 @@ def _how(returncode: int) -> str:
         return f"signal {-returncode}, {Signals(-returncode).name}"
     except ValueError:
         return f"signal {-returncode}"
+
+
+class LifespanFailed(MulliganError):
+    def __init__(self, when: str, problem: str) -> None:
+        super().__init__(f"the lifespan of the app failed {when}: {problem}")
 
 
 class WornOut(MulliganError):
