@@ -18,7 +18,9 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from mulligan.attempt import Ports
@@ -258,7 +260,7 @@ class OutsideDriver(InlineDriver):
         self._todo: tuple[Callable[[], Any], asyncio.Future[Any]] | None = None
 
     async def call(self, function: Callable[[], T], _on_start: Callable[[Interrupt], None], /) -> T:
-        self._todo = (function, self._loop.create_future())
+        self._todo = (partial(copy_context().run, function), self._loop.create_future())
         self._loop.stop()
         result: T = await self._todo[1]
         return result

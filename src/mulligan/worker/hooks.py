@@ -37,9 +37,9 @@ class Hook:
 
     def __call__(self, subject: Any) -> Manager:
         made = self._makes(subject) if self._takes_subject else self._makes()
-        if not isinstance(made, Manager):
-            raise BadHook(self.what, self.function)
-        return made
+        if isinstance(made, AbstractContextManager | AbstractAsyncContextManager):
+            return made
+        raise BadHook(self.what, self.function)
 
 
 def _manager_function(function: Function) -> Function:
