@@ -76,13 +76,6 @@ class Hooks:
         return [hook.function for hook in (self.lifespan, *self.around) if hook is not None]
 
 
-async def call(running: Running, task: Task[..., Any, Any], driver: Driver, function: Callable[[], Any]) -> Any:
-    """The task's own code: on the loop, or where plain functions run."""
-    if task.is_async:
-        return await function()
-    return await driver.call(function, running.interruptible_by)
-
-
 async def call_within(
     around: Sequence[Hook],
     running: Running,
@@ -90,7 +83,7 @@ async def call_within(
     driver: Driver,
     function: Callable[[], Any],
 ) -> Any:
-    """As `call`, inside of all hooks, the first the outermost.
+    """Call the task's function inside of all hooks, the first the outermost.
 
     Those that can be entered there share the thread of a plain function: all after the last async one. A hook sees a
     failure and may raise another in its place; it cannot make it a success.
@@ -104,7 +97,10 @@ async def call_within(
             outside = len(managers) if task.is_async else _last_async(managers)
             for manager in managers[:outside]:
                 await entered(stack, manager)
-            value = await call(running, task, driver, _wrapped(function, managers[outside:]))
+            if task.is_async:
+                value = await function()
+            else:
+                value = await driver.call(_wrapped(function, managers[outside:]), running.interruptible_by)
         except BaseException as error:
             failure = error
             raise

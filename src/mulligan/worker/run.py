@@ -13,7 +13,7 @@ from mulligan.payload import PayloadError
 from mulligan.task import Task
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
-from mulligan.worker.hooks import Hook, call, call_within
+from mulligan.worker.hooks import Hook, call_within
 from mulligan.worker.running import Running
 
 
@@ -25,11 +25,12 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
     try:
-        function = partial(task.function, *args, **kwargs)
         if around:
-            value = await call_within(around, running, task, driver, function)
+            value = await call_within(around, running, task, driver, partial(task.function, *args, **kwargs))
+        elif task.is_async:
+            value = await task.function(*args, **kwargs)
         else:
-            value = await call(running, task, driver, function)
+            value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
         return stopped(running, task) or Failed(Failure.of(error))
     finally:
