@@ -44,6 +44,7 @@ from mulligan.task import (
     ServiceName,
     Task,
     checked_rules,
+    checked_version,
 )
 from mulligan.timetable import Schedule, Timetable
 from mulligan.upkeep.expire import Expire
@@ -54,12 +55,15 @@ from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.home import end_reading, home_of
+from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
+from mulligan.worker.lifespan import living
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
 AnyTask = TypeVar("AnyTask", bound=Task[..., Any, Any])
+H = TypeVar("H", bound=Callable[..., Any])
 
 LONGEST_WAIT = 60.0
 
@@ -97,11 +101,15 @@ class App:
         *,
         rules: Sequence[AnyRule] = (),
         catalogue: Iterable[ErrorCode] = (),
+        lifespan: Callable[..., Any] | None = None,
+        version: str | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.settings = settings or load({"database_url": url})
         self.tasks = Registry()
         self.timetable = Timetable()
+        self.hooks = Hooks(lifespan)
+        self.version = checked_version(version)
         self.catalogue = Catalogue.default().with_codes(catalogue)
         self._store: Store | None = None
         self._opening = threading.Lock()
@@ -193,6 +201,7 @@ class App:
         memory: int | str | None = None,
         cost: int = 0,
         can_retry: CanRetry | None = None,
+        on_failed: Task[..., Any, Any] | None = None,
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
 
@@ -236,6 +245,12 @@ class App:
             return task
 
         return schedule
+
+    def around(self, hook: H) -> H:
+        """Wrap every attempt, here and in child processes: a function of the attempt that gives a context manager,
+        plain or async. The first one is the outermost."""
+        self.hooks.around.append(Hook("around", hook))
+        return hook
 
     def enqueue_many(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         """Store calls made with `task.bind(…)`, of any kinds, all or none in one transaction.
@@ -372,8 +387,14 @@ class App:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)
-        await worker.prepare()
-        await worker.run()
+        async with self._prepared(worker):
+            await worker.run()
+
+    @asynccontextmanager
+    async def _prepared(self, worker: Worker) -> AsyncIterator[None]:
+        async with living(self.hooks.lifespan, self) as resources:
+            await worker.prepare(resources)
+            yield
 
     @asynccontextmanager
     async def worker(
@@ -381,13 +402,13 @@ class App:
     ) -> AsyncIterator[Worker]:
         """A worker beside other work on this loop; leaving the block drains it."""
         worker = self._worker(concurrency, queues)
-        await worker.prepare()
-        running = asyncio.create_task(worker.run())
-        try:
-            yield worker
-        finally:
-            worker.stop()
-            await running
+        async with self._prepared(worker):
+            running = asyncio.create_task(worker.run())
+            try:
+                yield worker
+            finally:
+                worker.stop()
+                await running
 
     def run_until_idle(
         self,
@@ -401,8 +422,8 @@ class App:
         waiting_for = RETRY_REASONS if retries else ()
 
         async def work() -> None:
-            await worker.prepare()
-            async with asyncio.timeout(None if timeout is None else parse(timeout).total_seconds()):
+            seconds = None if timeout is None else parse(timeout).total_seconds()
+            async with self._prepared(worker), asyncio.timeout(seconds):
                 await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
 
         self._run(work())
@@ -414,7 +435,7 @@ class App:
     def _worker(self, concurrency: int | None, queues: Sequence[str] | None) -> Worker:
         # What cannot work is said now, in one sentence, not in a log that repeats itself.
         for task in self.tasks.values():
-            task.payload.prepare()
+            task.prepare()
         packs()
         self.timetable.prepare()
         self.store.now()
@@ -423,6 +444,7 @@ class App:
             concurrency=concurrency or self.settings.worker_concurrency,
             queues=None if queues is None else tuple(queues),
             lease=self.settings.worker_lease_ttl_sec,
+            version=self.version,
         )
         return Worker(
             store=self.store,
@@ -436,11 +458,12 @@ class App:
             options=options,
             duties=self._duties(incarnation, options.lease),
             children=self._children() if self._parts.isolates else None,
+            around=self.hooks.around,
         )
 
     def _children(self) -> Children:
         return Children(
-            lambda: home_of(self, self.tasks),
+            lambda: home_of(self, self.tasks, self.hooks.functions),
             database_url=self.settings.database_url,
             catalogue=self.catalogue,
             clock=self._parts.clock,

@@ -25,6 +25,8 @@ class Ports:
     """Make the claim durable; whether it still holds."""
     blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
     """Call without holding up the loop."""
+    resources: Any = None
+    """What the app's lifespan yielded."""
 
 
 NO_PORTS = Ports()
@@ -55,6 +57,11 @@ class Attempt:
         if self._lease is None:
             raise RuntimeError("attempt().job: no job is running here; this code was called outside a worker")
         return self._lease.job
+
+    @property
+    def resources(self) -> Any:
+        """What the app's `lifespan` yielded in this process; None without one, and outside a worker."""
+        return self._ports.resources
 
     def progress(self, ratio: float, text: str = "") -> None:
         """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""

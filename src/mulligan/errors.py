@@ -6,7 +6,8 @@
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
     │   ├── BadTask                 a task that cannot be registered
-    │   └── BadSchedule             a cron expression, a time zone, or what is to be run then
+    │   ├── BadSchedule             a cron expression, a time zone, or what is to be run then
+    │   └── BadHook                 what was given as a hook gives no context manager
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
     │   ├── PayloadTooLarge
@@ -27,6 +28,7 @@
     ├── BadProgram                  what was given to `attempt().run` cannot be run
     ├── ProgramFailed               it ran, and reported a failure or was killed
     │   └── ProgramTimedOut         it took too long; also a TimeoutError
+    ├── LifespanFailed              the app's own `lifespan` raised; the worker does not run
     ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
@@ -56,6 +58,7 @@ __all__ = [
     "BadConnection",
     "BadDuration",
     "BadFilter",
+    "BadHook",
     "BadPolicy",
     "BadProgram",
     "BadSchedule",
@@ -72,6 +75,7 @@ __all__ = [
     "JobFailed",
     "JobNotFound",
     "LeaseLost",
+    "LifespanFailed",
     "MulliganError",
     "NotAllowed",
     "PayloadTooLarge",
@@ -131,6 +135,14 @@ class BadTask(ConfigurationError):
 
 class BadSchedule(ConfigurationError):
     pass
+
+
+class BadHook(ConfigurationError):
+    def __init__(self, what: str, function: object) -> None:
+        super().__init__(
+            f"{what} must be a function that gives a context manager, plain or async, or a generator function "
+            f"with one yield, not {function!r:.200}"
+        )
 
 
 class Refused(MulliganError):
@@ -318,6 +330,11 @@ def _how(returncode: int) -> str:
         return f"signal {-returncode}, {Signals(-returncode).name}"
     except ValueError:
         return f"signal {-returncode}"
+
+
+class LifespanFailed(MulliganError):
+    def __init__(self, when: str, problem: str) -> None:
+        super().__init__(f"the lifespan of the app failed {when}: {problem}")
 
 
 class WornOut(MulliganError):

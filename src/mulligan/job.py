@@ -13,6 +13,9 @@ R = TypeVar("R", covariant=True)
 PRIORITIES = {"high": -10, "normal": 0, "low": 10}
 DEFAULT_QUEUE = "default"
 
+# Stands for a job's id in arguments written before that is known.
+ANY_ID = "00000000-0000-0000-0000-000000000000"
+
 # Losses nobody saw the cause of: the process, the machine or the network went away.
 MAX_LOSSES = 10
 
@@ -40,6 +43,43 @@ class NewJob:
     dedupe_for: timedelta | None = None
     tags: tuple[str, ...] = ()
     cost: int = 0
+    on_failed: "FollowUp | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """The job that is stored when another one fails for good. `ANY_ID` in its arguments stands for that one's id."""
+
+    kind: str
+    arguments: str
+    queue: str
+    service: str
+    priority: int
+    deadline: timedelta | None
+    max_attempts: int
+    max_crashes: int
+    max_snoozes: int
+    timeout: timedelta | None
+    cost: int
+    on_failed: "FollowUp | None" = None
+
+    def after(self, failed: str, *, owner: str, job_id: str) -> NewJob:
+        return NewJob(
+            id=job_id,
+            kind=self.kind,
+            arguments=self.arguments.replace(ANY_ID, failed),
+            owner=owner,
+            queue=self.queue,
+            service=self.service,
+            priority=self.priority,
+            deadline=self.deadline,
+            max_attempts=self.max_attempts,
+            max_crashes=self.max_crashes,
+            max_snoozes=self.max_snoozes,
+            timeout=self.timeout,
+            cost=self.cost,
+            on_failed=self.on_failed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +133,8 @@ class Job(Generic[R]):
     cancel_requested: bool
     waiting_for: str | None
     timeout: timedelta | None = None
+    version: str | None = None
+    """Of the app that made the last attempt."""
     is_duplicate: bool = False
 
     @property
@@ -149,6 +191,7 @@ class JobFilter:
     code: str | None = None
     group: str | None = None
     tag: str | None = None
+    version: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 

@@ -13,7 +13,7 @@ from mulligan.duration import Duration, parse
 from mulligan.errors import BadConnection, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
-from mulligan.job import DEFAULT_QUEUE, PRIORITIES, Job, NewJob
+from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
 from mulligan.payload import Payload
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
@@ -87,6 +87,7 @@ class Binding(Generic[R]):
             dedupe_for=options.dedupe_for,
             tags=options.tags,
             cost=task.cost,
+            on_failed=None if task.on_failed is None else task.on_failed.follow_up,
         )
 
 
@@ -175,6 +176,7 @@ class Task(Generic[P, C, R]):
         memory: int | str | None = None,
         cost: int = 0,
         can_retry: CanRetry | None = None,
+        on_failed: "Task[..., Any, Any] | None" = None,
         aliases: Iterable[str] = (),
     ) -> None:
         self.function = function
@@ -190,6 +192,7 @@ class Task(Generic[P, C, R]):
         self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
+        self.on_failed = _on_failed(self.name, on_failed, client)
         self.aliases = tuple(checked_name("an alias", alias) for alias in aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
@@ -202,10 +205,35 @@ class Task(Generic[P, C, R]):
     def __repr__(self) -> str:
         return f"<task {self.name!r}>"
 
+    def prepare(self) -> None:
+        """Raises what would keep its jobs from being run, or from being followed when they fail."""
+        self.payload.prepare()
+        if self.on_failed is not None:
+            self.on_failed.payload.encode((ANY_ID,), {})
+
     def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The name of the service a call depends on, or nothing."""
         named = self.service(*args, **kwargs) if callable(self.service) else self.service
         return "" if named is None else _text(self.name, "service", named, LONGEST_NAME)
+
+    @property
+    def follow_up(self) -> FollowUp:
+        """What is stored when a job fails whose task names this one as its `on_failed`."""
+        assert not callable(self.service)
+        return FollowUp(
+            kind=self.name,
+            arguments=self.payload.encode((ANY_ID,), {}),
+            queue=self.queue,
+            service=self.service or "",
+            priority=self.priority,
+            deadline=self.retry.deadline,
+            max_attempts=self.retry.max_attempts,
+            max_crashes=self.retry.max_crashes,
+            max_snoozes=self.retry.max_snoozes,
+            timeout=self.timeout,
+            cost=self.cost,
+            on_failed=None if self.on_failed is None else self.on_failed.follow_up,
+        )
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
         """Check and encode a call for `app.enqueue_many`."""
@@ -325,6 +353,10 @@ def checked_rules(rules: Sequence[AnyRule], what: str) -> tuple[AnyRule, ...]:
     return listed
 
 
+def checked_version(version: str | None) -> str | None:
+    return None if version is None else checked_name("the version of an app", version)
+
+
 def _service(name: str, service: ServiceName) -> ServiceName:
     if service is not None and not isinstance(service, str) and not callable(service):
         raise BadTask(f"service of task {name!r} must be a name or a function of its arguments, not {service!r:.200}")
@@ -335,6 +367,27 @@ def _callable(name: str, what: str, function: CanRetry | None) -> CanRetry | Non
     if function is not None and not callable(function):
         raise BadTask(f"{what} of task {name!r} must be a function of the job, not {function!r:.200}")
     return function
+
+
+def _on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client) -> Task[..., Any, Any] | None:
+    """A task that is there already, so no two can follow each other for ever."""
+    if on_failed is None:
+        return None
+    if not isinstance(on_failed, Task):
+        raise BadTask(f"on_failed of task {name!r} must be a task of the app, not {on_failed!r:.200}")
+    if on_failed.client is not client:
+        raise BadTask(f"on_failed of task {name!r} must be a task of the same app: {on_failed.name!r} is another's")
+    if name in (on_failed.name, *on_failed.aliases):
+        raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would bring another one")
+    if callable(on_failed.service):
+        raise BadTask(f"on_failed of task {name!r}: the service of {on_failed.name!r} must be a name, not a function")
+    try:
+        inspect.signature(on_failed.function).bind(ANY_ID)
+    except TypeError as error:
+        raise BadTask(
+            f"on_failed of task {name!r} is called with one argument, the failed job's id; {on_failed.name!r}: {error}"
+        ) from None
+    return on_failed
 
 
 def _memory(name: str, memory: int | str | None) -> int | None:

@@ -81,7 +81,8 @@ def _started(story: Story) -> str:
     worker = story.facts.text("worker")
     where = f" on {worker_name(worker, story.workers)}" if worker else ""
     by_hand = ", asked for by hand" if story.facts.text("trigger") == "manual" else ""
-    return f"{story.attempt} started{where}{by_hand}"
+    version = story.facts.text("version")
+    return f"{story.attempt} started{where}{f', version {version}' if version else ''}{by_hand}"
 
 
 # How attempts ended

@@ -32,6 +32,8 @@ class Claim:
     queues: Sequence[str] | None = None
     limit: int
     lease: timedelta
+    version: str | None = None
+    """Of the worker's app; kept with the attempts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         cancel_requested=bool(row["cancel_requested"]),
         waiting_for=row["waiting_for"],
         timeout=from_duration(row["timeout"]),
+        version=row["version"],
         is_duplicate=is_duplicate,
     )
 

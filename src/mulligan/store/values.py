@@ -9,7 +9,7 @@ from mulligan.job import Fence, Job, JobFilter, NewJob
 from mulligan.lifecycle import DUTY_DONE, REFUSED, TABLE, Move, State
 from mulligan.pause import PauseRequest
 from mulligan.schedule import ScheduleNote, ScheduleRecord
-from mulligan.store.protocols import Outcome, Request, WorkerRecord
+from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement
 
@@ -48,6 +48,7 @@ def new_values(job: NewJob) -> dict[str, Any]:
         "dedupe_for": None if job.dedupe_for is None else to_duration(job.dedupe_for),
         "tags": to_json(job.tags) if job.tags else "[]",
         "cost": job.cost,
+        "on_failed": None if job.on_failed is None else to_json(job.on_failed),
         "data": to_json({"delay": job.delay.total_seconds()}) if job.delay else "{}",
     }
 
@@ -129,6 +130,11 @@ def event_values(
         "code": code,
         "data": encoded or (to_json(data) if data else "{}"),
     }
+
+
+def start_data(claim: Claim, trigger: str) -> str:
+    data = {"worker": claim.incarnation, "trigger": trigger}
+    return to_json(data if claim.version is None else data | {"version": claim.version})
 
 
 def refusal_values(outcome: Outcome, change: Settlement, row: Record, *, now: int | None) -> dict[str, Any]:
@@ -264,6 +270,7 @@ def filter_conditions(
         "code": wanted.code,
         "group": wanted.group,
         "tag": wanted.tag,
+        "version": wanted.version,
         "since": wanted.since and to_time(wanted.since),
         "until": wanted.until and to_time(wanted.until),
     }
@@ -275,6 +282,7 @@ def filter_conditions(
         "code": "error_code = :code AND state = 'failed'",
         "group": "error_group = :group AND state = 'failed'",
         "tag": has_tag,
+        "version": "version = :version",
         "since": "enqueued_at >= :since",
         "until": "enqueued_at < :until",
     }

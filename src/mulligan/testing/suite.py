@@ -22,6 +22,7 @@ from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
 from mulligan.testing.stores.fence import FenceRules
+from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
 from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
@@ -43,6 +44,7 @@ class StoreSuite(
     BeatRules,
     ReclaimRules,
     StuckRules,
+    HookRules,
     DutyRules,
     ScheduleRules,
     MoveRules,

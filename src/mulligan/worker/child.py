@@ -17,21 +17,24 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from mulligan.attempt import Ports
-from mulligan.errors import StoreDamaged
+from mulligan.errors import LifespanFailed, StoreDamaged
 from mulligan.failure import evidence
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.interruption import Interrupted
 from mulligan.job import Job, Lease
 from mulligan.task import Task
 from mulligan.worker import wire
-from mulligan.worker.drivers import InlineDriver
+from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ended import Ended, Failed, Success
 from mulligan.worker.home import load
+from mulligan.worker.lifespan import living_on
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
 from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Ready, Said, Stop, Unable, Wire
@@ -58,8 +61,7 @@ def main(line_number: int, lifeline: int, last_words: int) -> None:
         assert isinstance(hello, Hello)
         app = _app(hello, line)
         if app is not None:
-            line.send(Ready(list(app.tasks.kinds)))
-            Child(app, line).serve()
+            _live(app, line)
 
 
 def _line(number: int) -> Line:
@@ -92,6 +94,18 @@ def _app(hello: Hello, line: Line) -> Any:
     return app
 
 
+def _live(app: Any, line: Line) -> None:
+    with asyncio.Runner() as runner:
+        try:
+            with living_on(runner, app.hooks.lifespan, app) as resources:
+                line.send(Ready(list(app.tasks.kinds)))
+                Child(app, line, runner, resources).serve()
+        except LifespanFailed as error:
+            # At its end nobody listens any more.
+            sys.stderr.write(f"{error}\n")
+            line.send(Unable(str(error)))
+
+
 class ToWorker(logging.Handler):
     """What is logged here goes through the worker's own handlers."""
 
@@ -106,11 +120,12 @@ class ToWorker(logging.Handler):
 
 
 class Child:
-    def __init__(self, app: Any, line: Line) -> None:
+    def __init__(self, app: Any, line: Line, runner: asyncio.Runner, resources: Any) -> None:
         self._app = app
         self._line = line
+        self._runner = runner
         # Connected to only by a task that asks for its fence.
-        self._ports = Ports(secure=lambda fence: bool(app.store.secure(fence)))
+        self._ports = Ports(secure=lambda fence: bool(app.store.secure(fence)), resources=resources)
         self._errands: queue.SimpleQueue[tuple[Errand, Running] | None] = queue.SimpleQueue()
         self._running: Running | None = None
         self._is_interrupted = False
@@ -118,13 +133,12 @@ class Child:
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminated)
         threading.Thread(target=self._listen, name="mulligan-line", daemon=True).start()
-        with asyncio.Runner() as runner:
-            while (todo := self._errands.get()) is not None:
-                answer = self._work(*todo, runner)
-                self._running = None
-                self._line.send(answer)
-                if isinstance(answer, wire.Failed) and answer.is_spent:
-                    return
+        while (todo := self._errands.get()) is not None:
+            answer = self._work(*todo)
+            self._running = None
+            self._line.send(answer)
+            if isinstance(answer, wire.Failed) and answer.is_spent:
+                return
 
     # The line
 
@@ -151,22 +165,29 @@ class Child:
 
     # The work
 
-    def _work(self, errand: Errand, running: Running, runner: asyncio.Runner) -> wire.Answer:
+    def _work(self, errand: Errand, running: Running) -> wire.Answer:
         task = self._app.tasks[errand.kind]
         self._line.send(Begun())
         try:
             with _limited(errand.memory):
-                ended = self._run(running, task, runner)
+                ended = self._run(running, task)
         except MemoryError as error:
             # There was not even enough to say so.
             ended = Failed(Failure.of(error))
         return self._answer(errand, ended)
 
-    def _run(self, running: Running, task: Task[..., Any, Any], runner: asyncio.Runner) -> Ended:
-        ending = run(running, task, InlineDriver())
-        if not task.is_async:
-            running.interruptible_by(self._interrupt_main_thread)
-            return _without_a_loop(ending)
+    def _run(self, running: Running, task: Task[..., Any, Any]) -> Ended:
+        if task.is_async:
+            return self._run_coroutine(running, task)
+        running.interruptible_by(self._interrupt_main_thread)
+        around = self._app.hooks.around
+        if not around:
+            return _without_a_loop(run(running, task, InlineDriver()))
+        driver = OutsideDriver(self._runner.get_loop())
+        return driver.run(run(running, task, driver, around))
+
+    def _run_coroutine(self, running: Running, task: Task[..., Any, Any]) -> Ended:
+        ending = run(running, task, InlineDriver(), self._app.hooks.around)
 
         async def interruptible() -> Ended:
             loop, current = asyncio.get_running_loop(), asyncio.current_task()
@@ -178,7 +199,7 @@ class Child:
             running.interruptible_by(interrupt)
             return await ending
 
-        return runner.run(interruptible())
+        return self._runner.run(interruptible())
 
     def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
         match ended:
@@ -228,6 +249,42 @@ def _without_a_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     raise RuntimeError("it waits for something")
+
+
+class OutsideDriver(InlineDriver):
+    """Hooks may be async and run on the loop; a plain function is called while the loop stands still, for it may
+    start one of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._todo: tuple[Callable[[], Any], asyncio.Future[Any]] | None = None
+
+    async def call(self, function: Callable[[], T], _on_start: Callable[[Interrupt], None], /) -> T:
+        self._todo = (partial(copy_context().run, function), self._loop.create_future())
+        self._loop.stop()
+        result: T = await self._todo[1]
+        return result
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = self._loop.create_task(coroutine)
+        task.add_done_callback(lambda _: self._loop.stop())
+        while not task.done():
+            try:
+                self._loop.run_forever()
+            except Interrupted:
+                task.cancel()
+            self._call()
+        return task.result()
+
+    def _call(self) -> None:
+        if self._todo is None:
+            return
+        (function, future), self._todo = self._todo, None
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            # asyncio refuses StopIteration in a future.
+            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Where an app lives, so that another process can load it: its modules, and its name in one of them."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -39,14 +39,15 @@ def end_reading() -> None:
         raise ScriptRead
 
 
-def home_of(app: object, tasks: Mapping[str, Any]) -> Home | None:
-    """The modules that hold the app or its tasks; None when no other process could find them."""
+def home_of(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> Home | None:
+    """The modules that hold the app, its tasks or its hooks; None when no other process could find them."""
     found = [(module, name) for module, name in _holders({id(app)}) if _is_importable(module)]
     if not found:
         return None
     place, name = found[0]
     wanted = {id(task) for task in tasks.values()}
-    holders = {module for module, _ in _holders(wanted)} | {task.function.__module__ for task in tasks.values()}
+    functions = [*(task.function for task in tasks.values()), *hooks]
+    holders = {module for module, _ in _holders(wanted)} | {_defined_in(function) for function in functions}
     modules = (_module(module) for module in {place: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
     return Home(tuple(modules), _module(place).name, name)
 
@@ -58,6 +59,10 @@ def _holders(wanted: set[int]) -> Iterator[tuple[str, str]]:
         for name, value in list(held.items()) if isinstance(held, dict) else ():
             if id(value) in wanted:
                 yield module_name, name
+
+
+def _defined_in(function: Any) -> str:
+    return str(getattr(function, "__module__", None) or type(function).__module__)
 
 
 def _is_importable(name: str) -> bool:

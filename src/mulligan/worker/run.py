@@ -1,5 +1,7 @@
 """Run one attempt: decode the arguments, call the task, say how it ended. Whatever happens, it ends."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mulligan.attempt import CURRENT
@@ -11,10 +13,11 @@ from mulligan.payload import PayloadError
 from mulligan.task import Task
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
+from mulligan.worker.hooks import Hook, call_within
 from mulligan.worker.running import Running
 
 
-async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> Ended:
+async def run(running: Running, task: Task[..., Any, Any], driver: Driver, around: Sequence[Hook] = ()) -> Ended:
     CURRENT.set(running.attempt)
     running.attempt.may_block = not task.is_async
     try:
@@ -22,7 +25,9 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver) -> En
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
     try:
-        if task.is_async:
+        if around:
+            value = await call_within(around, running, task, driver, partial(task.function, *args, **kwargs))
+        elif task.is_async:
             value = await task.function(*args, **kwargs)
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from mulligan.task import Registry, Task
 from mulligan.worker.children import START_SECONDS, Children
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
 from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
@@ -60,6 +61,8 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=60)
     drain: timedelta = timedelta(seconds=30)
     """How long jobs in flight may go on after the worker was told to stop."""
+    version: str | None = None
+    """Of the app, kept with each attempt."""
 
 
 class Worker:
@@ -77,6 +80,7 @@ class Worker:
         options: WorkerOptions,
         duties: Sequence[Duty] = (),
         children: Children | None = None,
+        around: Sequence[Hook] = (),
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -87,6 +91,7 @@ class Worker:
         self._duties = duties
         self._children = children
         """None: every task runs in this process."""
+        self._around = around
         self._record = WorkerRecord(
             incarnation=incarnation,
             host=host,
@@ -140,8 +145,12 @@ class Worker:
         self._stopped.set()
         self._wake.set()
 
-    async def prepare(self) -> None:
-        """Raises what keeps this worker from its work; else its first child is warm, if it needs one."""
+    async def prepare(self, resources: Any = None) -> None:
+        """Raises what keeps this worker from its work; else its first child is warm, if it needs one.
+
+        `resources` is what the attempts find as theirs.
+        """
+        self._ports = replace(self._ports, resources=resources)
         if self._children is not None:
             await self._children.prepare(self._tasks.values())
 
@@ -227,6 +236,7 @@ class Worker:
             queues=self._options.queues,
             limit=limit,
             lease=self._options.lease,
+            version=self._options.version,
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self._ask(lambda: self._store.claim(claim))
@@ -298,7 +308,7 @@ class Worker:
             if (before := stopped(running, task)) is not None:
                 ended = before
             elif children is None:
-                ended = await run(running, task, self._driver)
+                ended = await run(running, task, self._driver, self._around)
             else:
                 ended = await self._run_isolated(running, task, children)
         except BaseException as error:
@@ -321,7 +331,7 @@ class Worker:
         if ended is None:
             running.stop = None
             count_time()
-            ended = await run(running, task, self._driver)
+            ended = await run(running, task, self._driver, self._around)
         return ended
 
     def _end(self, running: Running, ended: Ended) -> None:

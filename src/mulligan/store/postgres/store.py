@@ -18,6 +18,7 @@ from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import PAUSES, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.postgres import schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
@@ -74,6 +75,7 @@ from mulligan.store.values import (
     schedule_event,
     schedule_values,
     settle_values,
+    start_data,
     worker_values,
 )
 
@@ -219,8 +221,9 @@ class PostgresStore:
                     "lease": to_duration(claim.lease),
                     "running": step.target.value,
                     "event": step.event,
-                    "automatic": to_json({"worker": claim.incarnation, "trigger": "automatic"}),
-                    "manual": to_json({"worker": claim.incarnation, "trigger": "manual"}),
+                    "version": claim.version,
+                    "automatic": start_data(claim, "automatic"),
+                    "manual": start_data(claim, "manual"),
                 },
             )
             due, now = _row(db, SQL["next_due"], {"now": self._now})
@@ -292,7 +295,9 @@ class PostgresStore:
         firsts = _firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
         others = {n: (outcome, settlement(outcome)) for n, outcome in firsts.items() if n not in succeeded}
-        with _transaction(db, BEGIN) if succeeded and others else contextlib.nullcontext():
+        # Most settles are one statement, and need no more.
+        is_more = (succeeded and others) or any(change.target is State.FAILED for _, change in others.values())
+        with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
         return [
             Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
@@ -302,9 +307,11 @@ class PostgresStore:
     def _settle_alone(self, db: Connection, outcome: Outcome) -> Settled:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
-            return self._settle_as(db, outcome, settlement(outcome))
+            with _transaction(db, BEGIN):
+                return self._settle_as(db, outcome, settlement(outcome))
         except DATA_ERRORS:
-            answer = self._settle_as(db, outcome, unstorable(outcome))
+            with _transaction(db, BEGIN):
+                answer = self._settle_as(db, outcome, unstorable(outcome))
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
 
     def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
@@ -327,7 +334,7 @@ class PostgresStore:
         return [numbers[place - 1] for (place,) in _execute(db, SQL["settle_succeeded"], values)]
 
     def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]]) -> list[int]:
-        """Which of them were accepted, by their numbers."""
+        """Which of them were accepted, by their numbers. In a transaction of the caller's, if one may fail its job."""
         if not changes:
             return []
         rows = [
@@ -348,7 +355,14 @@ class PostgresStore:
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
         }
-        return [n for (n,) in _execute(db, SQL["settle"], values)]
+        settled = _execute(db, SQL["settle"], values).fetchall()
+        self._follow(db, [FailedRow(*row) for _, *row in settled])
+        return [n for n, *_ in settled]
+
+    def _follow(self, db: Connection, failed: Sequence[FailedRow]) -> None:
+        """Store what is to follow these failures. In the caller's transaction."""
+        if jobs := follow_ups(failed):
+            play(self._enqueueing(jobs), lambda statement: _rows(db, statement))
 
     def _not_settled(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
         fence = outcome.lease.fence
@@ -438,7 +452,13 @@ class PostgresStore:
             "data": to_json(failure_data(verdict)),
             **error_values(verdict),
         }
-        return int(self._run(lambda db: _row(db, SQL["expire"], values)[0]))
+        return self._run(lambda db: self._expire(db, values))
+
+    def _expire(self, db: Connection, values: dict[str, Any]) -> int:
+        with _transaction(db, BEGIN):
+            expired = [FailedRow(*row) for row in _execute(db, SQL["expire"], values)]
+            self._follow(db, expired)
+        return len(expired)
 
     # Schedules
 

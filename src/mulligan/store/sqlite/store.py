@@ -18,6 +18,7 @@ from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import PAUSES, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -75,6 +76,7 @@ from mulligan.store.values import (
     schedule_event,
     schedule_values,
     settle_values,
+    start_data,
     worker_values,
 )
 
@@ -278,13 +280,12 @@ class SqliteStore:
             "picked": to_json(picked),
             "running": step.target,
             "queued": State.QUEUED,
+            "version": claim.version,
         }
         cursor = _past_damage(db, "claim", values)
         at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
-        data = {
-            trigger: to_json({"worker": claim.incarnation, "trigger": trigger}) for trigger in ("automatic", "manual")
-        }
+        data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
         events = [
             (step.event, id_, kind, owner, attempt, now, data.get(trigger, data["automatic"]))
             for id_, kind, owner, attempt, trigger in map(
@@ -383,7 +384,7 @@ class SqliteStore:
         values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
         verdict = damaged()
         failed = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)}).fetchall()
-        _append_failures(db, failed, verdict, now)
+        self._failed_unrun(db, failed, verdict, now)
 
     def _write_succeeded(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:
         """All of them, or none and False: one was refused or repeated, and nobody knows which."""
@@ -414,13 +415,36 @@ class SqliteStore:
         row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
         if row is None:
             return self._not_settled(db, outcome, change, now)
-        state, owner = row
+        state, owner, on_failed = row
         # A wish to cancel may have won over going back to the queue.
         type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
         about = (fence.id, outcome.lease.kind, owner, fence.attempt)
         code, data = change.code, change.data
         _append(db, [event_values(type_, *about, now=now, actor=outcome.actor, code=code, data=data)])
+        if on_failed is not None and state == State.FAILED:
+            self._follow(db, [FailedRow(fence.id, owner, fence.attempt, now, on_failed)])
         return Settled.ACCEPTED
+
+    def _failed_unrun(
+        self,
+        db: "sqlite3.Connection",
+        rows: Sequence[tuple[str, str, str, int, str | None]],
+        verdict: Verdict,
+        now: int,
+    ) -> None:
+        """Failures outside an attempt: nobody ran the job."""
+        data = failure_data(verdict)
+        _append(
+            db,
+            [
+                event_values(FAILED.event, id_, kind, owner, attempt, now=now, code=verdict.code, data=data)
+                for id_, kind, owner, attempt, _ in rows
+            ],
+        )
+        self._follow(db, [FailedRow(id_, owner, attempt, now, on_failed) for id_, _, owner, attempt, on_failed in rows])
+
+    def _follow(self, db: "sqlite3.Connection", failed: Sequence[FailedRow]) -> None:
+        self._enqueue(db, follow_ups(failed))
 
     def _not_settled(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
         fence = outcome.lease.fence
@@ -503,7 +527,7 @@ class SqliteStore:
         now = self._now(db)
         values = {"now": now, "limit": limit, "failed": FAILED.target, **error_values(verdict)}
         rows = _past_damage(db, "expire", values).fetchall()
-        _append_failures(db, rows, verdict, now)
+        self._failed_unrun(db, rows, verdict, now)
         left = _left(db, SQL["expire_left"], now, limit - len(rows))
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
         return len(rows)
@@ -639,20 +663,6 @@ def _savepoint(db: "sqlite3.Connection") -> Iterator[None]:
 
 def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:
     db.executemany(SQL["event"], events)
-
-
-def _append_failures(
-    db: "sqlite3.Connection", rows: Iterable[tuple[str, str, str, int]], verdict: Verdict, now: int
-) -> None:
-    """Failures outside an attempt: nobody ran the job."""
-    data = failure_data(verdict)
-    _append(
-        db,
-        [
-            event_values(FAILED.event, id_, kind, owner, attempt, now=now, code=verdict.code, data=data)
-            for id_, kind, owner, attempt in rows
-        ],
-    )
 
 
 def _past_damage(db: "sqlite3.Connection", name: str, values: dict[str, Any]) -> "sqlite3.Cursor":

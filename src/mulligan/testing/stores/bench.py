@@ -107,6 +107,7 @@ class Bench:
         number: int | None = None,
         queues: Sequence[str] | None = None,
         lease: timedelta = MINUTE,
+        version: str | None = None,
         store: Store | None = None,
     ) -> Claimed:
         claim = Claim(
@@ -116,6 +117,7 @@ class Bench:
             queues=queues,
             limit=limit,
             lease=lease,
+            version=version,
         )
         return (store or self.store).claim(claim)
 

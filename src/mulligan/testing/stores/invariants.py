@@ -153,7 +153,8 @@ def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]])
     claimed = [lease.fence.id for lease in store.claim(claim).leases]
     seen = store.last_position()
     store.expire(deadline_passed(), limit=len(jobs) + 1)
-    expired = [event.job for event in store.events(after=seen, limit=len(jobs) + 1)]
+    events = store.events(after=seen, limit=2 * len(jobs) + 1)
+    expired = [event.job for event in events if event.type == TABLE[Move.EXPIRE, State.QUEUED].event]
     found = Counter([*overdue, *claimed, *expired])
     assert live <= set(found), "every live job can be reached"
     assert set(found.values()) <= {1}, "by one way only"

@@ -344,6 +344,7 @@ def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
         "queue": job.queue,
         "code": job.error_code,
         "group": job.group,
+        "version": job.version,
     }
     return (
         all(getattr(wanted, name) in (None, value) for name, value in fields.items())

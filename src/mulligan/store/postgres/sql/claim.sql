@@ -67,7 +67,8 @@ WITH RECURSIVE clock AS (
         -- Grows here and never falls: part of the fence.
         attempt = attempt + 1,
         leased_by = :incarnation, claim = :claim, lease_until = clock.now + :lease,
-        started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now
+        started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now,
+        version = :version
     FROM clock
     WHERE id = ANY (ARRAY(SELECT id FROM picked))
     RETURNING mulligan_jobs.*

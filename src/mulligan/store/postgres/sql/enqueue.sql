@@ -7,20 +7,21 @@ WITH clock AS (
     FROM jsonb_to_recordset(:jobs::jsonb) AS job (
         n integer, id text, kind text, owner text, queue text, service text, priority integer, arguments text,
         submitted_at bigint, delay bigint, deadline bigint, max_attempts integer, max_crashes integer,
-        max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer
+        max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
+        on_failed text
     )
 ), stored AS (
     INSERT INTO mulligan_jobs (
         id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments,
         max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-        dedupe_key, dedupe_scope, dedupe_until, tags, cost
+        dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed
     )
     SELECT
         id, kind, owner, queue, service, priority, coalesce(submitted_at, now),
         CASE WHEN delay = 0 THEN 'queued' ELSE 'waiting' END, CASE WHEN delay = 0 THEN NULL ELSE 'delay' END, arguments,
         max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, CASE WHEN delay = 0 THEN now END,
         now + delay, now + deadline, now,
-        dedupe_key, dedupe_scope, now + dedupe_for, tags, cost
+        dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed
     FROM input, clock
     -- One order for all: two clients with the same keys must not wait for each other in a circle.
     ORDER BY owner, kind, dedupe_key, n

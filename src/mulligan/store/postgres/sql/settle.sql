@@ -40,11 +40,12 @@ WITH clock AS (
           WHEN o.stuck_after IS NULL THEN job.lease_until
           ELSE job.last_attempt_at + greatest(coalesce(job.timeout, 0), o.stuck_after)
       END)
-    RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor
+    RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor,
+        job.on_failed
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, actor, code, data)
     SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
     FROM settled
 )
-SELECT n
+SELECT n, id, owner, attempt, now, CASE state WHEN 'failed' THEN on_failed END
 FROM settled

@@ -3,7 +3,8 @@ SET state = :running,
     -- Grows here and never falls: part of the fence.
     attempt = attempt + 1,
     leased_by = :incarnation, claim = :claim, lease_until = :now + :lease,
-    started_at = coalesce(started_at, :now), last_attempt_at = :now, updated_at = :now
+    started_at = coalesce(started_at, :now), last_attempt_at = :now, updated_at = :now,
+    version = :version
 WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
   -- Beyond that only a number written by hand can be, and one more would not fit.
   AND attempt BETWEEN 0 AND 2000000000

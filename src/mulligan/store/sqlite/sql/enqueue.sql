@@ -3,13 +3,13 @@
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-    dedupe_key, dedupe_scope, dedupe_until, tags, cost
+    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed
 ) VALUES (
     :id, :kind, :owner, :queue, :service, :priority, coalesce(:submitted_at, :now),
     iif(:delay = 0, 'queued', 'waiting'), iif(:delay = 0, NULL, 'delay'), :arguments,
     :max_attempts, :max_crashes, :max_snoozes, :timeout, coalesce(:submitted_at, :now), :now, iif(:delay = 0, :now, NULL),
     :now + :delay, :now + :deadline, :now,
-    :dedupe_key, :dedupe_scope, :now + :dedupe_for, :tags, :cost
+    :dedupe_key, :dedupe_scope, :now + :dedupe_for, :tags, :cost, :on_failed
 )
 ON CONFLICT DO NOTHING
 RETURNING *

@@ -3,7 +3,7 @@
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-    dedupe_key, dedupe_scope, dedupe_until, tags, cost
+    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed
 )
 WITH clock AS (
     SELECT coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
@@ -28,7 +28,8 @@ WITH clock AS (
         json_extract(value, '$.dedupe_scope') AS dedupe_scope,
         json_extract(value, '$.dedupe_for') AS dedupe_for,
         json_extract(value, '$.tags') AS tags,
-        json_extract(value, '$.cost') AS cost
+        json_extract(value, '$.cost') AS cost,
+        json_extract(value, '$.on_failed') AS on_failed
     FROM json_each(:jobs)
 )
 SELECT
@@ -36,7 +37,7 @@ SELECT
     iif(delay = 0, 'queued', 'waiting'), iif(delay = 0, NULL, 'delay'), arguments,
     max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0, now, NULL),
     now + delay, now + deadline, now,
-    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost
+    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed
 FROM input, clock
 WHERE true
 ORDER BY n

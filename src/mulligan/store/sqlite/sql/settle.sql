@@ -24,4 +24,4 @@ SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
 WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim
   AND state = 'running'
   AND (NOT :reclaimed OR iif(:stuck_after IS NULL, lease_until, last_attempt_at + max(coalesce(timeout, 0), :stuck_after)) < :now)
-RETURNING state, owner
+RETURNING state, owner, on_failed

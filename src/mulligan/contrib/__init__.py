@@ -1,0 +1,1 @@
+"""Where mulligan meets frameworks. Nothing here is imported unless you name it."""

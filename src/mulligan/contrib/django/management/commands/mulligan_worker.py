@@ -1,0 +1,22 @@
+"""`python manage.py mulligan_worker`: run jobs until told to stop."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from mulligan.cli.root import root
+
+
+class Command(BaseCommand):
+    help = "Run jobs until SIGTERM or Ctrl-C, which let running ones finish; a second one hands them back."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--concurrency", help="Jobs at once.")
+        parser.add_argument("--queues", help="Take jobs of these queues only: names with commas between them.")
+
+    def handle(self, *_: Any, concurrency: str | None, queues: str | None, **__: Any) -> None:
+        given = {"--concurrency": concurrency, "--queues": queues}
+        options = [word for name, value in given.items() if value is not None for word in (name, value)]
+        root(["worker", "mulligan.contrib.django:app", *options], prog_name="manage.py mulligan")

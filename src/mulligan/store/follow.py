@@ -1,0 +1,46 @@
+"""What follows a failure for good: the job of the task's `on_failed`, part of the same transaction."""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from mulligan.job import FollowUp, NewJob
+
+logger = logging.getLogger("mulligan.store")
+
+
+class FailedRow(NamedTuple):
+    """A row that failed just now. `on_failed` is as it was stored."""
+
+    id: str
+    owner: str
+    attempt: int
+    now: int
+    on_failed: str | None
+
+
+def follow_ups(rows: Iterable[FailedRow]) -> list[NewJob]:
+    """The jobs to be stored along with these failures."""
+    return [job for row in rows if row.on_failed is not None for job in _follow_up(row, row.on_failed)]
+
+
+def _follow_up(row: FailedRow, text: str) -> Iterator[NewJob]:
+    try:
+        wanted = msgspec.json.decode(text, type=FollowUp)
+    except (msgspec.DecodeError, RecursionError):
+        # Somebody changed it by hand. The failure itself must be stored all the same.
+        logger.error("the on_failed of job %s cannot be read: nothing follows its failure", row.id)
+        return
+    yield wanted.after(row.id, owner=row.owner, job_id=_id(row))
+
+
+def _id(row: FailedRow) -> str:
+    """A UUIDv7 that the same failure has again, and no other one."""
+    chance = int.from_bytes(hashlib.sha256(f"{row.id}/{row.attempt}/{row.now}".encode()).digest()[:10])
+    millisecond = row.now // 1_000 & (1 << 48) - 1
+    middle, tail = chance >> 62 & 0xFFF, chance & (1 << 62) - 1
+    return str(UUID(int=millisecond << 80 | 0x7 << 76 | middle << 64 | 0b10 << 62 | tail))
