@@ -112,13 +112,16 @@ SCHEDULE_EVENTS = (
     SCHEDULE_REMOVED,
 )
 EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE, *SCHEDULE_EVENTS)
-# What a pause of this sort of thing is called, when it begins and when it ends.
-PAUSES = {"duty": (PAUSED, RESUMED), "schedule": (SCHEDULE_PAUSED, SCHEDULE_RESUMED)}
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:
     """What a person can do with a job in this state."""
     return tuple(verb for move, verb in VERBS.items() if (move, state) in TABLE)
+
+
+def pause_events(what: str) -> tuple[str, str]:
+    """What the log says when a pause of such a thing begins, and when it ends."""
+    return (SCHEDULE_PAUSED, SCHEDULE_RESUMED) if what == "schedule" else (PAUSED, RESUMED)
 
 
 def diagram() -> str:

@@ -15,7 +15,7 @@ from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import PAUSES, TABLE, Move, State
+from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.follow import FailedRow, follow_ups
@@ -408,7 +408,7 @@ class PostgresStore:
         with _transaction(db, BEGIN):
             if not _is_done(db, request.id):
                 _execute(db, SQL["pause"], {**pause_values(request), "now": self._now})
-                _execute(db, SQL["event"], pause_event(PAUSES[request.what][0], request, now=self._now))
+                _execute(db, SQL["event"], pause_event(pause_events(request.what)[0], request, now=self._now))
             return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
 
     def resume(self, request: PauseRequest) -> Pause | None:
@@ -422,7 +422,7 @@ class PostgresStore:
             (now,) = _row(db, SQL["now"], {"now": self._now})
             if row is None or (row["until"] is not None and row["until"] <= now):
                 return None
-            _execute(db, SQL["event"], pause_event(PAUSES[request.what][1], request, now=self._now))
+            _execute(db, SQL["event"], pause_event(pause_events(request.what)[1], request, now=self._now))
             return to_pause(row)
 
     def pauses(self) -> list[Pause]:

@@ -15,7 +15,7 @@ from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, ill
 from mulligan.event import Event
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import PAUSES, TABLE, Move, State
+from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.follow import FailedRow, follow_ups
@@ -488,7 +488,7 @@ class SqliteStore:
         now = self._now(db)
         if not _is_done(db, request.id):
             db.execute(SQL["pause"], {**pause_values(request), "now": now})
-            _append(db, [pause_event(PAUSES[request.what][0], request, now=now)])
+            _append(db, [pause_event(pause_events(request.what)[0], request, now=now)])
         return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
 
     def resume(self, request: PauseRequest) -> Pause | None:
@@ -499,7 +499,7 @@ class SqliteStore:
         row = _find(db, SQL["resume"], {"what": request.what, "name": request.name})
         if row is None or (row["until"] is not None and row["until"] <= now):
             return None
-        _append(db, [pause_event(PAUSES[request.what][1], request, now=now)])
+        _append(db, [pause_event(pause_events(request.what)[1], request, now=now)])
         return to_pause(row)
 
     def pauses(self) -> list[Pause]:
