@@ -23,6 +23,7 @@ from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
@@ -92,9 +93,11 @@ class App:
         *,
         rules: Sequence[AnyRule] = (),
         catalogue: Iterable[ErrorCode] = (),
+        redact: Iterable[Secret] = (),
         settings: Settings | None = None,
     ) -> None:
         self.settings = settings or load({"database_url": url})
+        self.redact(*password_of(self.settings.database_url), *redact)
         self.tasks = Registry()
         self.catalogue = Catalogue.default().with_codes(catalogue)
         self._store: Store | None = None
@@ -164,6 +167,13 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def redact(self, *secrets: Secret) -> None:
+        """Mask these texts, and what these compiled patterns match, in all that is kept about failures and logged.
+
+        For the whole process: a secret is one, whichever app speaks of it.
+        """
+        redact(*secrets)
 
     # Tasks
 

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
 from mulligan.errors import LeaseLost
+from mulligan.failure.redact import kept
 from mulligan.interruption import Interrupted
 from mulligan.job import Fence, Job, Lease
 
@@ -59,7 +60,7 @@ class Attempt:
     def progress(self, ratio: float, text: str = "") -> None:
         """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
         self.ratio = min(1.0, max(0.0, float(ratio)))
-        self.text = text[:LONGEST_TEXT].encode("utf-8", "replace").decode().replace("\0", "")
+        self.text = kept(str(text), LONGEST_TEXT) if text else ""
 
     def fence(self) -> int:
         """The attempt's number, for a condition in your own SQL: whoever writes with a lower one came too late.

@@ -10,7 +10,7 @@ from mulligan.errors import MulliganError, NotAllowed, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
-from mulligan.failure.text import clipped
+from mulligan.failure.redact import kept
 from mulligan.job import Job, JobFilter, Page
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
@@ -227,5 +227,5 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
 
 
 def _bounded(text: str | None) -> str | None:
-    """What a person wrote, bounded and fit for every store."""
-    return None if text is None else clipped(str(text), LONGEST_TEXT)
+    """What a person wrote, bounded, rid of secrets and fit for every store."""
+    return None if text is None else kept(str(text), LONGEST_TEXT)

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from mulligan.attempt import Ports
 from mulligan.errors import StoreDamaged
 from mulligan.failure import evidence
+from mulligan.failure.redact import password_of
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.interruption import Interrupted
 from mulligan.job import Job, Lease
@@ -85,6 +86,7 @@ def _app(hello: Hello, line: Line) -> Any:
     # Importing runs somebody's code: it may raise anything.
     try:
         app = load(hello.home)
+        app.redact(*password_of(hello.database_url))
         app.settings = replace(app.settings, database_url=hello.database_url)
     except BaseException as error:
         line.send(Unable(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}"))
