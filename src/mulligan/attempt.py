@@ -57,6 +57,11 @@ class Attempt:
             raise RuntimeError("attempt().job: no job is running here; this code was called outside a worker")
         return self._lease.job
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """`job_id`, `kind`, `owner`, `attempt` and `worker`, for lines of a log; nothing outside a worker."""
+        return self._lease.fields if self._lease else {}
+
     def progress(self, ratio: float, text: str = "") -> None:
         """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
         self.ratio = min(1.0, max(0.0, float(ratio)))

@@ -24,10 +24,12 @@ from typing import Any, TypeVar
 from mulligan.attempt import Ports
 from mulligan.errors import StoreDamaged
 from mulligan.failure import evidence
-from mulligan.failure.redact import password_of
+from mulligan.failure.evidence import DETAIL_LIMIT
+from mulligan.failure.redact import kept, password_of
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.interruption import Interrupted
 from mulligan.job import Job, Lease
+from mulligan.logs import JobContext, extras
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver
@@ -100,11 +102,12 @@ class ToWorker(logging.Handler):
     def __init__(self, line: Line) -> None:
         super().__init__()
         self._line = line
+        self.addFilter(JobContext())
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Hangup):
             text = evidence.tried(lambda: self.format(record), "(a line that cannot be written)")
-            self._line.send(Said(record.name, record.levelno, text.encode(errors="replace").decode()[: 2**16]))
+            self._line.send(Said(record.name, record.levelno, kept(text, DETAIL_LIMIT), extras(record)))
 
 
 class Child:
