@@ -217,8 +217,8 @@ _SHAPES = (
     r"mk_[A-Za-z0-9]{4,}+_[\w-]{12,}+",
 )  # fmt: skip
 _SHAPE_WORDS = (
-    "akia", "asia", "aroa", "aida", "gh", "glpat-", "xox", "xapp-", "hooks.slack.com", "_live_", "_test_", "whsec_",
-    "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
+    "akia", "asia", "aroa", "aida", "gh", "github_pat_", "glpat-", "xox", "xapp-", "hooks.slack.com", "_live_",
+    "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
 )  # fmt: skip
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?P<secret>{'|'.join(_SHAPES)})")
 # A key without its end, or without its beginning, was cut: what is left of it is masked all the same.
