@@ -48,7 +48,7 @@ class Attempt:
         self.may_block = False
         """The task is a plain function: it may block the thread it runs in, whichever that is."""
         self.ratio = 0.0
-        self.text = ""
+        self._said = self._looked_at = self._text = ""
 
     @property
     def job(self) -> Job[Any]:
@@ -65,7 +65,15 @@ class Attempt:
     def progress(self, ratio: float, text: str = "") -> None:
         """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
         self.ratio = min(1.0, max(0.0, float(ratio)))
-        self.text = kept(str(text), LONGEST_TEXT) if text else ""
+        self._said = str(text)
+
+    @property
+    def text(self) -> str:
+        """What was said last, as it may be kept. Looked at only now: a task may say far more than is stored."""
+        said = self._said
+        if said is not self._looked_at:
+            self._text, self._looked_at = kept(said, LONGEST_TEXT), said
+        return self._text
 
     def fence(self) -> int:
         """The attempt's number, for a condition in your own SQL: whoever writes with a lower one came too late.

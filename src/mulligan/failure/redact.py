@@ -17,7 +17,7 @@ MASK = "•••"
 # A shorter text would be found in the middle of harmless words.
 SHORTEST_SECRET = 6
 # What is looked at around the text that stays: a secret must not be cut in two before it is seen.
-_REACH = 4
+_REACH = 2
 
 Secret = str | re.Pattern[str]
 
