@@ -116,6 +116,7 @@ def test_what_cannot_be_a_secret_is_refused_and_not_repeated(secret: object) -> 
 def test_passwords_of_a_database_url_are_found() -> None:
     assert password_of("postgresql://app:hunter%2F2@db/x?sslpassword=other-one") == ("hunter/2", "other-one")
     assert password_of("postgresql://app:app@db/x") == ()
+    assert password_of("postgresql://postgres:postgres@db/x") == ()
     assert password_of("sqlite:///jobs.db") == ()
 
 

@@ -59,9 +59,9 @@ def redact(*secrets: Secret) -> None:
 
 
 def password_of(url: str) -> tuple[str, ...]:
-    """The passwords of a database URL that are long enough to be looked for everywhere."""
-    found = (unquote(match["secret"]) for pattern in (_USERINFO, _URL_PASSWORD) for match in pattern.finditer(url))
-    return tuple(password for password in found if len(password) >= SHORTEST_SECRET)
+    """The passwords of a database URL that can be looked for everywhere: not those that are short, or `postgres`."""
+    found = [match["secret"] for pattern in (_USERINFO, _URL_PASSWORD) for match in pattern.finditer(url)]
+    return tuple(unquote(each) for each in found if len(each) >= SHORTEST_SECRET and url.count(each) == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _checked_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
 def _forms(value: str) -> set[str]:
     """A secret as it is, in a URL, in JSON, and as Python shows it."""
     plain = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
-    return {value, quote(value, safe=""), quote(value), *plain}
+    return {value, quote(value, safe="", errors="replace"), quote(value, errors="replace"), *plain}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,15 @@ class _Look:
 
 
 def _without(match: re.Match[str]) -> str:
-    """The match with its group `secret` masked, unless it is the mask already or says that there is none."""
-    secret = match["secret"]
-    if secret is None or _EMPTY.fullmatch(secret):
+    """The match with its group `secret` masked."""
+    return match[0] if match["secret"] is None else _masked(match, "secret")
+
+
+def _masked(match: re.Match[str], group: str) -> str:
+    """Unless it is the mask already, or says that there is none."""
+    if _EMPTY.fullmatch(match[group]):
         return match[0]
-    start, end = match.start("secret") - match.start(), match.end("secret") - match.start()
+    start, end = match.start(group) - match.start(), match.end(group) - match.start()
     return match[0][:start] + MASK + match[0][end:]
 
 
@@ -156,11 +160,8 @@ _BARE = r"""
 
 
 def _secret_value(match: re.Match[str]) -> str:
-    group = next((name for name in ("a", "b", "c", "rest", "bare") if match[name] is not None), None)
-    if group is None or _EMPTY.fullmatch(match[group]) or (match["weak"] and _is_prose(match, group)):
-        return match[0]
-    start, end = match.start(group) - match.start(), match.end(group) - match.start()
-    return match[0][:start] + MASK + match[0][end:]
+    group = next(name for name in ("a", "b", "c", "rest", "bare") if match[name] is not None)
+    return match[0] if match["weak"] and _is_prose(match, group) else _masked(match, group)
 
 
 def _is_prose(match: re.Match[str], group: str) -> bool:
