@@ -117,6 +117,7 @@ def test_passwords_of_a_database_url_are_found() -> None:
     assert password_of("postgresql://app:hunter%2F2@db/x?sslpassword=other-one") == ("hunter/2", "other-one")
     assert password_of("postgresql://app:app@db/x") == ()
     assert password_of("postgresql://postgres:postgres@db/x") == ()
+    assert password_of("postgresql://app:%41%42%43@db/x") == ()
     assert password_of("sqlite:///jobs.db") == ()
 
 

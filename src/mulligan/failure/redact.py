@@ -61,7 +61,7 @@ def redact(*secrets: Secret) -> None:
 def password_of(url: str) -> tuple[str, ...]:
     """The passwords of a database URL that can be looked for everywhere: not those that are short, or `postgres`."""
     found = [match["secret"] for pattern in (_USERINFO, _URL_PASSWORD) for match in pattern.finditer(url)]
-    return tuple(unquote(each) for each in found if len(each) >= SHORTEST_SECRET and url.count(each) == 1)
+    return tuple(unquote(each) for each in found if len(unquote(each)) >= SHORTEST_SECRET and url.count(each) == 1)
 
 
 @dataclass(frozen=True, slots=True)
