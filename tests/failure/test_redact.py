@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mulligan.failure import redact as module
@@ -155,12 +155,14 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_masking_again_changes_nothing(text: str) -> None:
     once = redacted(text)
     assert redacted(once) == once
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_what_is_kept_is_bounded_and_comes_from_the_text(text: str) -> None:
     found = kept(text, 200)
@@ -169,6 +171,7 @@ def test_what_is_kept_is_bounded_and_comes_from_the_text(text: str) -> None:
     assert all(piece in text or "\ufffd" in piece or LEFT_OUT in found for piece in found.split(MASK))
 
 
+@settings(deadline=None)
 @given(
     st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=SHORTEST_SECRET, max_size=40), TEXTS, TEXTS
 )
