@@ -24,6 +24,7 @@ from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
@@ -103,9 +104,11 @@ class App:
         catalogue: Iterable[ErrorCode] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
+        redact: Iterable[Secret] = (),
         settings: Settings | None = None,
     ) -> None:
         self.settings = settings or load({"database_url": url})
+        self.redact(*password_of(self.settings.database_url), *redact)
         self.tasks = Registry()
         self.timetable = Timetable()
         self.hooks = Hooks(lifespan)
@@ -179,6 +182,13 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def redact(self, *secrets: Secret) -> None:
+        """Mask these texts, and what these compiled patterns match, in all that is kept about failures and logged.
+
+        For the whole process: a secret is one, whichever app speaks of it.
+        """
+        redact(*secrets)
 
     # Tasks
 

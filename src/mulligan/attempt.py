@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
 from mulligan.errors import LeaseLost
+from mulligan.failure.redact import kept
 from mulligan.interruption import Interrupted
 from mulligan.job import Fence, Job, Lease
 
@@ -49,7 +50,7 @@ class Attempt:
         self.may_block = False
         """The task is a plain function: it may block the thread it runs in, whichever that is."""
         self.ratio = 0.0
-        self.text = ""
+        self._said = self._looked_at = self._text = ""
 
     @property
     def job(self) -> Job[Any]:
@@ -63,10 +64,23 @@ class Attempt:
         """What the app's `lifespan` yielded in this process; None without one, and outside a worker."""
         return self._ports.resources
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """`job_id`, `kind`, `owner`, `attempt` and `worker`, for lines of a log; nothing outside a worker."""
+        return self._lease.fields if self._lease else {}
+
     def progress(self, ratio: float, text: str = "") -> None:
         """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
         self.ratio = min(1.0, max(0.0, float(ratio)))
-        self.text = text[:LONGEST_TEXT].encode("utf-8", "replace").decode().replace("\0", "")
+        self._said = str(text)
+
+    @property
+    def text(self) -> str:
+        """What was said last, as it may be kept. Looked at only now: a task may say far more than is stored."""
+        said = self._said
+        if said is not self._looked_at:
+            self._text, self._looked_at = kept(said, LONGEST_TEXT), said
+        return self._text
 
     def fence(self) -> int:
         """The attempt's number, for a condition in your own SQL: whoever writes with a lower one came too late.

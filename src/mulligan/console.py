@@ -1,17 +1,18 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.duration import Duration, parse
-from mulligan.duty import Round
+from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import MulliganError, NotAllowed, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
-from mulligan.failure.text import clipped
+from mulligan.failure.redact import kept
 from mulligan.job import Job, JobFilter, Page
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
@@ -19,6 +20,8 @@ from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
 from mulligan.task import CanRetry, Registry
+
+logger = logging.getLogger("mulligan.console")
 
 LARGEST_PAGE = 1_000
 LONGEST_TEXT = 500
@@ -222,8 +225,9 @@ class Console:
         reason: str | None,
         delay: timedelta = timedelta(0),
     ) -> Job[Any]:
-        first = self._check(move, job_id, owner, actor) if move in REVIVING else None
-        return self._store().move(
+        before = self._store().job(job_id, owner=owner) if move in REVIVING else None
+        first = self._check(move, before, actor) if before else None
+        moved = self._store().move(
             Request(
                 id=self._ids(),
                 move=move,
@@ -235,10 +239,11 @@ class Console:
                 first=first,
             )
         )
+        _say(move, before, moved, _bounded(actor), _bounded(reason))
+        return moved
 
-    def _check(self, move: Move, job_id: str, owner: str | None, actor: str | None) -> Outcome | None:
+    def _check(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
         """The task's own precondition, and what is to be settled first. The move looks at the state once more."""
-        job = self._store().job(job_id, owner=owner)
         first = self._taken(move, job, actor)
         if first is None and (move, job.state) not in TABLE:
             raise illegal_move(job.id, job.state, move)
@@ -251,6 +256,25 @@ class Console:
         if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:
             return None
         return self._stuck.outcome(job.id, actor=_bounded(actor))
+
+
+def _say(move: Move, before: Job[Any] | None, job: Job[Any], actor: str | None, reason: str | None) -> None:
+    replaces = before is not None and before.state is State.WAITING and before.waiting_for in RETRY_REASONS
+    instead = f", in place of the automatic retry planned for {before.due_at}" if before and replaces else ""
+    fields = {"job_id": job.id, "kind": job.kind, "owner": job.owner, "attempt": job.attempt, "status": str(job.state)}
+    logger.info(
+        f"job %s (%s): {move} asked for by %s{instead}",
+        job.id,
+        job.kind,
+        actor or "somebody",
+        extra=fields | {"event": _event(move, job), "actor": actor, "reason": reason},
+    )
+
+
+def _event(move: Move, job: Job[Any]) -> str:
+    """The name it has in the event log: to cancel a running job is to ask for it."""
+    steps = [step for (made, _), step in TABLE.items() if made is move]
+    return next((step for step in steps if step.target is job.state), steps[0]).event
 
 
 def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
@@ -276,5 +300,5 @@ def _one_of(**things: str | None) -> tuple[str, str]:
 
 
 def _bounded(text: str | None) -> str | None:
-    """What a person wrote, bounded and fit for every store."""
-    return None if text is None else clipped(str(text), LONGEST_TEXT)
+    """What a person wrote, bounded, rid of secrets and fit for every store."""
+    return None if text is None else kept(str(text), LONGEST_TEXT)

@@ -173,6 +173,17 @@ class Lease:
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """What a line of the log says about the attempt."""
+        return {
+            "job_id": self.fence.id,
+            "kind": self.kind,
+            "owner": self.owner,
+            "attempt": self.fence.attempt,
+            "worker": self.fence.incarnation,
+        }
+
+    @property
     def job(self) -> Job[Any]:
         """The whole record, built when first asked for: most attempts never need it."""
         if self._job is None:

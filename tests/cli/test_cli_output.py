@@ -10,10 +10,9 @@ import pytest
 from click.testing import Result
 
 from mulligan import App, FinalError
-from mulligan.cli.logs import JsonFormatter, TextFormatter, configure
 from mulligan.cli.root import COMMANDS, root
 from mulligan.cli.safe import safe, safe_lines
-from mulligan.settings import Settings
+from mulligan.logs import JsonFormatter, TextFormatter, configure
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]
@@ -197,7 +196,7 @@ def bare_logging(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
 
 def test_logging_is_set_up_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = bare_logging(monkeypatch)
-    configure(Settings(log_level="DEBUG", log_format="json"))
+    configure("DEBUG", "json")
     (handler,) = bare.handlers
     assert bare.level == logging.DEBUG
     assert isinstance(handler.formatter, JsonFormatter)
@@ -208,6 +207,6 @@ def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPa
     bare = bare_logging(monkeypatch)
     own = logging.NullHandler()
     bare.addHandler(own)
-    configure(Settings())
+    configure("INFO", "text")
     assert bare.handlers == [own]
     monkeypatch.undo()

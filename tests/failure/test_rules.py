@@ -243,10 +243,10 @@ def test_the_app_s_catalogue_finds_the_words():
 
 
 def test_a_lost_worker_and_a_crash_are_charged_to_their_own_ledgers():
-    lost, crash = worker_lost(kind="convert"), crashed(exit=-9, kind="convert", detail="last words")
+    lost, crash = worker_lost(kind="convert"), crashed(exit=-6, kind="convert", detail="last words")
     assert (lost.code, lost.ledger, lost.error_class) == ("WORKER_LOST", Ledger.LOSSES, ErrorClass.RETRYABLE)
-    assert (crash.code, crash.ledger, crash.error_class) == ("OUT_OF_MEMORY", Ledger.CRASHES, ErrorClass.RETRYABLE)
-    assert "signal 9 (SIGKILL)" in crash.detail
+    assert (crash.code, crash.ledger, crash.error_class) == ("CRASHED", Ledger.CRASHES, ErrorClass.RETRYABLE)
+    assert "signal 6 (SIGABRT)" in crash.detail
     assert "last words" in crash.detail
     assert "exit status 3" in crashed(exit=3).detail
     assert "signal 99 (unknown)" in crashed(exit=-99).detail

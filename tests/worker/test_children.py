@@ -293,7 +293,7 @@ def test_what_a_child_prints_and_logs_goes_through_its_worker_and_is_no_answer(a
         out, err = worker.communicate(timeout=SOON)
     assert '{"type": "Succeeded", "result": "1"}\n\0\0\0\1x\n' in out
     assert "to stderr\n" in err
-    assert "WARNING shop: logged in a child\n" in err
+    assert f"WARNING shop: logged in a child [job_id={job.id} kind=" in err
 
 
 # Stopping it

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @pass_given
 def worker(given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None) -> None:
     """Run jobs until SIGTERM or Ctrl-C, which let running ones finish; a second one hands them back."""
-    from mulligan.cli.logs import configure
+    from mulligan.logs import configure
 
     given.app = name or given.app
     with opened_with_tasks(given) as app:
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
-        configure(app.settings)
+        configure(app.settings.log_level, app.settings.log_format)
         app.migrate()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)

@@ -11,8 +11,9 @@ from mulligan.duration import parse
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, is_code, without_promise
 from mulligan.failure.checks import refused
+from mulligan.failure.redact import kept
 from mulligan.failure.rule import AnyRule, Rule, name_of
-from mulligan.failure.text import clipped, first_line
+from mulligan.failure.text import first_line
 from mulligan.failure.verdict import (
     Failure,
     Ledger,
@@ -88,15 +89,19 @@ def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
     return replace(
         verdict,
         error_class=ErrorClass.of(verdict.error_class),
-        message=first_line(verdict.message),
-        final_message=first_line(verdict.final_message),
+        message=_line(verdict.message),
+        final_message=_line(verdict.final_message),
         rule=first_line(verdict.rule or name_of(rule), 200),
         group=first_line(verdict.group, 64),
-        detail=clipped(verdict.detail, evidence.DETAIL_LIMIT),
+        detail=kept(verdict.detail, evidence.DETAIL_LIMIT),
         retry_after=None if verdict.retry_after is None else parse(verdict.retry_after),
         ledger=Ledger(verdict.ledger),
-        notes=tuple(first_line(note) for note in verdict.notes),
+        notes=tuple(_line(note) for note in verdict.notes),
     )
+
+
+def _line(text: str) -> str:
+    return first_line(kept(text, evidence.MESSAGE_LIMIT))
 
 
 def _unknown(failure: Failure) -> Verdict:

@@ -12,6 +12,7 @@ from typing import TypeGuard, TypeVar
 
 from mulligan.duration import Duration, parse
 from mulligan.errors import FinalError, ProgramFailed, Snooze
+from mulligan.failure.redact import kept
 from mulligan.failure.text import clipped
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ MESSAGE_LIMIT = 16 * 1024
 DETAIL_LIMIT = 64 * 1024
 _NAME_LIMIT = 200
 _MOST_MEMBERS = 1_000
+_MOST_OUTPUT = 256 * 1024
 _LARGEST = 2**31
 _DEEPEST = 10
 # aiohttp says 400 of an answer that it could not read. Nobody sent that.
@@ -118,7 +120,7 @@ def cause_names(exceptions: list[BaseException]) -> tuple[str, ...]:
 def message_of(exception: BaseException) -> str:
     unreadable = f"(the text of this {type_name(type(exception))} cannot be read)"
     # What str() returns may be a subclass with a will of its own; str.__str__ makes it plain.
-    text = clipped(tried(lambda: str.__str__(str(exception)), unreadable), MESSAGE_LIMIT)
+    text = kept(tried(lambda: str.__str__(str(exception)), unreadable), MESSAGE_LIMIT)
     said = tried(lambda: _program_output(exception), "")
     return clipped(f"{text}\n{said}", MESSAGE_LIMIT) if said else text
 
@@ -127,8 +129,8 @@ def _program_output(exception: BaseException) -> str:
     """What a failed program wrote last: the reason stands there, not in the exception's own text."""
     said = attribute(exception, "stderr") if is_a(exception, (SubprocessError, ProgramFailed)) else None
     if isinstance(said, bytes):
-        said = said[-MESSAGE_LIMIT:].decode(errors="replace")
-    return clipped(said[-MESSAGE_LIMIT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
+        said = said[-_MOST_OUTPUT:].decode(errors="replace")
+    return kept(said[-_MOST_OUTPUT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
 
 
 def detail_of(exception: BaseException) -> str:
@@ -137,12 +139,12 @@ def detail_of(exception: BaseException) -> str:
     traceback = tried(lambda: _traceback(exception), short) if _members(exception) else short
     # Ours carries it as a note, which is part of the traceback.
     said = tried(lambda: _program_output(exception), "") if is_a(exception, SubprocessError) else ""
-    return clipped(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
+    return kept(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
 
 
 def _traceback(exception: BaseException) -> str:
     lines = TracebackException.from_exception(exception).format()
-    return "".join(clipped(line, MESSAGE_LIMIT) for line in lines)
+    return "".join(kept(line, MESSAGE_LIMIT) if len(line) > MESSAGE_LIMIT // 4 else line for line in lines)
 
 
 def status_of(exceptions: list[BaseException]) -> int | None:

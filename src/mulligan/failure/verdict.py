@@ -10,7 +10,7 @@ from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.text import clipped
+from mulligan.failure.redact import kept
 
 
 class Ledger(StrEnum):
@@ -23,7 +23,7 @@ class Ledger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong in an attempt, as plain values. Text is bounded when it is taken in.
+    """What went wrong in an attempt, as plain values. Text is bounded, and rid of secrets, when it is taken in.
 
     `types` are the names of the exception's classes, `causes` of those of what it was raised from or wraps. The
     numbers, `sqlstate` and the hint are the exception's own, or the nearest cause's.
@@ -88,7 +88,7 @@ def _own_code(exception: BaseException) -> str | None:
     if evidence.is_a(exception, Snooze):
         return "SNOOZED"
     code = evidence.attribute(exception, "code")
-    return clipped(code, 200) if type(code) is str else None
+    return kept(code, 200) if type(code) is str else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def engine_verdict(
         final_message=entry.last_word,
         rule="engine",
         group=fingerprint(entry.code, "", kind=kind),
-        detail=clipped(detail, evidence.DETAIL_LIMIT),
+        detail=kept(detail, evidence.DETAIL_LIMIT),
         ledger=ledger,
     )
 

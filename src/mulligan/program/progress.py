@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from mulligan.errors import Snooze, TaskError
+from mulligan.failure.redact import kept
 
 logger = logging.getLogger("mulligan.program")
 
@@ -33,7 +34,7 @@ class Reporter:
             self._progress = None
             logger.warning(
                 "progress= raised at line %r; the program runs on, its progress is not shown any more",
-                line[:200],
+                kept(line, 200),
                 exc_info=True,
             )
 

@@ -17,6 +17,8 @@ logger = logging.getLogger("mulligan.upkeep")
 PASSES = 10
 STUCK_SECONDS = 300.0
 STUCK_NAMED = 5
+# A machine that goes away may take thousands of leases with it.
+LOST_NAMED = 20
 # How far the store's clock and ours may drift apart from one pass to the next and still be trusted.
 TOLERANCE_SECONDS = 1.0
 
@@ -90,16 +92,24 @@ class Reclaim:
             return 0
         answers = self._store.settle([self._outcome(lease, now) for lease in leases])
         taken = [lease for lease, answer in zip(leases, answers, strict=True) if answer is Settled.ACCEPTED]
-        for lease in taken:
-            logger.warning(
-                "attempt %d of job %s (%s) lost its worker %s",
-                lease.fence.attempt,
-                lease.fence.id,
-                lease.kind,
-                lease.fence.incarnation,
-            )
+        _report(taken)
         return len(taken)
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
         decision = self._judge.decision(worker_lost(kind=lease.kind), lease, now=now)
         return Outcome(lease, decision, reclaimed_by=self._incarnation)
+
+
+def _report(taken: list[Lease]) -> None:
+    for lease in taken[:LOST_NAMED]:
+        fence = lease.fence
+        logger.warning(
+            "attempt %d of job %s (%s) lost its worker %s",
+            fence.attempt,
+            fence.id,
+            lease.kind,
+            fence.incarnation,
+            extra=lease.fields,
+        )
+    if len(taken) > LOST_NAMED:
+        logger.warning("%d more attempts lost their workers", len(taken) - LOST_NAMED)

@@ -26,9 +26,12 @@ from typing import Any, TypeVar
 from mulligan.attempt import Ports
 from mulligan.errors import LifespanFailed, StoreDamaged
 from mulligan.failure import evidence
+from mulligan.failure.evidence import DETAIL_LIMIT
+from mulligan.failure.redact import kept, password_of
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.interruption import Interrupted
 from mulligan.job import Job, Lease
+from mulligan.logs import JobContext, extras
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
@@ -87,6 +90,7 @@ def _app(hello: Hello, line: Line) -> Any:
     # Importing runs somebody's code: it may raise anything.
     try:
         app = load(hello.home)
+        app.redact(*password_of(hello.database_url))
         app.settings = replace(app.settings, database_url=hello.database_url)
     except BaseException as error:
         line.send(Unable(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}"))
@@ -112,11 +116,12 @@ class ToWorker(logging.Handler):
     def __init__(self, line: Line) -> None:
         super().__init__()
         self._line = line
+        self.addFilter(JobContext())
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Hangup):
             text = evidence.tried(lambda: self.format(record), "(a line that cannot be written)")
-            self._line.send(Said(record.name, record.levelno, text.encode(errors="replace").decode()[: 2**16]))
+            self._line.send(Said(record.name, record.levelno, kept(text, DETAIL_LIMIT), extras(record)))
 
 
 class Child:

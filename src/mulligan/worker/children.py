@@ -92,7 +92,7 @@ class Child:
         """What it says within a tick; its log goes to ours."""
         message = self._line.receive(TICK_SECONDS)
         if isinstance(message, Said):
-            logging.getLogger(message.logger).log(message.level, "%s", message.text)
+            logging.getLogger(message.logger).log(message.level, "%s", message.text, extra=message.fields)
             return None
         # A process that it forked may keep the line open.
         if message is None and self._process.poll() is not None:

@@ -9,6 +9,8 @@ from mulligan.duration import describe
 from mulligan.errors import MulliganError
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure
+from mulligan.failure.evidence import MESSAGE_LIMIT
+from mulligan.failure.redact import kept
 from mulligan.payload import PayloadError
 from mulligan.task import Task
 from mulligan.worker.drivers import Driver
@@ -53,4 +55,4 @@ def stopped(running: Running, task: Task[..., Any, Any]) -> Ended | None:
 
 
 def _final(code: str, error: MulliganError) -> Failure:
-    return Failure(type=code, message=str(error), code=code, error_class=ErrorClass.FINAL)
+    return Failure(type=code, message=kept(str(error), MESSAGE_LIMIT), code=code, error_class=ErrorClass.FINAL)

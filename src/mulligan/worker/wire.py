@@ -75,6 +75,7 @@ class Said(msgspec.Struct, tag=True):
     logger: str
     level: int
     text: str
+    fields: dict[str, Any]
 
 
 class Succeeded(msgspec.Struct, tag=True):

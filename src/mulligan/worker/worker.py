@@ -11,14 +11,14 @@ from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
-from mulligan.duration import describe
 from mulligan.errors import StoreClosed, StoreError, WornOut
 from mulligan.failure.classify import Failure, Verdict
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Succeed
+from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
 from mulligan.task import Registry, Task
+from mulligan.worker import said
 from mulligan.worker.children import START_SECONDS, Children
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
@@ -295,6 +295,7 @@ class Worker:
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[running] = None
+        said.started(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
         self._loop.create_task(self._attempt(running, task, children))
@@ -433,7 +434,7 @@ class Worker:
     # Settle
 
     def _offer(self, running: Running, decision: Decision, seconds: float | None = None) -> None:
-        _log(running.lease, decision)
+        said.decided(running.lease, decision, seconds)
         self._outcomes.append((running, Outcome(running.lease, decision, seconds)))
         self._has_outcomes.set()
 
@@ -456,7 +457,7 @@ class Worker:
         self._settling = []
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
-                _log_answer(outcome, answer)
+                said.answered(outcome, answer)
 
     async def _ask(self, call: Callable[[], T]) -> T:
         """As `_persist`, but a worker that was told to stop does not wait for a store that is silent."""
@@ -496,19 +497,17 @@ class Worker:
     # Upkeep
 
     async def _upkeep(self, duty: Duty) -> None:
-        is_troubled = False
+        trouble: type[BaseException] | None = None
         while True:
             await asyncio.sleep(duty.interval)
             try:
                 await self._driver.blocking(duty.step)
-                is_troubled = False
-            except StoreError as error:
-                # Once for an outage, not once a second.
-                if not is_troubled:
-                    logger.warning("duty %r could not be done now: %s", duty.name, error)
-                is_troubled = True
-            except Exception:
-                logger.exception("duty %r failed; it is tried again in %s s", duty.name, duty.interval)
+                trouble = None
+            except Exception as error:
+                # Once for an outage or a mistake, not once a second.
+                if type(error) is not trouble:
+                    _complain(duty, error)
+                trouble = type(error)
 
     # Stop
 
@@ -543,25 +542,8 @@ def _is_isolated(task: Task[..., Any, Any], lease: Lease) -> bool:
     return lease.is_suspect if task.isolate is None else task.isolate
 
 
-def _log(lease: Lease, decision: Decision) -> None:
-    job, kind = lease.fence.id, lease.kind
-    match decision:
-        case Succeed():
-            pass
-        case Fail(verdict=verdict, reasons=reasons):
-            logger.warning("job %s (%s) failed for good with %s: %s", job, kind, verdict.code, reasons.get("because"))
-        case Retry(verdict=verdict, delay=delay):
-            logger.info("job %s (%s) failed with %s, retried in %s", job, kind, verdict.code, describe(delay))
-        case Release(verdict=Verdict(code=code), reasons=reasons):
-            of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
-            logger.warning("job %s (%s) took its process down with %s, %s: it runs again", job, kind, code, of)
-        case _:
-            logger.info("job %s (%s): %s", job, kind, type(decision).__name__.lower())
-
-
-def _log_answer(outcome: Outcome, answer: Settled) -> None:
-    fence = outcome.lease.fence
-    if answer is Settled.REFUSED:
-        logger.warning("attempt %d of job %s came too late: its lease was another's", fence.attempt, fence.id)
+def _complain(duty: Duty, error: Exception) -> None:
+    if isinstance(error, StoreError):
+        logger.warning("duty %r could not be done now: %s", duty.name, error)
     else:
-        logger.error("the outcome of job %s could not be stored; the job failed saying so", fence.id)
+        logger.error("duty %r failed; it is tried every %s s", duty.name, duty.interval, exc_info=error)

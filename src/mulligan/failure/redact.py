@@ -1,0 +1,249 @@
+"""Secrets in texts of others: what looks like one, or is known to be one, is masked before anything is kept.
+
+Every pattern is tried only where a word that belongs to it occurs, and none can go back over what it read: a
+hostile text takes no longer than a harmless one.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+from mulligan.failure.checks import refused
+from mulligan.failure.text import LEFT_OUT, clipped
+
+MASK = "•••"
+# A shorter text would be found in the middle of harmless words.
+SHORTEST_SECRET = 6
+# What is looked at around the text that stays: a secret must not be cut in two before it is seen.
+_REACH = 2
+
+Secret = str | re.Pattern[str]
+
+
+def kept(text: str, limit: int) -> str:
+    """Text of others as it may be kept: without secrets, storable, at most `limit` bytes."""
+    reach = _REACH * limit
+    if len(text) > 2 * reach:
+        text = text[:reach] + LEFT_OUT + _from_a_word_on(text[-reach:])
+    return clipped(redacted(text), limit)
+
+
+def _from_a_word_on(tail: str) -> str:
+    """Without its first word, which may be the end of something secret."""
+    half = len(tail) // 2
+    found = _SPACE.search(tail, 0, half)
+    return tail[found.start() if found else half :]
+
+
+def redacted(text: str) -> str:
+    """The text with every secret in it masked. Doing it again changes nothing."""
+    text = _known.masked(text)
+    lowered = text.lower()
+    for look in _LOOKS:
+        if any(word in lowered for word in look.words):
+            text = look.pattern.sub(look.masked, text)
+    return text
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is a secret: `password`, `X-Api-Key`, `client_secret`."""
+    return _NAMED.search(f"{name}=") is not None
+
+
+def redact(*secrets: Secret) -> None:
+    """Mask these from now on, wherever they occur in this process: texts, or patterns for what varies."""
+    global _known
+    _known = _known.with_secrets(secrets)
+
+
+def password_of(url: str) -> tuple[str, ...]:
+    """The passwords of a database URL that can be looked for everywhere: not those that are short, or `postgres`."""
+    found = [match["secret"] for pattern in (_USERINFO, _URL_PASSWORD) for match in pattern.finditer(url)]
+    return tuple(unquote(each) for each in found if len(unquote(each)) >= SHORTEST_SECRET and url.count(each) == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Secrets that were named. One that somebody else holds is none the less one, so they are kept for the process."""
+
+    values: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def with_secrets(self, secrets: Iterable[Secret]) -> "_Known":
+        values, patterns = set(self.values), dict.fromkeys(self.patterns)
+        for secret in secrets:
+            if isinstance(secret, re.Pattern):
+                patterns[_checked_pattern(secret)] = None
+            else:
+                values |= _forms(_checked_value(secret))
+        # The longest first: one may contain another.
+        return _Known(tuple(sorted(values, key=len, reverse=True)), tuple(patterns))
+
+    def masked(self, text: str) -> str:
+        for value in self.values:
+            text = text.replace(value, MASK)
+        for pattern in self.patterns:
+            text = pattern.sub(MASK, text)
+        return text
+
+
+def _checked_value(secret: object) -> str:
+    if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET or secret in MASK * 2:
+        # Said without the value, which is a secret after all.
+        given = f"text of {len(secret)}" if isinstance(secret, str) else type(secret).__name__
+        raise refused("a secret", given, f"text of at least {SHORTEST_SECRET} characters, or a compiled pattern")
+    return secret
+
+
+def _checked_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    if not isinstance(pattern.pattern, str) or pattern.search("") or pattern.search(MASK):
+        raise refused("a pattern of secrets", pattern.pattern, "of text, and matches neither nothing nor the mask")
+    return pattern
+
+
+def _forms(value: str) -> set[str]:
+    """A secret as it is, in a URL, in JSON, and as Python shows it."""
+    plain = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
+    return {value, quote(value, safe="", errors="replace"), quote(value, errors="replace"), *plain}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one kind of secret looks like. Without one of its words in the text the pattern is not tried."""
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+    masked: Callable[[re.Match[str]], str] = field(default=lambda match: _without(match))
+
+
+def _without(match: re.Match[str]) -> str:
+    """The match with its group `secret` masked."""
+    return match[0] if match["secret"] is None else _masked(match, "secret")
+
+
+def _masked(match: re.Match[str], group: str) -> str:
+    """Unless it is the mask already, or says that there is none."""
+    if _EMPTY.fullmatch(match[group]):
+        return match[0]
+    start, end = match.start(group) - match.start(), match.end(group) - match.start()
+    return match[0][:start] + MASK + match[0][end:]
+
+
+_SPACE = re.compile(r"\s")
+_EMPTY = re.compile(rf"(?i:none|null|nil|true|false|undefined|{MASK}|\*+|<[\w ]*>|\.\.\.|…)?")
+
+# The name of a secret. After these endings it is only about one.
+_ABOUT = r"(?![\w-]{0,24}?[_-]?(?:(?:type|count|limit|length|ur[il]|file|path|field)s?|expir\w{0,8}|ttl)\b)"
+_FIRST = r"(?=[abcejopstx])"
+_STRONG = r"""
+    pass(?:word|wd|phrase|code) | (?<![a-z])pass(?![a-z]) | pwd(?![a-z]) | secret(?!ar) | authorization | cookie | csrf
+    | x-auth | (?:api|access|account|private|signing|encryption|auth)[_-]?key | credentials?(?![a-z]) | session[_-]?id
+"""
+_WEAK = r"(?: token(?!s\b|i) | (?<![a-z])(?: signature | sig | otp | pin | jwt | bearer | auth ) ) (?![a-z])"
+_NAMED = re.compile(rf"(?ix) {_FIRST} (?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+ =", re.VERBOSE)
+_NAMES = (
+    "pass", "pwd", "secret", "key", "auth", "cookie", "credential", "session", "csrf",
+    "token", "sig", "otp", "pin", "jwt", "bearer",
+)  # fmt: skip
+
+# A quoted value, also one inside a quoted text, whose own quotes have backslashes before them.
+_QUOTED = r"""
+    [bru]{0,2} (?: " (?P<a> (?: [^"\\\n]++ | \\. )*+ ) | ' (?P<b> (?: [^'\\\n]++ | \\. )*+ )
+                 | (?P<q> \\{1,8} ["'] ) (?P<c> (?: (?!(?P=q)) [^\n] )*+ ) )
+"""
+# What closes or divides is part of a secret only in the middle of it: `;Database=x`, `)` and `, x` are not.
+_BARE = r"""
+    (?: [^\s"'`,;&)\]}>\\]++ | [,;&] (?! \s | [\w.-]{1,40}[ ]?[=:] ) (?=[^"'`]) | [)\]}>] (?=\w) | \\ (?! [nrt"'] ) )++
+"""
+
+
+def _secret_value(match: re.Match[str]) -> str:
+    group = next(name for name in ("a", "b", "c", "rest", "bare") if match[name] is not None)
+    return match[0] if match["weak"] and _is_prose(match, group) else _masked(match, group)
+
+
+def _is_prose(match: re.Match[str], group: str) -> bool:
+    """`Unexpected token: semicolon` and `token: '<'` are no secrets; `token=x` and `"token": "x"` are."""
+    value, after = match[group], match["after"]
+    if "=" in after or (group != "bare" and match["close"]):
+        return False
+    return len(value) < SHORTEST_SECRET if group != "bare" else len(value) < 16 and not any(map(str.isdigit, value))
+
+
+# What follows a name: `=x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`.
+_ASSIGNED = re.compile(
+    rf"""(?ix)
+    {_FIRST} (?: (?P<line> authorization | cookie | passphrase ) | {_STRONG} | (?P<weak> {_WEAK} ) ) {_ABOUT}
+    [\w-]{{0,24}}+ (?P<close> \\{{0,8}}["'] )? [\])]{{0,2}}
+    (?P<after> [ \t]{{0,8}} (?: => | := | = | : ) \s{{0,8}} | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
+    (?: {_QUOTED} | (?(line) (?P<rest> (?: [^\n"'\\]++ | \\(?![nr"']) )++ ) | \(? (?P<bare> {_BARE} ) ) )
+    """,
+    re.VERBOSE,
+)
+# `--password hunter2` in a shell and in a list of arguments, `-u ann:hunter2` of curl.
+_NAME = rf"(?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+"
+_OPTION = re.compile(
+    rf"""(?ix) (?<![\w-])
+    (?: --[\w-]{{0,24}}? {_NAME} (?: ["'],\s{{1,8}}["'] | \s{{1,8}}["']? ) (?!-)
+      | (?: -u | --user | --proxy-user ) (?: ["'],\s{{1,8}}["'] | \s{{1,8}}["']? | = ) [^\s:"']{{1,200}}+ : )
+    (?P<secret> [^\s"'`]++ )
+    """,
+    re.VERBOSE,
+)
+_ELEMENT = re.compile(
+    rf"(?ix) <[\w:-]{{0,40}}? {_NAME} (?:\s[^<>]{{0,200}}+)? > (?P<secret> [^<]++ ) (?=<)",
+    re.VERBOSE,
+)
+_USERINFO = re.compile(r"""://[^\s/?#"'@:]{0,200}+:(?P<secret>[^\s/"']{0,1000})(?=@)""")
+_URL_PASSWORD = re.compile(r"[?&](?:ssl)?password=(?P<secret>[^&\s]++)")
+_TOKEN_AS_USER = re.compile(r"""://(?P<secret>[^\s/?#"'@:]{16,1000}+)(?=@)""")
+_QUERY = re.compile(
+    r"""(?i)[?&](?:key|sig|code|auth|jwt|sas|hash|X-Amz-[\w-]{1,30}+)=(?P<secret>(?!\d{1,3}(?!\d))[^&\s#"'<>]++)"""
+)
+_SCHEME = re.compile(
+    r"""(?ix) (?<![a-z]) (?: bearer | basic | digest | negotiate | ntlm | apikey | token | aws4-hmac-sha256 ) [ ]{1,4}
+    (?P<secret> (?-i: (?= [A-Za-z]? [a-z._~-]*+ [0-9A-Z+/=] ) ) [\w+/=.~-]{8,} (?: ,[ ]? \w{1,30}+ = [^\s,]++ )*+ )""",
+    re.VERBOSE,
+)
+_SHAPES = (
+    r"(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16,}+",
+    r"gh[opusr]_[A-Za-z0-9]{20,}+", r"github_pat_\w{20,}+", r"glpat-[\w-]{16,}+",
+    r"xox[a-z]-[\w-]{10,}+", r"xapp-[\w-]{10,}+", r"hooks\.slack\.com/services/[\w/]{10,}+",
+    r"[rs]k_(?:live|test)_\w{8,}+", r"whsec_[\w+/=-]{16,}+", r"sk-[\w-]{20,}+",
+    r"AIza[\w-]{30,}+", r"ya29\.[\w-]{20,}+", r"SG\.[\w-]{16,}+\.[\w-]{16,}+", r"hv[bs]\.[\w-]{20,}+",
+    r"npm_\w{30,}+", r"pypi-[\w-]{40,}+", r"dop_v1_[0-9a-f]{40,}+", r"\d{8,10}:AA[\w-]{30,}+",
+    r"eyJ[\w-]{6,}+\.[\w-]{4,}+(?:\.[\w-]*+){1,3}",
+    r"mk_[A-Za-z0-9]{4,}+_[\w-]{12,}+",
+)  # fmt: skip
+_SHAPE_WORDS = (
+    "akia", "asia", "aroa", "aida", "gh", "github_pat_", "glpat-", "xox", "xapp-", "hooks.slack.com", "_live_",
+    "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
+)  # fmt: skip
+_SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?P<secret>{'|'.join(_SHAPES)})")
+# A key without its end, or without its beginning, was cut: what is left of it is masked all the same.
+_ARMOUR = re.compile(
+    r"""-----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----(?P<secret>[^-]*+)
+      | ^(?P<tail>[A-Za-z0-9+/=\s\\]{40,}+)(?=-----END[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY)""",
+    re.VERBOSE,
+)
+
+
+def _armoured(match: re.Match[str]) -> str:
+    return MASK if match["tail"] else _without(match)
+
+
+_LOOKS = (
+    _Look(("private key",), _ARMOUR, _armoured),
+    _Look(("://",), _USERINFO),
+    _Look(("://",), _TOKEN_AS_USER),
+    _Look(("bearer", "basic", "digest", "negotiate", "ntlm", "apikey", "token", "aws4-"), _SCHEME),
+    _Look(_NAMES, _ASSIGNED, _secret_value),
+    _Look(("--", "-u"), _OPTION),
+    _Look(("</",), _ELEMENT),
+    _Look(("=",), _QUERY),
+    _Look(_SHAPE_WORDS, _SHAPE),
+)
+
+_known = _Known()

@@ -1,0 +1,87 @@
+"""What a worker says about its attempts: one line each, with the same fields for programs that read them.
+
+What goes as planned is said at DEBUG, so that a healthy worker is quiet.
+"""
+
+import logging
+from typing import Any
+
+from mulligan.duration import describe
+from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.verdict import Verdict
+from mulligan.job import Lease
+from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.store.protocols import Outcome, Settled
+
+logger = logging.getLogger("mulligan.worker")
+
+_MOVES = {
+    "Succeed": Move.SUCCEED,
+    "Retry": Move.RETRY,
+    "Fail": Move.FAIL,
+    "Snooze": Move.SNOOZE,
+    "Release": Move.RELEASE,
+    "Cancel": Move.CANCEL,
+}
+
+
+def started(lease: Lease) -> None:
+    is_first = lease.fence.attempt == 1
+    level = logging.DEBUG if is_first else logging.INFO
+    if not logger.isEnabledFor(level):
+        return
+    fields = lease.fields | {"event": TABLE[Move.CLAIM, State.QUEUED].event, "status": str(State.RUNNING)}
+    what = "first attempt" if is_first else f"attempt {lease.fence.attempt}, a retry,"
+    logger.log(level, "%s of job %s (%s) started", what, lease.fence.id, lease.kind, extra=fields)
+
+
+def decided(lease: Lease, decision: Decision, seconds: float | None) -> None:
+    if isinstance(decision, Succeed) and lease.fence.attempt == 1 and not logger.isEnabledFor(logging.DEBUG):
+        return
+    level, sentence, words = _sentence(lease, decision)
+    logger.log(
+        level, f"job %s (%s) {sentence}", lease.fence.id, lease.kind, *words, extra=_fields(lease, decision, seconds)
+    )
+
+
+def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ...]]:
+    match decision:
+        case Succeed() if lease.fence.attempt == 1:
+            return logging.DEBUG, "succeeded", ()
+        case Succeed():
+            return logging.INFO, "succeeded at attempt %d", (lease.fence.attempt,)
+        case Fail(verdict=verdict, reasons=reasons):
+            return logging.WARNING, "failed for good with %s: %s", (verdict.code, reasons.get("because"))
+        case Retry(verdict=verdict, delay=delay):
+            words = (lease.fence.attempt, verdict.code, describe(delay))
+            return logging.INFO, "failed at attempt %d with %s, retried in %s", words
+        case Release(verdict=Verdict(code=code), reasons=reasons):
+            of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
+            return logging.WARNING, "took its process down with %s, %s: it runs again", (code, of)
+    return logging.INFO, "was told to %s", (type(decision).__name__.lower(),)
+
+
+def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str, Any]:
+    step = TABLE[_MOVES[type(decision).__name__], State.RUNNING]
+    fields: dict[str, Any] = lease.fields | {"event": step.event, "status": str(step.target)}
+    if seconds is not None:
+        fields["duration_ms"] = round(seconds * 1000, 1)
+    if isinstance(decision, Retry | Snooze):
+        fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
+    if isinstance(decision, Retry | Snooze | Fail | Release) and decision.verdict is not None:
+        fields["error_code"] = decision.verdict.code
+    if isinstance(decision, Fail) and "because" in decision.reasons:
+        fields["because"] = str(decision.reasons["because"])
+    return fields
+
+
+def answered(outcome: Outcome, answer: Settled) -> None:
+    lease = outcome.lease
+    if answer is Settled.REFUSED:
+        sentence, level = "attempt %d of job %s came too late: its lease was another's", logging.WARNING
+        logger.log(level, sentence, lease.fence.attempt, lease.fence.id, extra=lease.fields | {"event": REFUSED})
+    else:
+        fields = lease.fields | {"error_code": "UNSTORABLE"}
+        logger.error(
+            "the outcome of job %s could not be stored; the job failed saying so", lease.fence.id, extra=fields
+        )

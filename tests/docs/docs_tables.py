@@ -1,0 +1,92 @@
+"""Tables of the reference that are made from the code; `python tests/docs/docs_tables.py` writes them anew."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+
+from mulligan import console, job, logs, payload, task
+from mulligan.attempt import LONGEST_TEXT
+from mulligan.duration import LONGEST, describe
+from mulligan.failure import evidence
+from mulligan.failure.backoff import LONGEST_DELAY
+from mulligan.failure.catalogue import DEFAULT
+from mulligan.program import streams
+from mulligan.settings import PREFIX, READERS, Settings
+from mulligan.size import describe_size
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+_TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
+
+
+def catalogue() -> Iterable[tuple[object, ...]]:
+    yield "code", "class", "HTTP", "message", "when nothing follows"
+    for entry in DEFAULT:
+        last = "" if entry.last_word == entry.message else entry.last_word
+        yield f"`{entry.code}`", str(entry.error_class).replace("_", " "), entry.status, entry.message, last
+
+
+def settings() -> Iterable[tuple[object, ...]]:
+    yield "variable", "key in `mulligan.toml`", "default", "allowed"
+    defaults = {field.name: field.default for field in fields(Settings)}
+    for name, (_, allowed) in READERS.items():
+        yield f"`{PREFIX}{name.upper()}`", f"`{name}`", _default(name, defaults[name]), allowed
+
+
+def _default(name: str, value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"`{value / timedelta(milliseconds=1 if name.endswith('_ms') else 1000):g}`"
+    return "" if value is None else f"`{value}`"
+
+
+def limits() -> Iterable[tuple[object, ...]]:
+    yield "what", "at most", "what is longer"
+    yield "arguments, as JSON", describe_size(payload.LARGEST), "`PayloadTooLarge`, nothing is stored"
+    yield "result, as JSON", describe_size(payload.LARGEST), "the job fails with `RESULT_INVALID`"
+    yield "message of a failure", describe_size(evidence.MESSAGE_LIMIT), "head and tail stay"
+    yield "line for people", "500 characters", "cut, with `…`"
+    yield "traceback", describe_size(evidence.DETAIL_LIMIT), "head and tail stay"
+    yield "stderr of a program in a failure", describe_size(evidence.MESSAGE_LIMIT // 2), "head and tail stay"
+    yield "stdout of a program", describe_size(streams.STDOUT_LIMIT), "the first bytes stay, `is_cut` says so"
+    yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes stay"
+    yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
+    yield "`actor=` and `reason=`", f"{console.LONGEST_TEXT} bytes", "head and tail stay"
+    yield "name of a task, queue, owner, service; a tag", f"{task.LONGEST_NAME} characters", "refused"
+    yield "tags of a job", f"{task.MOST_TAGS}", "refused"
+    yield "dedupe key", f"{task.LONGEST_KEY} characters", "refused"
+    yield "priority", f"±{task.PRIORITY_BOUND:,}", "refused"
+    yield "delay before a retry", describe(LONGEST_DELAY), "shortened to that"
+    yield "any other duration", describe(LONGEST), "refused"
+    yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
+    yield "jobs or events of one question", f"{console.LARGEST_PAGE:,}", "a page; go on with its cursor"
+    yield "line of the log", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail stay"
+
+
+def log_fields() -> Iterable[tuple[object, ...]]:
+    yield "field", "meaning"
+    for name, meaning in logs.FIELDS.items():
+        yield f"`{name}`", meaning
+
+
+TABLES: dict[str, Callable[[], Iterable[tuple[object, ...]]]] = {
+    "catalogue": catalogue,
+    "settings": settings,
+    "limits": limits,
+    "log_fields": log_fields,
+}
+
+
+def table(name: str) -> str:
+    heading, *rows = ([str(cell).replace("|", r"\|") for cell in row] for row in TABLES[name]())
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def with_tables(text: str) -> str:
+    return _TABLE.sub(lambda found: f"<!-- table: {found[1]} -->\n{table(found[1])}", text)
+
+
+if __name__ == "__main__":
+    for path in REFERENCE.glob("*.md"):
+        path.write_text(with_tables(path.read_text("utf-8")), "utf-8")

@@ -1,0 +1,93 @@
+"""The reference says what the code says."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from docs_tables import REFERENCE, TABLES, with_tables
+
+from mulligan import App, RetryPolicy
+from mulligan.event import Event
+from mulligan.job import Job
+from mulligan.lifecycle import EVENT_TYPES, State
+
+# Every field name of the source documents.
+THEIRS = """
+    retry_count max_retries next_retry_at error_message started_at completed_at progress state job_type
+    created_at campaign_id retryCount maxRetries nextRetryAt lastFailureReason isRetryable retryType lockedBy
+    lockedAt last_failure_reason is_retryable locked_by locked_at jobId requestedBy requiredCredits
+    defaultCredits jobType userId error_code attempt_count last_attempt_at failed_at result_path leased_by
+    lease_expires_at manual_retry_count owner_session_id sha256 mapping bytes attempt gateway_http_status
+    duration_ms status error_class max_attempts initial_backoff max_backoff backoff_multiplier retry_after
+    submitted_date run_id attemptCount lastAttemptAt retryAfter queuedAt updated_at job_id gateway_status
+    RETRY_MAX_ATTEMPTS RETRY_BASE_DELAY_MS RETRY_JITTER_MAX_MS
+"""
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    text = (REFERENCE / page).read_text("utf-8")
+    table = text[text.index(heading) :].split("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`(\w[\w.]*)", cell)
+
+
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.md")), ids=lambda path: path.name)
+def test_tables_made_from_the_code_are_up_to_date(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text == with_tables(text), "run: python tests/docs/docs_tables.py"
+
+
+def test_every_table_that_can_be_made_has_a_page() -> None:
+    pages = "".join(path.read_text("utf-8") for path in REFERENCE.glob("*.md"))
+    assert [name for name in TABLES if f"<!-- table: {name} -->" not in pages] == []
+
+
+def test_the_list_of_events_is_closed_and_complete() -> None:
+    listed = [names(row[0])[0] for row in rows("events.md", "| type |")]
+    assert sorted(listed) == sorted(EVENT_TYPES)
+    assert len(listed) == len(set(listed))
+
+
+def test_every_name_of_theirs_leads_to_an_event_of_ours() -> None:
+    mapped = rows("events.md", "| theirs | ours |")
+    assert all(set(names(row[1])) & set(EVENT_TYPES) for row in mapped)
+    theirs = {name for row in mapped for name in names(row[0])}
+    assert theirs >= {"RetryScheduled", "RetryStarted", "RetrySucceeded", "RetryFailed"}
+    assert theirs >= {"queued", "processing", "retry", "complete", "failed", "expired"}
+
+
+def test_every_field_of_the_source_documents_is_mapped_to_one_that_exists() -> None:
+    mapped = rows("fields.md", "| theirs | ours |")
+    theirs = {name for row in mapped for name in names(row[0])}
+    assert sorted(set(THEIRS.split()) - theirs) == []
+    ours = {field.name for field in (*fields(Job), *fields(Event), *fields(RetryPolicy))}
+    ours |= {"retry_count", "max_retries", "seconds", "message"}
+    assert [row for row in mapped if not set(names(row[1])) <= ours] == []
+
+
+def test_every_state_of_ours_is_named() -> None:
+    mapped = _states()
+    assert {name for row in mapped for name in names(row[1])} >= set(State) - {State.CANCELLED}
+
+
+def _states() -> list[list[str]]:
+    text = (REFERENCE / "fields.md").read_text("utf-8").partition("## States\n\n")[2]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:] if "|" in line]
+
+
+def test_what_events_carry_is_what_the_page_says(app: App) -> None:
+    """Of the events a real failing job leaves."""
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def convert() -> None:
+        raise ValueError("no")
+
+    job = convert.enqueue()
+    app.run_until_idle(timeout=20)
+    failed = app.events(job.id)[-1]
+    listed = next(names(row[2]) for row in rows("events.md", "| type |") if names(row[0]) == ["job.failed"])
+    assert set(listed) <= set(failed.data)

@@ -1,0 +1,203 @@
+"""Secrets are masked, harmless text is not, and no text takes long."""
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mulligan.failure import redact as module
+from mulligan.failure.checks import BadPolicy
+from mulligan.failure.redact import MASK, SHORTEST_SECRET, is_secret_name, kept, password_of, redact, redacted
+from mulligan.failure.text import LEFT_OUT
+
+BASE64 = "MIIEpAIBAAKCAQEA7bq1hq3w" * 4
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    before = module._known
+    yield
+    module._known = before
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password=hunter2", "password=•••"),
+        ("DB_PASSWORD=p@ss(w)rd&x!;y z", "DB_PASSWORD=••• z"),
+        ("PGPASSWORD=hunter2 psql -h db", "PGPASSWORD=••• psql -h db"),
+        ("export AWS_SECRET_ACCESS_KEY=wJalr/XUtn+FEMI", "export AWS_SECRET_ACCESS_KEY=•••"),
+        ("Server=db;Password=abc;Database=shop", "Server=db;Password=•••;Database=shop"),
+        ("host=db password=hunter2 dbname=shop", "host=db password=••• dbname=shop"),
+        ("connect(user='ann', password='hun\\'ter2')", "connect(user='ann', password='•••')"),
+        ('{"password": "hun\\"ter2", "user": "ann"}', '{"password": "•••", "user": "ann"}'),
+        (r'body: "{\"api_key\": \"hunter2\", \"n\": 1}"', r'body: "{\"api_key\": \"•••\", \"n\": 1}"'),
+        ("{'token': b'hunter2', 'n': 1}", "{'token': b'•••', 'n': 1}"),
+        ("[('X-Api-Key', 'hunter2'), ('Accept', '*/*')]", "[('X-Api-Key', '•••'), ('Accept', '*/*')]"),
+        ("environ['DB_PASS'] = 'hunter2'", "environ['DB_PASS'] = '•••'"),
+        ("DETAIL: Key (api_key)=(hunter2) already exists.", "DETAIL: Key (api_key)=(•••) already exists."),
+        ("client_secret: hunter2\nregion: eu", "client_secret: •••\nregion: eu"),
+        ("passphrase: correct horse battery\nnext", "passphrase: •••\nnext"),
+        ("Authorization: Bearer abc.def-123\nHost: x", "Authorization: •••\nHost: x"),
+        ("Set-Cookie: sid=hunter2; Path=/; HttpOnly", "Set-Cookie: •••"),
+        ("refused: Bearer abcdef1234567890 is expired", "refused: Bearer ••• is expired"),
+        ("got Basic YW5uOmh1bnRlcjI= from the proxy", "got Basic ••• from the proxy"),
+        ("<client_secret>hunter2</client_secret>", "<client_secret>•••</client_secret>"),
+        ("Command '['my', '--password', 'hunter2', 'x']'", "Command '['my', '--password', '•••', 'x']'"),
+        ("curl -u ann:hunter2 https://x", "curl -u ann:••• https://x"),
+        ("tool --api-token hunter2 --verbose", "tool --api-token ••• --verbose"),
+        ("postgresql://app:hunter2@db:5432/shop", "postgresql://app:•••@db:5432/shop"),
+        ("redis://:hun@ter2@cache/0", "redis://:•••@cache/0"),
+        ("https://ghost1234567890abcdef@host/x", "https://•••@host/x"),
+        ("GET https://x/y?page=2&token=hunter2&n=1", "GET https://x/y?page=2&token=•••&n=1"),
+        ("https://x/y?key=hunter2&X-Amz-Signature=ab12cd34", "https://x/y?key=•••&X-Amz-Signature=•••"),
+        ("AKIAIOSFODNN7EXAMPLE denied", "••• denied"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a is revoked", "••• is revoked"),
+        ("xoxb-123456789012-abcdefghij", "•••"),
+        ("No such key: sk_live_4eC39HqLyjWDarjtT1zdp7dc", "No such key: •••"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0", "•••"),
+        ("mk_ab12cd34_0123456789abcdefghij_9f is unknown", "••• is unknown"),
+        (f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}\n-----END RSA PRIVATE KEY-----", None),
+        (f"{BASE64}\n-----END PRIVATE KEY----- tail", "•••-----END PRIVATE KEY----- tail"),
+        (f"-----BEGIN PRIVATE KEY-----\\n{BASE64}", "-----BEGIN PRIVATE KEY-----•••"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_secret_is_masked(text: str, shown: str | None) -> None:
+    found = redacted(text)
+    assert MASK in found
+    assert found == shown or (shown is None and BASE64[:20] not in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'FATAL: password authentication failed for user "app"',
+        "Unexpected token: semicolon at line 3",
+        "Unexpected token: '<', \"<!DOCTYPE \"... is not valid JSON",
+        "max_tokens=4096, prompt_tokens: 128",
+        "token_type: bearer, token_url=https://x/oauth",
+        "token=None password=null secret=False api_key='' cookie: ...",
+        "Basic authentication failed; Token expired",
+        "password_file=/run/secrets/db",
+        "[Errno 111] Connection refused: http://127.0.0.1:8000/pay?code=404&page=2",
+        "ssh://git@github.com/x/y.git and https://host:443/a@b",
+        'File "/srv/app/auth/token.py", line 33, in session_key',
+        "compass=12 secretary=ann author: Ann, monkey=3, spin: fast",
+        "KeyError: 'access'",
+        "2026-11-16 10:00:00 job 019a8f3e-7c11-7d2e-b5a0-0123456789ab failed: HTTP 503",
+        "mk_small task-1 gh_x sk-1 eyJ.x",
+    ],
+)
+def test_what_only_speaks_of_secrets_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_secrets_that_were_named_are_masked_in_every_form() -> None:
+    redact('hun/t"er 2ä', re.compile(r"CUST-\d+"))
+    for form in ('hun/t"er 2ä', "hun%2Ft%22er%202%C3%A4", 'hun/t\\"er 2ä', 'hun/t\\"er 2\\u00e4'):
+        assert redacted(f"it was {form} for CUST-123") == "it was ••• for •••"
+
+
+def test_the_longer_of_two_named_secrets_is_masked_whole() -> None:
+    redact("hunter", "hunter22")
+    assert redacted("hunter22!") == "•••!"
+
+
+@pytest.mark.parametrize("secret", ["", "abc", "•••••", 7, None, re.compile("a*"), re.compile("•"), re.compile(b"a")])
+def test_what_cannot_be_a_secret_is_refused_and_not_repeated(secret: object) -> None:
+    with pytest.raises(BadPolicy, match=r"a (pattern of )?secret") as caught:
+        redact(secret)  # type: ignore[arg-type]
+    assert "abc" not in str(caught.value)
+
+
+def test_passwords_of_a_database_url_are_found() -> None:
+    assert password_of("postgresql://app:hunter%2F2@db/x?sslpassword=other-one") == ("hunter/2", "other-one")
+    assert password_of("postgresql://app:app@db/x") == ()
+    assert password_of("postgresql://postgres:postgres@db/x") == ()
+    assert password_of("postgresql://app:%41%42%43@db/x") == ()
+    assert password_of("sqlite:///jobs.db") == ()
+
+
+def test_names_of_secrets_are_known() -> None:
+    assert all(map(is_secret_name, ["password", "X-Api-Key", "client_secret", "sessionId", "DB_PASS", "token"]))
+    assert not any(map(is_secret_name, ["author", "max_tokens", "password_file", "key", "job", "monkey"]))
+
+
+# A secret is not cut in two before it is seen
+
+
+@pytest.mark.parametrize("before", range(0, 400, 7))
+def test_a_secret_at_a_cut_does_not_show(before: int) -> None:
+    limit = 50
+    text = "x " * before + "password=hunter2hunter2hunter2 " + "y " * 600
+    found = kept(text, limit)
+    assert "hunter2" not in found
+    assert len(found.encode()) <= limit
+
+
+def test_long_text_keeps_its_ends() -> None:
+    found = kept("HEAD " + "x" * 100_000 + " TAIL", 1_000)
+    assert found.startswith("HEAD")
+    assert found.endswith("TAIL")
+    assert LEFT_OUT in found
+
+
+# Whatever the text
+
+PIECES = st.sampled_from(
+    ["password", "token", "=", ":", " ", '"', "'", "\\", "\n", "://", "@", "a", "Z9", "&", "?", "key", "-----BEGIN ",
+     "--", "PRIVATE KEY-----", "-----END ", "Bearer ", "eyJ", ".", "_", "<", ">", ",", ";", "(", ")", "•••", "cookie",
+     "-u ", "ä"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_masking_again_changes_nothing(text: str) -> None:
+    once = redacted(text)
+    assert redacted(once) == once
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_what_is_kept_is_bounded_and_comes_from_the_text(text: str) -> None:
+    found = kept(text, 200)
+    assert len(found.encode()) <= 200
+    # Nothing is made up: apart from the mask every piece stood there before.
+    assert all(piece in text or "\ufffd" in piece or LEFT_OUT in found for piece in found.split(MASK))
+
+
+@settings(deadline=None)
+@given(
+    st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=SHORTEST_SECRET, max_size=40), TEXTS, TEXTS
+)
+def test_no_surrounding_brings_a_named_secret_out(secret: str, before: str, after: str) -> None:
+    known = module._known
+    redact(secret)
+    try:
+        assert secret not in redacted(before + secret + after).replace(MASK, "")
+    finally:
+        module._known = known
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["password", "password=", 'password="', "password=\\", 'password=\\"', "token ", "token_", "--token ", "<token ", "://",
+     "://a:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJaaaaaa.", "mk_a", "?key", "a;", "A", "@", "basic Abcdefgh1,a=b",
+     "private key A ", "-----END ", "cookie: ", "'token', ", "token:\n"],
+)  # fmt: skip
+def test_no_text_takes_long(piece: str) -> None:
+    """Eight times the text takes about eight times as long; what grows with its square takes sixty-four."""
+
+    def seconds(size: int) -> float:
+        text = (piece * size)[:size] + "private key"
+        start = time.thread_time()
+        redacted(text)
+        return time.thread_time() - start
+
+    small = min(seconds(20_000) for _ in range(3))
+    assert min(seconds(160_000) for _ in range(3)) < 24 * small + 0.05

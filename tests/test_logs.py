@@ -1,0 +1,212 @@
+"""What is logged: which lines, with which fields, safe from the texts of others."""
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live import eventually, working
+from mulligan import App, FinalError, RetryPolicy, Steps, attempt
+from mulligan.errors import StoreUnavailable
+from mulligan.logs import FIELDS, JobContext, JsonFormatter, TextFormatter
+
+NASTY = "\x1b[2J\r\nforged: \u202e\u2028 \x00 \ud800 line"
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.addFilter(JobContext())
+        self.setFormatter(JsonFormatter())
+        self.documents: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.documents.append(json.loads(self.format(record)))
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [document for document in self.documents if document.get("event") == event]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    handler, root = Lines(), logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler
+    root.setLevel(before)
+    root.removeHandler(handler)
+
+
+def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
+    @app.task(retry=RetryPolicy(max_attempts=2, backoff=Steps(["1ms"])))
+    def convert() -> None:
+        if attempt().number != 3:
+            raise ConnectionError("gone")
+
+    job = convert.options(owner="acme").enqueue()
+    app.run_until_idle(retries=True, timeout=20)
+    app.retry(job.id, actor="ann", reason="mended")
+    app.run_until_idle(retries=True, timeout=20)
+    said = [(line["event"], line["attempt"], line["level"]) for line in lines.documents if "event" in line]
+    assert said == [
+        ("job.started", 1, "DEBUG"),
+        ("job.retried", 1, "INFO"),
+        ("job.started", 2, "INFO"),
+        ("job.failed", 2, "WARNING"),
+        ("job.retry_requested", 2, "INFO"),
+        ("job.started", 3, "INFO"),
+        ("job.succeeded", 3, "INFO"),
+    ]
+    (retried,), (failed,), (asked,) = lines.of("job.retried"), lines.of("job.failed"), lines.of("job.retry_requested")
+    assert {name: retried[name] for name in ("job_id", "kind", "owner", "status", "error_code")} == {
+        "job_id": job.id, "kind": "convert", "owner": "acme", "status": "waiting", "error_code": "NETWORK",
+    }  # fmt: skip
+    assert retried["delay_ms"] == 1
+    assert retried["duration_ms"] >= 0
+    assert "attempt 1 with NETWORK" in retried["message"]
+    assert (failed["status"], failed["because"]) == ("failed", "attempts exhausted")
+    assert (asked["actor"], asked["reason"]) == ("ann", "mended")
+    assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
+
+
+def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: Lines) -> None:
+    @app.task(retry=RetryPolicy(max_attempts=2, backoff=Steps(["1h"])))
+    def convert() -> None:
+        raise ConnectionError
+
+    job = convert.enqueue()
+    app.run_until_idle(timeout=20)
+    planned = app.job(job.id).due_at
+    app.retry(job.id, actor="ann")
+    (asked,) = lines.of("job.retry_requested")
+    assert f"by ann, in place of the automatic retry planned for {planned}" in asked["message"]
+
+
+def test_a_running_job_is_asked_to_stop(app: App, lines: Lines) -> None:
+    @app.task
+    def linger() -> None:
+        eventually(lambda: attempt().cancelled)
+
+    with working(app):
+        job = linger.enqueue()
+        eventually(lambda: app.job(job.id).state == "running")
+        app.cancel(job.id)
+        eventually(lambda: app.job(job.id).state == "cancelled")
+    (asked,) = lines.of("job.cancel_requested")
+    assert asked["status"] == "running"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_the_lines_of_a_task_carry_its_job(app: App, lines: Lines, is_async: bool) -> None:
+    log = logging.getLogger("shop")
+
+    def speak() -> None:
+        log.info("paying", extra={"order": 7, "kind": "mine"})
+
+    async def speak_async() -> None:
+        speak()
+
+    task = app.task("pay")(speak_async if is_async else speak)
+    job = task.options(owner="acme").enqueue()
+    app.run_until_idle(timeout=20)
+    log.info("outside")
+    inside, outside = [line for line in lines.documents if line["logger"] == "shop"]
+    found = {name: inside[name] for name in ("job_id", "attempt", "owner", "order", "kind")}
+    assert found == {"job_id": job.id, "attempt": 1, "owner": "acme", "order": 7, "kind": "mine"}
+    assert inside["worker"]
+    assert "job_id" not in outside
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_no_text_of_others_forges_a_line_or_steers_a_terminal(formatter: logging.Formatter) -> None:
+    try:
+        raise ValueError(NASTY)
+    except ValueError as error:
+        info = (type(error), error, error.__traceback__)
+    fields = {"name": f"shop{NASTY}", "msg": f"{NASTY} %s", "args": (NASTY,), "exc_info": info, "created": 0.0}
+    extra = {"job_id": NASTY, "kind": NASTY, "attempt": NASTY, "order": NASTY, "deep": {"a": [NASTY]}}
+    logged = formatter.format(logging.makeLogRecord(fields | extra))
+    assert not any(character in logged for character in "\x1b\r\u202e\u2028\x00")
+    logged.encode()
+    first, *rest = logged.split("\n")
+    assert "forged" in first
+    assert all(line.startswith("    | ") for line in rest)
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_secrets_in_lines_are_masked(formatter: logging.Formatter) -> None:
+    record = logging.makeLogRecord(
+        {"msg": "login with password=%s", "args": ("hunter2",), "token": "hunter2", "deep": {"api_key": "hunter2"}}
+    )
+    logged = formatter.format(record)
+    assert "hunter2" not in logged
+    assert "login with password=" in logged
+
+
+def test_what_cannot_be_written_costs_no_line() -> None:
+    class Rude:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    record = logging.makeLogRecord({"msg": "%d pieces", "args": ("many",), "rude": Rude(), "much": float("nan")})
+    found = json.loads(JsonFormatter().format(record), parse_constant=lambda name: pytest.fail(name))
+    assert "pieces" in found["message"]
+    assert "Rude" in found["rude"]
+
+
+def test_a_line_is_bounded() -> None:
+    record = logging.makeLogRecord({"msg": "x" * 1_000_000, "much": "y" * 1_000_000})
+    assert len(TextFormatter().format(record)) < 20_000
+    assert len(JsonFormatter().format(record)) < 40_000
+
+
+def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def broken(*_: Any, **__: Any) -> int:
+        calls.append(1)
+        raise StoreUnavailable("it is away") if len(calls) > 10 else RuntimeError("a mistake")
+
+    monkeypatch.setattr(type(app.store), "expire", broken)
+    app.settings = type(app.settings)(
+        database_url=app.settings.database_url, duty_expire_interval_sec=timedelta(milliseconds=1)
+    )
+    with working(app):
+        eventually(lambda: len(calls) > 20)
+    complaints = [line for line in lines.documents if "duty 'expire'" in line["message"]]
+    assert [line["level"] for line in complaints] == ["ERROR", "WARNING"]
+    assert "a mistake" in complaints[0]["exception"]
+
+
+def test_a_machine_that_goes_away_does_not_flood_the_log(lines: Lines, tmp_path: Path) -> None:
+    from mulligan.upkeep.reclaim import LOST_NAMED, _report
+
+    with App(f"sqlite:///{tmp_path}/lost.db") as app:
+
+        @app.task
+        def noop() -> None: ...
+
+        app.enqueue_many([noop.bind() for _ in range(LOST_NAMED + 5)])
+        from mulligan.store.protocols import Claim
+
+        claim = Claim(incarnation="w", number=1, kinds=("noop",), queues=None, limit=500, lease=timedelta(seconds=60))
+        _report(list(app.store.claim(claim).leases))
+    assert len(lines.documents) == LOST_NAMED + 1
+    assert lines.documents[-1]["message"] == "5 more attempts lost their workers"
+
+
+def test_a_final_failure_is_one_line(app: App, lines: Lines) -> None:
+    @app.task
+    def convert() -> None:
+        raise FinalError(NASTY, code="NOT_PDF")
+
+    convert.enqueue()
+    app.run_until_idle(timeout=20)
+    (failed,) = [line for line in lines.documents if line["level"] == "WARNING"]
+    assert failed["message"].count("\n") == 0
+    assert failed["error_code"] == "NOT_PDF"
