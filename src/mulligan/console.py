@@ -1,6 +1,7 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,10 @@ from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.text import clipped
 from mulligan.job import Job, JobFilter, Page
+from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
+from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
@@ -21,6 +24,7 @@ from mulligan.task import CanRetry, Registry
 
 LARGEST_PAGE = 1_000
 LONGEST_TEXT = 500
+MOST_JUDGED = 100_000
 LAST_POSITION = 2**62
 # Moves that make a job run again: the task's own precondition is asked first.
 REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
@@ -35,19 +39,22 @@ class Console:
         tasks: Registry,
         ids: Callable[[], str],
         *,
+        judge: Judge,
         stuck: Stuck,
         roster: Roster,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._ids = ids
+        self._judge = judge
         self._stuck = stuck
         self._roster = roster
+        self._reclassify = Reclassify(store, judge)
 
     # Ask
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
-        return self._store().job(job_id, owner=owner)
+        return self._judge.seen(self._store().job(job_id, owner=owner))
 
     def jobs(
         self,
@@ -59,7 +66,8 @@ class Console:
     ) -> Page[Any]:
         """Newest first, at most 1,000 at a time."""
         limit = max(1, min(limit, LARGEST_PAGE))
-        return self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
         """How many jobs of each kind are in each state."""
@@ -81,7 +89,7 @@ class Console:
     def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
         """What happened to a job, and what comes next."""
         store = self._store()
-        job = store.job(job_id, owner=owner)
+        job = self.job(job_id, owner=owner)
         return explain(
             job,
             events=self._history(job.id),
@@ -123,6 +131,26 @@ class Console:
         limit = max(1, min(limit, LARGEST_PAGE))
         ids = self._stuck.process(owner=owner, actor=_bounded(actor), limit=limit)
         return [self._store().job(job_id) for job_id in ids]
+
+    def reclassify(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        dry_run: bool = True,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        limit: int = 1_000,
+    ) -> Reclassification:
+        """Judge failed jobs again by today's rules and policies; unless it is a dry run, retry those that now would be.
+
+        Each retry is one by hand, checked as such; the answer says which were skipped, and why.
+        """
+        found = self._reclassify.judged(wanted or JobFilter(), owner=owner, limit=max(1, min(limit, MOST_JUDGED)))
+        if dry_run:
+            return found
+        reason = reason or "reclassified"
+        return found.with_retries(lambda job_id: self.retry(job_id, owner=owner, actor=actor, reason=reason))
 
     def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
         """Do a duty once in this process, paused or not."""
@@ -182,18 +210,17 @@ class Console:
         delay: timedelta = timedelta(0),
     ) -> Job[Any]:
         first = self._check(move, job_id, owner, actor) if move in REVIVING else None
-        return self._store().move(
-            Request(
-                id=self._ids(),
-                move=move,
-                job=job_id,
-                owner=owner,
-                actor=_bounded(actor),
-                reason=_bounded(reason),
-                delay=delay,
-                first=first,
-            )
+        request = Request(
+            id=self._ids(),
+            move=move,
+            job=job_id,
+            owner=owner,
+            actor=_bounded(actor),
+            reason=_bounded(reason),
+            delay=delay,
+            first=first,
         )
+        return self._judge.seen(self._store().move(request))
 
     def _check(self, move: Move, job_id: str, owner: str | None, actor: str | None) -> Outcome | None:
         """The task's own precondition, and what is to be settled first. The move looks at the state once more."""

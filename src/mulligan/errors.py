@@ -5,6 +5,7 @@
     │   ├── BadSetting              an environment variable or a key of the settings file
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
+    │   │   └── BadPolicies         a policies file; `mistakes` lists all that is wrong in it
     │   └── BadTask                 a task that cannot be registered
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
@@ -41,7 +42,7 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from signal import SIGKILL, Signals
 from typing import ClassVar
@@ -53,6 +54,7 @@ __all__ = [
     "BadConnection",
     "BadDuration",
     "BadFilter",
+    "BadPolicies",
     "BadPolicy",
     "BadProgram",
     "BadSetting",
@@ -116,7 +118,20 @@ class BadUrl(ConfigurationError):
 
 
 class BadPolicy(ConfigurationError):
-    pass
+    """`problem` is the message without the name of what it is about."""
+
+    def __init__(self, message: str, problem: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or f"cannot be: {message}"
+
+
+class BadPolicies(BadPolicy):
+    """Each mistake names its path in the file, and what is possible."""
+
+    def __init__(self, file: str, mistakes: Sequence[str]) -> None:
+        more = f" (and {len(mistakes) - 1} more; see: mulligan policies check {file})" if len(mistakes) > 1 else ""
+        super().__init__(f"{file}: {mistakes[0]}{more}")
+        self.file, self.mistakes = file, tuple(mistakes)
 
 
 class BadTask(ConfigurationError):
