@@ -81,6 +81,10 @@ class Judge:
         task = self._tasks[kind]
         return policies.over(InForce(task.retry, task.timeout), kind=task.name, owner=owner)
 
+    def is_over_time(self, lease: Lease, now: datetime) -> bool:
+        """Whether an attempt took more time than it has; the policies file may give more than is stored with the job."""
+        return now - lease.claimed_at > self.in_force(lease.kind, lease.owner).timeout
+
     def seen(self, job: Job[R]) -> Job[R]:
         """The job as people see it: while it is not over, with the limits in force."""
         return job if job.state.is_final else self.in_force(job.kind, job.owner).over(job)

@@ -29,17 +29,15 @@ class Stuck:
         """Those that run longest first."""
         leases = self._store().stuck(after=self.after, owner=owner, limit=limit)
         now = self._store().now()
-        return [lease for lease in leases if self._is_over_time(lease, now)]
-
-    def _is_over_time(self, lease: Lease, now: datetime) -> bool:
-        # The policies file may give an attempt more time than the job was enqueued with.
-        return now - lease.claimed_at > self._judge.in_force(lease.kind, lease.owner).timeout
+        return [lease for lease in leases if self._judge.is_over_time(lease, now)]
 
     def outcome(self, job_id: str, *, actor: str | None, owner: str | None = None) -> Outcome | None:
         """What takes this one away from its worker; None when it is not stuck."""
         leases = self._store().stuck(after=self.after, job=job_id, owner=owner, limit=1)
         now = self._store().now()
-        return next((self._outcome(lease, now, actor) for lease in leases if self._is_over_time(lease, now)), None)
+        return next(
+            (self._outcome(lease, now, actor) for lease in leases if self._judge.is_over_time(lease, now)), None
+        )
 
     def process(self, *, owner: str | None = None, actor: str | None, limit: int) -> list[str]:
         """Take them away and settle each as a TIMEOUT failure through its policy; the ids of those that were."""

@@ -105,10 +105,12 @@ def _sources(standing: "InForce") -> list[str]:
 def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
     if file.path is None:
         return
+    say()
     if file.problem is not None:
-        say(safe(f"\nThe policies file is not in force: {file.problem}\nWorkers that run keep the version they had."))
+        say(safe(f"The policies file is not in force: {file.problem}"))
+        say("Workers that run keep the version they had.")
     else:
-        say(safe(f"\nVersion {file.current.version} of {file.path} is in force."))
+        say(safe(f"Version {file.current.version} of {file.path} is in force."))
     if strangers:
         say(safe(f"It names kinds that this app does not have: {', '.join(strangers)}."))
 

@@ -249,7 +249,7 @@ class _Reading:
             return {}
         for key in value:
             if not isinstance(key, str) or not key:
-                self._note(_below(path, str(key)), f"is no name: {key!r}; put it in quotes")
+                self._note(_below(path, str(key)), f"is no name, it is {key!r}; a name is text, in quotes if need be")
             elif known is not None and key not in known:
                 self._note(_below(path, key), f"is unknown; known are: {', '.join(known)}")
         return {key: one for key, one in value.items() if isinstance(key, str) and key and _is_in(key, known)}
