@@ -67,13 +67,14 @@ class Judge:
 
     def in_force(self, kind: str, owner: str = "") -> InForce:
         """The policy, timeout and rules for jobs of this kind and owner, as things stand."""
+        current = self._file.current
         policies, found = self._found
-        if policies is not self._file.current or len(found) > REMEMBERED:
-            policies, found = self._found = (self._file.current, {})
-        key = (kind, owner)
-        if key not in found:
-            found[key] = self._in_force(policies, kind, owner)
-        return found[key]
+        if policies is not current or len(found) > REMEMBERED:
+            _, found = self._found = (current, {})
+        standing = found.get((kind, owner))
+        if standing is None:
+            standing = found[kind, owner] = self._in_force(current, kind, owner)
+        return standing
 
     def _in_force(self, policies: Policies, kind: str, owner: str) -> InForce:
         if kind not in self._tasks:
@@ -82,7 +83,7 @@ class Judge:
         return policies.over(InForce(task.retry, task.timeout), kind=task.name, owner=owner)
 
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
-        """Whether an attempt took more time than it has; the policies file may give more than is stored with the job."""
+        """Whether an attempt took more time than it has; the policies file may give more than the row says."""
         return now - lease.claimed_at > self.in_force(lease.kind, lease.owner).timeout
 
     def seen(self, job: Job[R]) -> Job[R]:

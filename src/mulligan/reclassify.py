@@ -38,10 +38,6 @@ class Reclassified:
     def is_retried(self) -> bool:
         return self.decision != "fail"
 
-    @property
-    def is_changed(self) -> bool:
-        return self.is_retried or (self.old_code, self.old_class) != (self.new_code, self.new_class)
-
 
 @dataclass(frozen=True, slots=True)
 class Reclassification:

@@ -128,6 +128,13 @@ def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> Non
     assert "By the policies file (kinds.convert): max_attempts, timeout, rules." in said
 
 
+def test_looking_for_failed_jobs_makes_no_database(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No failed job could be judged again." in invoke("policies", "reclassify").stdout
+    assert not Path("jobs.db").exists()
+    monkeypatch.delenv("MULLIGAN_APP")
+    assert "this needs an app" in invoke("policies", "reclassify").stderr
+
+
 def test_failed_jobs_are_judged_again_and_retried(
     invoke: Invoke, read_json: ReadJson, put: Callable[[str], None]
 ) -> None:

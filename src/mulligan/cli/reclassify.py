@@ -9,7 +9,7 @@ import click
 from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import login, text, when
-from mulligan.cli.place import opened_with_tasks
+from mulligan.cli.place import opened_existing_with_tasks
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import counted
@@ -50,7 +50,7 @@ def reclassify(
     from mulligan.job import JobFilter
 
     wanted = JobFilter(kind=kind, code=code, owner=owner, since=since)
-    with opened_with_tasks(given) as app:
+    with opened_existing_with_tasks(given) as app:
         found = app.reclassify(wanted, dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
     if given.as_json:
         say_json(_document(found, is_applied=is_applied))

@@ -14,7 +14,6 @@ from mulligan.failure.checks import refused
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.windows import Window
-from mulligan.policies import document
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
@@ -79,6 +78,9 @@ class Policies:
 
 def read(content: bytes, shown: str) -> Policies:
     """The policies in a file's content. Raises BadPolicies with every mistake."""
+    # Whoever has no file needs no YAML.
+    from mulligan.policies import document
+
     reading = _Reading()
     try:
         policies = reading.file(document.parse(content), version_of(content))
