@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -53,6 +55,21 @@ def test_a_change_is_seen_within_seconds_and_the_disk_is_not_asked_every_time(pa
     assert watched.attempts() == 2
     watched.later(5)
     assert watched.attempts() == 3
+
+
+def test_who_asks_during_the_first_look_waits_for_its_answer(path: Path) -> None:
+    os.mkfifo(path)
+    watched, answers = Watched(path), list[object]()
+    first, second = (threading.Thread(target=lambda: answers.append(watched.attempts())) for _ in range(2))
+    first.start()
+    # Opening waits for a reader: here the first look has begun, and waits for what is written.
+    with path.open("w") as writer:
+        put(path, "default: {max_attempts: 2}")
+        second.start()
+        writer.write("default: {max_attempts: 2}")
+    first.join(SOON)
+    second.join(SOON)
+    assert answers == [2, 2]
 
 
 def test_a_broken_file_changes_nothing_and_is_reported_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:

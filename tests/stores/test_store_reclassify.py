@@ -110,6 +110,25 @@ def test_more_attempts_are_a_reason_to_retry_too(app: App) -> None:
     assert ids["other"] not in app.reclassify().would_retry
 
 
+def test_a_deadline_counts_as_it_stood_when_the_job_failed(app: App) -> None:
+    @app.task(retry=RetryPolicy(2, Fixed("1h"), deadline="90m"))
+    def convert() -> None:
+        raise GatewayError(503)
+
+    @app.task(retry=RetryPolicy(2, Fixed("1h"), deadline="30m"))
+    def urgent() -> None:
+        raise GatewayError(503)
+
+    jobs = [convert.enqueue(), urgent.enqueue()]
+    put("default: {rules: [{code: GATEWAY, class: final, status: 503}]}")
+    app.policies.look()
+    app.run_until_idle(timeout="60s")
+    put("default: {}")
+    app.policies.look()
+    found = {job.id: (job.new_code, job.decision) for job in app.reclassify().jobs}
+    assert found == {jobs[0].id: ("UNKNOWN", "retry"), jobs[1].id: ("DEADLINE", "fail")}
+
+
 def test_what_is_stored_is_matched_by_the_names_of_its_classes(app: App) -> None:
     ids = failing(app)
     put("default: {rules: [{code: NOTHING, class: final, exception: LookupError}]}")

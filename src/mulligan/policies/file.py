@@ -57,11 +57,12 @@ class PolicyFile:
         if self.path is not None and self._looking.acquire(blocking=self._looked_at is None):
             try:
                 self._look(self.path)
+                # Not before: whoever else asks for the first time waits for the answer.
+                self._looked_at = self._clock().monotonic()
             finally:
                 self._looking.release()
 
     def _look(self, path: Path) -> None:
-        self._looked_at = self._clock().monotonic()
         try:
             content = _content(path)
             if content != self._content or self.problem is not None:
