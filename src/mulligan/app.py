@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
@@ -30,6 +31,8 @@ from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.packs import packs
 from mulligan.pause import Pause
+from mulligan.policies import PolicyFile
+from mulligan.reclassify import Reclassification
 from mulligan.roster import DutyStatus, Plan, Roster
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
@@ -105,9 +108,11 @@ class App:
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
+        policies: str | os.PathLike[str] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self.settings = settings or load({"database_url": url})
+        file = None if policies is None else os.fspath(policies)
+        self.settings = settings or load({"database_url": url, "policies_file": file})
         self.redact(*password_of(self.settings.database_url), *redact)
         self.tasks = Registry()
         self.timetable = Timetable()
@@ -117,21 +122,28 @@ class App:
         self._store: Store | None = None
         self._opening = threading.Lock()
         self._use(Parts())
+        file = self.settings.policies_file
+        self.policies = PolicyFile(None if file is None else Path(file), lambda: self._parts.clock)
         self.judge = Judge(
             self.tasks,
             rules=checked_rules(rules, "the rules of the app"),
             catalogue=self.catalogue,
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
+            policies=self.policies,
         )
         self.client = Client(
-            lambda: self.store, lambda: self._ids(), uses_connections=lambda: self._parts.uses_connections
+            lambda: self.store,
+            lambda: self._ids(),
+            self.judge.in_force,
+            uses_connections=lambda: self._parts.uses_connections,
         )
         self._stuck = Stuck(lambda: self.store, self.judge, lambda: self.settings.stuck_after_sec)
         self.console = Console(
             lambda: self.store,
             self.tasks,
             lambda: self._ids(),
+            judge=self.judge,
             stuck=self._stuck,
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
             agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
@@ -348,6 +360,18 @@ class App:
     ) -> Job[Any]:
         return self.console.run_now(job_id, owner=owner, actor=actor, reason=reason)
 
+    def reclassify(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        dry_run: bool = True,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        limit: int = 1_000,
+    ) -> Reclassification:
+        return self.console.reclassify(wanted, dry_run=dry_run, owner=owner, actor=actor, reason=reason, limit=limit)
+
     def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         return self.console.stuck(owner=owner, limit=limit)
 
@@ -448,6 +472,7 @@ class App:
             task.prepare()
         packs()
         self.timetable.prepare()
+        self.policies.require()
         self.store.now()
         incarnation = self._ids()
         options = WorkerOptions(
@@ -477,6 +502,7 @@ class App:
             database_url=self.settings.database_url,
             catalogue=self.catalogue,
             clock=self._parts.clock,
+            policies=self.policies,
         )
 
     def _duties(self, incarnation: str, lease: timedelta) -> list[Duty]:
@@ -493,7 +519,8 @@ class App:
             stuck_after=self.settings.stuck_after_sec,
         )
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._tick(incarnation)]
-        return [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
+        look: list[Duty] = [] if self.policies.path is None else [self.policies]
+        return look + [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
     def _promotions(self) -> list[Promote]:
         settings = self.settings

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,8 +15,10 @@ from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.redact import kept
 from mulligan.job import Job, JobFilter, Page
+from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
+from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
@@ -25,6 +28,7 @@ logger = logging.getLogger("mulligan.console")
 
 LARGEST_PAGE = 1_000
 LONGEST_TEXT = 500
+MOST_JUDGED = 100_000
 LAST_POSITION = 2**62
 # Moves that make a job run again: the task's own precondition is asked first.
 REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
@@ -39,6 +43,7 @@ class Console:
         tasks: Registry,
         ids: Callable[[], str],
         *,
+        judge: Judge,
         stuck: Stuck,
         roster: Roster,
         agenda: Agenda,
@@ -46,14 +51,16 @@ class Console:
         self._store = store
         self._tasks = tasks
         self._ids = ids
+        self._judge = judge
         self._stuck = stuck
         self._roster = roster
         self._agenda = agenda
+        self._reclassify = Reclassify(store, judge)
 
     # Ask
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
-        return self._store().job(job_id, owner=owner)
+        return self._judge.seen(self._store().job(job_id, owner=owner))
 
     def jobs(
         self,
@@ -65,7 +72,8 @@ class Console:
     ) -> Page[Any]:
         """Newest first, at most 1,000 at a time."""
         limit = max(1, min(limit, LARGEST_PAGE))
-        return self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
         """How many jobs of each kind are in each state."""
@@ -87,7 +95,7 @@ class Console:
     def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
         """What happened to a job, and what comes next."""
         store = self._store()
-        job = store.job(job_id, owner=owner)
+        job = self.job(job_id, owner=owner)
         return explain(
             job,
             events=self._history(job.id),
@@ -137,6 +145,26 @@ class Console:
         limit = max(1, min(limit, LARGEST_PAGE))
         ids = self._stuck.process(owner=owner, actor=_bounded(actor), limit=limit)
         return [self._store().job(job_id) for job_id in ids]
+
+    def reclassify(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        dry_run: bool = True,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        limit: int = 1_000,
+    ) -> Reclassification:
+        """Judge failed jobs again by today's rules and policies; unless it is a dry run, retry those that now would be.
+
+        Each retry is one by hand, checked as such; the answer says which were skipped, and why.
+        """
+        found = self._reclassify.judged(wanted or JobFilter(), owner=owner, limit=max(1, min(limit, MOST_JUDGED)))
+        if dry_run:
+            return found
+        reason = reason or "reclassified"
+        return found.with_retries(lambda job_id: self.retry(job_id, owner=owner, actor=actor, reason=reason))
 
     def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
         """Do a duty once in this process, paused or not."""
@@ -227,18 +255,17 @@ class Console:
     ) -> Job[Any]:
         before = self._store().job(job_id, owner=owner) if move in REVIVING else None
         first = self._check(move, before, actor) if before else None
-        moved = self._store().move(
-            Request(
-                id=self._ids(),
-                move=move,
-                job=job_id,
-                owner=owner,
-                actor=_bounded(actor),
-                reason=_bounded(reason),
-                delay=delay,
-                first=first,
-            )
+        request = Request(
+            id=self._ids(),
+            move=move,
+            job=job_id,
+            owner=owner,
+            actor=_bounded(actor),
+            reason=_bounded(reason),
+            delay=delay,
+            first=first,
         )
+        moved = self._judge.seen(self._store().move(request))
         _say(move, before, moved, _bounded(actor), _bounded(reason))
         return moved
 

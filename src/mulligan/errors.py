@@ -5,6 +5,7 @@
     │   ├── BadSetting              an environment variable or a key of the settings file
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
+    │   │   └── BadPolicies         a policies file; `mistakes` lists all that is wrong in it
     │   ├── BadTask                 a task that cannot be registered
     │   ├── BadSchedule             a cron expression, a time zone, or what is to be run then
     │   └── BadHook                 what was given as a hook gives no context manager
@@ -46,7 +47,7 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from signal import SIGKILL, Signals
 from typing import ClassVar
@@ -59,6 +60,7 @@ __all__ = [
     "BadDuration",
     "BadFilter",
     "BadHook",
+    "BadPolicies",
     "BadPolicy",
     "BadProgram",
     "BadSchedule",
@@ -126,7 +128,20 @@ class BadUrl(ConfigurationError):
 
 
 class BadPolicy(ConfigurationError):
-    pass
+    """`problem` is the message without the name of what it is about."""
+
+    def __init__(self, message: str, problem: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or f"cannot be: {message}"
+
+
+class BadPolicies(BadPolicy):
+    """Each mistake names its path in the file, and what is possible."""
+
+    def __init__(self, file: str, mistakes: Sequence[str]) -> None:
+        more = f" (and {len(mistakes) - 1} more; see: mulligan policies check {file})" if len(mistakes) > 1 else ""
+        super().__init__(f"{file}: {mistakes[0]}{more}")
+        self.file, self.mistakes = file, tuple(mistakes)
 
 
 class BadTask(ConfigurationError):

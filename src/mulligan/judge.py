@@ -5,15 +5,23 @@ Workers, the reclaimer, the sandbox and `explain` all ask here.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from mulligan import packs
+from mulligan.duration import parse
 from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
-from mulligan.failure.policy import Decision, Fail, RetryPolicy, decide
-from mulligan.job import Lease
+from mulligan.failure.policy import Decision, Fail, RetryPolicy, Succeed, decide
+from mulligan.job import Job, Lease
+from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.store.settlement import damaged
-from mulligan.task import Registry
+from mulligan.task import DEFAULT_TIMEOUT, Registry
+
+R = TypeVar("R")
+
+# Owners may be many: beyond this it is forgotten what is in force for whom, and found again.
+REMEMBERED = 10_000
 
 
 class Judge:
@@ -25,17 +33,21 @@ class Judge:
         catalogue: Catalogue,
         default: RetryPolicy,
         draw: Callable[[], float],
+        policies: PolicyFile = NO_FILE,
     ) -> None:
         self._tasks = tasks
         self._rules: tuple[AnyRule, ...] = tuple(rules)
         self.catalogue = catalogue
         self._default = default
         self._draw = draw
+        self._file = policies
+        self._found: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
 
-    def verdict(self, failure: Failure, kind: str) -> Verdict:
-        """What the failure is: the task's rules, then the app's, then those of installed packs and ours."""
+    def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
+        """What the failure is: the rules of the policies file, then the task's, the app's, installed packs', ours."""
         own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-        return classify(failure, kind=kind, rules=(*own, *self._rules, *packs.rules()), catalogue=self.catalogue)
+        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *packs.rules())
+        return classify(failure, kind=kind, rules=rules, catalogue=self.catalogue)
 
     def decision(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:
         """What is done about it. A job whose record cannot be read fails, and keeps no other from its turn."""
@@ -43,7 +55,37 @@ class Judge:
             job = lease.job
         except StoreDamaged as error:
             return Fail(damaged(), {"rule": "engine", "because": str(error)})
-        return decide(verdict, job, self.policy(job.kind), now=now, draw=self._draw())
+        return self.decided(verdict, job, now=now)
 
-    def policy(self, kind: str) -> RetryPolicy:
-        return self._tasks[kind].retry if kind in self._tasks else self._default
+    def decided(self, verdict: Verdict, job: Job[R], *, now: datetime) -> Decision:
+        """What is done about this failure of the job. The version of the policies file is one of the reasons."""
+        standing = self.in_force(job.kind, job.owner)
+        decision = decide(verdict, standing.over(job), standing.policy, now=now, draw=self._draw())
+        if standing.version is not None and not isinstance(decision, Succeed):
+            decision.reasons["policies"] = standing.version
+        return decision
+
+    def in_force(self, kind: str, owner: str = "") -> InForce:
+        """The policy, timeout and rules for jobs of this kind and owner, as things stand."""
+        current = self._file.current
+        policies, found = self._found
+        if policies is not current or len(found) > REMEMBERED:
+            _, found = self._found = (current, {})
+        standing = found.get((kind, owner))
+        if standing is None:
+            standing = found[kind, owner] = self._in_force(current, kind, owner)
+        return standing
+
+    def _in_force(self, policies: Policies, kind: str, owner: str) -> InForce:
+        if kind not in self._tasks:
+            return policies.over(InForce(self._default, parse(DEFAULT_TIMEOUT)), kind=kind, owner=owner)
+        task = self._tasks[kind]
+        return policies.over(InForce(task.retry, task.timeout), kind=task.name, owner=owner)
+
+    def is_over_time(self, lease: Lease, now: datetime) -> bool:
+        """Whether an attempt took more time than it has; the policies file may give more than the row says."""
+        return now - lease.claimed_at > self.in_force(lease.kind, lease.owner).timeout
+
+    def seen(self, job: Job[R]) -> Job[R]:
+        """The job as people see it: while it is not over, with the limits in force."""
+        return job if job.state.is_final else self.in_force(job.kind, job.owner).over(job)

@@ -21,6 +21,7 @@ FILE = "mulligan.toml"
 class Settings:
     database_url: str = "sqlite:///mulligan.db"
     app: str | None = None
+    policies_file: str | None = None
     retry_max_attempts: int | None = None
     retry_base_delay_ms: timedelta | None = None
     retry_jitter_max_ms: timedelta | None = None
@@ -94,6 +95,7 @@ _TEXT: tuple[Callable[[str], str], str] = (str, "text")
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "database_url": _TEXT,
     "app": _TEXT,
+    "policies_file": _TEXT,
     "retry_max_attempts": _number(1, 1_000),
     "retry_base_delay_ms": _duration("ms", "0s", "30d"),
     "retry_jitter_max_ms": _duration("ms", "0s", "30d"),

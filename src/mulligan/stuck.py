@@ -27,12 +27,17 @@ class Stuck:
 
     def found(self, *, owner: str | None = None, limit: int) -> list[Lease]:
         """Those that run longest first."""
-        return self._store().stuck(after=self.after, owner=owner, limit=limit)
+        leases = self._store().stuck(after=self.after, owner=owner, limit=limit)
+        now = self._store().now()
+        return [lease for lease in leases if self._judge.is_over_time(lease, now)]
 
     def outcome(self, job_id: str, *, actor: str | None, owner: str | None = None) -> Outcome | None:
         """What takes this one away from its worker; None when it is not stuck."""
         leases = self._store().stuck(after=self.after, job=job_id, owner=owner, limit=1)
-        return self._outcome(leases[0], self._store().now(), actor) if leases else None
+        now = self._store().now()
+        return next(
+            (self._outcome(lease, now, actor) for lease in leases if self._judge.is_over_time(lease, now)), None
+        )
 
     def process(self, *, owner: str | None = None, actor: str | None, limit: int) -> list[str]:
         """Take them away and settle each as a TIMEOUT failure through its policy; the ids of those that were."""

@@ -15,6 +15,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
 from mulligan.payload import Payload
+from mulligan.policies import InForce
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
@@ -65,8 +66,9 @@ class Binding(Generic[R]):
     options: Options
     service: str = ""
 
-    def new_job(self, job_id: str) -> NewJob:
-        task, options = self.task, self.options
+    def new_job(self, job_id: str, standing: InForce) -> NewJob:
+        """The job, with the limits that are in force for its kind and owner."""
+        task, options, retry = self.task, self.options, standing.policy
         return NewJob(
             id=job_id,
             kind=task.name,
@@ -77,11 +79,11 @@ class Binding(Generic[R]):
             priority=task.priority if options.priority is None else options.priority,
             submitted_at=options.submitted_at,
             delay=options.delay,
-            deadline=task.retry.deadline if options.deadline is None else options.deadline,
-            max_attempts=task.retry.max_attempts,
-            max_crashes=task.retry.max_crashes,
-            max_snoozes=task.retry.max_snoozes,
-            timeout=task.timeout,
+            deadline=retry.deadline if options.deadline is None else options.deadline,
+            max_attempts=retry.max_attempts,
+            max_crashes=retry.max_crashes,
+            max_snoozes=retry.max_snoozes,
+            timeout=standing.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
             dedupe_for=options.dedupe_for,
@@ -98,11 +100,13 @@ class Client:
         self,
         store: Callable[[], JobStore],
         ids: Callable[[], str],
+        in_force: Callable[[str, str], InForce],
         *,
         uses_connections: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._ids = ids
+        self._in_force = in_force
         self._uses_connections = uses_connections
 
     def enqueue(self, bindings: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
@@ -120,7 +124,11 @@ class Client:
         return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
 
     def _new_jobs(self, bindings: Sequence[Binding[Any]]) -> list[NewJob]:
-        return [binding.new_job(self._ids()) for binding in bindings]
+        return [self.new_job(binding, self._ids()) for binding in bindings]
+
+    def new_job(self, binding: Binding[Any], job_id: str) -> NewJob:
+        """With what is in force for its kind and owner now."""
+        return binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
 
     def _used(self, bindings: Sequence[Binding[Any]], connection: Any) -> Any:
         given = [

@@ -79,11 +79,11 @@ class Schedule:
 
     def job(self, job_id: str) -> NewJob:
         """A run at once."""
-        return self._bound().new_job(job_id)
+        return self.task.client.new_job(self._bound(), job_id)
 
     def job_of(self, tick: datetime) -> NewJob:
         """The run of a tick: the same job whoever makes it, submitted at its tick."""
-        return self._bound(submitted_at=tick).new_job(job_id_of(self.name, tick))
+        return self.task.client.new_job(self._bound(submitted_at=tick), job_id_of(self.name, tick))
 
     def due(self, since: datetime, now: datetime, *, limit: int) -> list[datetime]:
         """Which ticks from `since` on are to be run now; of missed ones at most `limit`."""

@@ -34,10 +34,22 @@ def opened(given: Given) -> Iterator["App"]:
 @contextmanager
 def opened_with_tasks(given: Given) -> Iterator["App"]:
     """The app named; without one there is nothing to do."""
-    if not _named(given):
-        raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
+    _require_app(given)
     with opened(given) as app:
         yield app
+
+
+@contextmanager
+def opened_existing_with_tasks(given: Given) -> Iterator["App"]:
+    """The app named, on a database that is there."""
+    _require_app(given)
+    with opened_existing(given) as app:
+        yield app
+
+
+def _require_app(given: Given) -> None:
+    if not _named(given):
+        raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
 
 
 @contextmanager

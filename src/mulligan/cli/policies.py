@@ -1,69 +1,151 @@
 """`mulligan policies`: how often, how soon and when the tasks of an app are tried again."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mulligan.cli.documents import document_of
+from mulligan.cli.failing import WrongUsage
 from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.parameters import text
-from mulligan.cli.place import opened_with_tasks
+from mulligan.cli.place import opened, opened_with_tasks
+from mulligan.cli.reclassify import reclassify
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_heading, say_json, say_table
 from mulligan.duration import describe
-from mulligan.explain.words import times
+from mulligan.errors import ConfigurationError
+from mulligan.explain.words import counted, times
 
 if TYPE_CHECKING:
     from mulligan.failure.policy import RetryPolicy, Row
     from mulligan.failure.rule import AnyRule
     from mulligan.packs import Pack
+    from mulligan.policies import InForce, PolicyFile
     from mulligan.task import Task
+
+
+OWNER = click.option("--owner", type=text, default="", help="As it is for the jobs of this owner.")
 
 
 @click.group("policies", cls=Group, invoke_without_command=True)
 @click.pass_context
 def policies(context: click.Context) -> None:
-    """Read the retry policies of an app's tasks, and the rules that all share."""
+    """Read the policies and rules of an app's tasks, check the file that overrides them, judge failed jobs again."""
     if context.invoked_subcommand is None:
-        context.invoke(show, kind=None)
+        context.invoke(show, kind=None, owner="")
+
+
+policies.add_command(reclassify)
+
+
+@policies.command("check")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@pass_given
+def check(given: Given, file: Path | None) -> None:
+    """Look for mistakes in a policies file, by default the one in the settings; each is named with its path."""
+    from mulligan.errors import BadPolicies
+    from mulligan.policies import Policies, load
+
+    path = file or _configured(given)
+    found, mistakes = Policies(), tuple[str, ...]()
+    try:
+        found = load(path)
+    except BadPolicies as error:
+        mistakes = error.mistakes
+    if given.as_json:
+        say_json({"file": str(path), "version": found.version, "mistakes": list(mistakes)})
+    elif not mistakes:
+        kinds, owners = counted(len(found.all_kinds), "kind"), counted(len(found.owners), "owner")
+        say(safe(f"{path} can be used: version {found.version}, {kinds}, {owners}."))
+    else:
+        for mistake in mistakes:
+            click.echo(safe(f"{path}: {mistake}"), err=True)
+    if mistakes:
+        raise click.exceptions.Exit(WrongUsage.exit_code)
+
+
+def _configured(given: Given) -> Path:
+    with opened(given) as app:
+        if app.policies.path is None:
+            raise ConfigurationError(
+                "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
+            )
+        return app.policies.path
 
 
 @policies.command("show")
 @click.argument("kind", type=text, required=False)
+@OWNER
 @pass_given
-def show(given: Given, kind: str | None) -> None:
-    """Say in words what the policy of each task is, or of one."""
+def show(given: Given, kind: str | None, owner: str) -> None:
+    """Say in words what is in force for each task, or for one, and which part of the policies file says so."""
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
+        found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
+        file, strangers = app.policies, [name for name in app.policies.current.all_kinds if name not in app.tasks]
     if given.as_json:
-        say_json({"policies": [_document(task) for task in tasks]})
+        documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
+        say_json({"policies": documents, "file": _file_document(file, strangers)})
         return
     if not tasks:
         say("This app has no tasks. Register one with @app.task")
-    for task in tasks:
+    for task, standing in found:
         say(click.style(safe(task.name), bold=True))
-        for sentence in in_words(task):
+        for sentence in [*in_words(standing), *_sources(standing)]:
             say(f"  {safe(sentence)}")
+    _say_file(file, strangers)
+
+
+def _sources(standing: "InForce") -> list[str]:
+    places: dict[str, list[str]] = {}
+    for key, place in standing.sources.items():
+        places.setdefault(place, []).append(key)
+    return [f"By the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
+
+
+def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
+    if file.path is None:
+        return
+    say()
+    if file.problem is not None:
+        say(safe(f"The policies file is not in force: {file.problem}"))
+        say("Workers that run keep the version they had.")
+    else:
+        say(safe(f"Version {file.current.version} of {file.path} is in force."))
+    if strangers:
+        say(safe(f"It names kinds that this app does not have: {', '.join(strangers)}."))
+
+
+def _file_document(file: "PolicyFile", strangers: list[str]) -> dict[str, Any] | None:
+    if file.path is None:
+        return None
+    mistakes = list(file.problem.mistakes) if file.problem else []
+    version = file.current.version
+    return {"path": str(file.path), "version": version, "mistakes": mistakes, "unknown_kinds": strangers}
 
 
 @policies.command("schedule")
 @click.argument("kind", type=text)
+@OWNER
 @pass_given
-def schedule(given: Given, kind: str) -> None:
+def schedule(given: Given, kind: str, owner: str) -> None:
     """Print attempt by attempt what would happen to a job that keeps failing."""
     from mulligan.failure.policy import schedule as rows_of
 
     with opened_with_tasks(given) as app:
         task = app.tasks[kind]
-    rows = rows_of(task.retry)
+        standing = app.judge.in_force(task.name, owner)
+    rows = rows_of(standing.policy)
     if given.as_json:
-        say_json({"kind": task.name, "schedule": [document_of(row) for row in rows]})
+        version = standing.version
+        say_json({"kind": task.name, "policies": version, "schedule": [document_of(row) for row in rows]})
         return
     say(f"{safe(task.name)}, when it keeps failing:\n")
     headings = ("Failure", "Then", "After", "By chance between", "Waited in all")
     say_table(headings, _cut(rows))
     say("\nA failure that is final ends it at once.")
-    for sentence in _besides(task.retry):
+    for sentence in [*_besides(standing.policy), *_sources(standing)]:
         say(safe(sentence))
 
 
@@ -97,15 +179,19 @@ def _rule_document(rule: "AnyRule") -> dict[str, str]:
     return {"name": rule.name, "code": rule.code, "class": str(rule.error_class), "when": rule.describe()}
 
 
-def in_words(task: "Task[..., Any, Any]") -> list[str]:
-    policy = task.retry
+def in_words(standing: "InForce") -> list[str]:
+    policy = standing.policy
     is_retried = policy.max_attempts > 1
     return [
         f"It is tried {times(policy.max_attempts)}" + (" at most." if is_retried else " only."),
         *([f"Between tries it waits {_backoff(policy)}."] if is_retried else []),
         *_besides(policy),
-        f"An attempt may take {describe(task.timeout)}.",
+        f"An attempt may take {describe(standing.timeout)}.",
         f"It fails at crash {policy.max_crashes:,} in a row, or when put off more than {policy.max_snoozes:,} times.",
+        *(
+            f"Rule {rule.name} is asked before those of the code: {rule.code}, {rule.error_class}."
+            for rule in standing.rules
+        ),
     ]
 
 
@@ -146,16 +232,19 @@ def _range(row: "Row") -> str:
     return f"{describe(row.shortest)} and {describe(row.longest)}"
 
 
-def _document(task: "Task[..., Any, Any]") -> dict[str, Any]:
-    policy = task.retry
+def _document(task: "Task[..., Any, Any]", standing: "InForce") -> dict[str, Any]:
+    policy = standing.policy
     return document_of(policy) | {
         "kind": task.name,
         "aliases": list(task.aliases),
         "queue": task.queue,
         "priority": task.priority,
-        "timeout": task.timeout.total_seconds(),
+        "timeout": standing.timeout.total_seconds(),
         "max_retries": policy.max_attempts - 1,
         "backoff": _backoff(policy),
         "windows": [window.describe() for window in policy.windows],
-        "in_words": in_words(task),
+        "rules": [{"name": rule.name, "code": rule.code, "class": str(rule.error_class)} for rule in standing.rules],
+        "sources": dict(standing.sources),
+        "version": standing.version,
+        "in_words": in_words(standing),
     }

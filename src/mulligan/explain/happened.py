@@ -115,6 +115,8 @@ def _judged_by(reasons: Facts) -> str:
     parts = [f"rule {rule}"] if rule else []
     if failure is not None and limit is not None:
         parts.append(f"failure {failure} of {limit}")
+    if version := reasons.text("policies"):
+        parts.append(f"policies {version}")
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -10,7 +10,8 @@ from mulligan.errors import BadPolicy
 def refused(field: str, value: object, allowed: str) -> BadPolicy:
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return BadPolicy(f"{field} is {shown}, but it must be {allowed}")
+    problem = f"is {shown}, but it must be {allowed}"
+    return BadPolicy(f"{field} {problem}", problem)
 
 
 def duration(field: str, value: Duration, *, most: timedelta) -> timedelta:

@@ -123,4 +123,5 @@ def _completed(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Cata
         group=verdict.group or failure.group(kind),
         detail=verdict.detail or failure.detail,
         notes=(*verdict.notes, *notes)[:_MOST_NOTES],
+        failure=failure.kept,
     )

@@ -1,6 +1,6 @@
 """What is done about the end of an attempt, with the reasons: plain values that can be stored as JSON."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -18,15 +18,21 @@ class Succeed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
+    """`max_attempts` is the limit it was judged by, which the job keeps; None leaves what it has."""
+
     delay: timedelta
     verdict: Verdict
     reasons: Reasons
+    max_attempts: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
+    """`max_attempts` as in `Retry`."""
+
     verdict: Verdict
     reasons: Reasons
+    max_attempts: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

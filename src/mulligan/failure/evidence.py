@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 MESSAGE_LIMIT = 16 * 1024
 DETAIL_LIMIT = 64 * 1024
+# Of what is kept to be judged again: enough for rules, little for a log.
+KEPT_LIMIT = 4 * 1024
+KEPT_TYPES = 10
 _NAME_LIMIT = 200
 _MOST_MEMBERS = 1_000
 _MOST_OUTPUT = 256 * 1024

@@ -129,13 +129,13 @@ def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetim
 def _charged(verdict: Verdict, job: Job[Any], *, count: int, limit: int, word: str) -> Decision:
     reasons = _reasons(verdict, job) | {word: count, "of": limit}
     if count >= limit:
-        return _fail(verdict, reasons, f"{word} {count} of {limit}")
+        return _fail(verdict, reasons, f"{word} {count} of {limit}", job)
     return Release(reasons, ledger=verdict.ledger, verdict=verdict)
 
 
 def _judged(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     if verdict.error_class == ErrorClass.FINAL:
-        return _fail(verdict, _reasons(verdict, job) | _tally(job), "trying again cannot help")
+        return _fail(verdict, _reasons(verdict, job) | _tally(job), "trying again cannot help", job)
     if verdict.error_class == ErrorClass.RATE_LIMITED and verdict.retry_after is not None:
         return _put_off(verdict, job, policy, wait=verdict.retry_after, now=now)
     return _counted(verdict, job, policy, now=now, draw=draw)
@@ -145,7 +145,7 @@ def _put_off(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: time
     reasons = _reasons(verdict, job) | {"snooze": job.snoozes + 1, "of": job.max_snoozes}
     if job.snoozes + 1 > job.max_snoozes:
         message = f"This was put off {job.max_snoozes} times, which is the limit."
-        return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted")
+        return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted", job)
     # A task that snoozes itself knows what it does; a server's word is bounded.
     delay = min(max(wait, timedelta(0)), LONGEST if verdict.code == "SNOOZED" else policy.longest_hint)
     if _is_late(job, now + delay):
@@ -156,14 +156,14 @@ def _put_off(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: time
 def _counted(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     reasons = _reasons(verdict, job) | _tally(job)
     if job.failures + 1 >= job.max_attempts:
-        return _fail(verdict, reasons, "attempts exhausted")
+        return _fail(verdict, reasons, "attempts exhausted", job)
     limit = policy.limits.get(verdict.code)
     if limit is not None and job.code_failures.get(verdict.code, 0) + 1 > limit:
-        return _fail(verdict, reasons | {"limit": limit}, f"limit of {verdict.code} reached")
+        return _fail(verdict, reasons | {"limit": limit}, f"limit of {verdict.code} reached", job)
     delay, why = _delay(verdict, job, policy, now=now, draw=draw)
     if _is_late(job, now + delay):
         return _too_late(verdict, job, reasons | why, delay)
-    return Retry(delay, verdict, reasons | {"delay": _seconds(delay)} | why)
+    return Retry(delay, verdict, reasons | {"delay": _seconds(delay)} | why, job.max_attempts)
 
 
 def _delay(
@@ -209,7 +209,7 @@ def _is_late(job: Job[Any], moment: datetime) -> bool:
 def _too_late(verdict: Verdict, job: Job[Any], reasons: Reasons, delay: timedelta) -> Fail:
     message = "The deadline comes before the next try."
     reasons |= {"delay": _seconds(delay), "deadline": str(job.deadline)}
-    return _fail(_instead("DEADLINE", message, verdict), reasons, "deadline before the next try")
+    return _fail(_instead("DEADLINE", message, verdict), reasons, "deadline before the next try", job)
 
 
 def _instead(code: str, message: str, verdict: Verdict) -> Verdict:
@@ -218,9 +218,9 @@ def _instead(code: str, message: str, verdict: Verdict) -> Verdict:
     return replace(verdict, code=code, error_class=ErrorClass.FINAL, message=said, final_message=said)
 
 
-def _fail(verdict: Verdict, reasons: Reasons, because: str) -> Fail:
+def _fail(verdict: Verdict, reasons: Reasons, because: str, job: Job[Any]) -> Fail:
     last_word = verdict.final_message or verdict.message
-    return Fail(replace(verdict, message=last_word), reasons | {"because": because})
+    return Fail(replace(verdict, message=last_word), reasons | {"because": because}, job.max_attempts)
 
 
 def _reasons(verdict: Verdict, job: Job[Any]) -> Reasons:

@@ -1,6 +1,6 @@
 """The two records of a failure: what went wrong, and what it is. And the verdicts that need no exception."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from signal import Signals
@@ -11,6 +11,7 @@ from mulligan.failure import evidence
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.redact import kept
+from mulligan.failure.text import clipped
 
 
 class Ledger(StrEnum):
@@ -66,6 +67,12 @@ class Failure:
             exception=speaker,
         )
 
+    @property
+    def kept(self) -> "Failure":
+        """What is kept of it, so that it can be judged again: without the exception and the traceback, and small."""
+        message = clipped(self.message, evidence.KEPT_LIMIT)
+        return replace(self, types=self.types[: evidence.KEPT_TYPES], message=message, detail="", exception=None)
+
     def group(self, kind: str) -> str:
         """The fingerprint it shares with the same failure of other jobs of this kind."""
         return fingerprint(self.type, self.message, self.status, self.errno, self.exit, kind=kind)
@@ -109,6 +116,8 @@ class Verdict:
     ledger: Ledger = Ledger.FAILURES
     final_message: str = ""
     notes: tuple[str, ...] = ()
+    failure: Failure | None = field(default=None, compare=False, repr=False)
+    """What was judged, as far as it is kept; None when the engine itself knew."""
 
 
 def engine_verdict(

@@ -1,5 +1,6 @@
 """Decisions as changes to a row: the same translation for every store."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import Ledger, Verdict
+from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
 from mulligan.lifecycle import TABLE, Move, State
@@ -32,6 +33,7 @@ class Settlement:
     # An attempt that ended by itself shows that the job does not kill its worker.
     clears_losses: bool = False
     code_failures: str | None = None
+    max_attempts: int | None = None
 
     @property
     def target(self) -> State:
@@ -83,7 +85,7 @@ def settlement(outcome: Outcome) -> Settlement:
     match outcome.decision:
         case Succeed(result=result):
             return Settlement(Move.SUCCEED, _data(outcome, {}), result=_readable(result), clears_losses=True)
-        case Retry(delay=delay, verdict=verdict, reasons=reasons):
+        case Retry(delay=delay, verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
                 Move.RETRY,
                 _data(outcome, reasons, verdict, delay),
@@ -93,6 +95,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 failures=1,
                 clears_losses=True,
                 code_failures=_counted(outcome, verdict),
+                max_attempts=max_attempts,
             )
         case Snooze(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(
@@ -104,15 +107,16 @@ def settlement(outcome: Outcome) -> Settlement:
                 snoozes=1,
                 clears_losses=True,
             )
-        case Fail(verdict=verdict, reasons=reasons):
+        case Fail(verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
                 Move.FAIL,
-                _data(outcome, reasons, verdict),
+                _data(outcome, reasons, verdict) | _kept(verdict),
                 verdict=verdict,
                 failures=int(verdict.ledger is Ledger.FAILURES),
                 crashes=int(verdict.ledger is Ledger.CRASHES),
                 losses=int(verdict.ledger is Ledger.LOSSES),
                 code_failures=_counted(outcome, verdict),
+                max_attempts=max_attempts,
             )
         case Release(reasons=reasons, ledger=ledger, verdict=verdict):
             return Settlement(
@@ -156,6 +160,22 @@ def _readable(result: str | None) -> str | None:
     if result is not None and result != "null":
         msgspec.json.decode(result)
     return result
+
+
+def _kept(verdict: Verdict) -> dict[str, Any]:
+    """What a failed job can be judged by again, when the rules are others."""
+    if verdict.failure is None:
+        return {}
+    kept: dict[str, Any] = msgspec.to_builtins(verdict.failure)
+    return {"failure": {name: value for name, value in kept.items() if value not in (None, "", ())}}
+
+
+def failure_kept(data: Mapping[str, Any]) -> Failure | None:
+    """The failure as the log of a failed job holds it; None when it holds none that can be read."""
+    try:
+        return msgspec.convert(data.get("failure"), Failure)
+    except msgspec.ValidationError:
+        return None
 
 
 def _counted(outcome: Outcome, verdict: Verdict) -> str:

@@ -70,6 +70,7 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
         "snoozes": change.snoozes,
         "clears_losses": change.clears_losses,
         "code_failures": change.code_failures,
+        "max_attempts": change.max_attempts,
         "result": change.result,
         **error_values(verdict),
     }

@@ -64,18 +64,19 @@ class Reclaim:
         self._last = (ours, now)
         if before is None or not self._went_well(ours - before[0], (now - before[1]).total_seconds()):
             self._quiet_since = ours
-        self._report_stuck(ours)
+        self._report_stuck(ours, now)
         is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
         return whole_passes(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES) if is_quiet else 0
 
     def _went_well(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS
 
-    def _report_stuck(self, ours: float) -> None:
+    def _report_stuck(self, ours: float, now: datetime) -> None:
         if ours - self._reported_at < STUCK_SECONDS:
             return
         self._reported_at = ours
-        stuck = self._store.stuck(after=self._stuck_after, limit=1_000)
+        found = self._store.stuck(after=self._stuck_after, limit=1_000)
+        stuck = [lease for lease in found if self._judge.is_over_time(lease, now)]
         if stuck:
             named = ", ".join(lease.fence.id for lease in stuck[:STUCK_NAMED])
             logger.warning(

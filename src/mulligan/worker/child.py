@@ -40,7 +40,7 @@ from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
-from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Ready, Said, Stop, Unable, Wire
+from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 
 T = TypeVar("T")
 Line = Wire[wire.ToChild]
@@ -158,6 +158,8 @@ class Child:
 
     def _hear(self, message: wire.ToChild | None) -> None:
         match message:
+            case Policed(content=content):
+                self._app.policies.follow(content)
             case Errand():
                 self._running = Running(_lease(message), claimed=0.0, extend_at=0.0, ports=self._ports)
                 self._errands.put((message, self._running))
@@ -215,7 +217,7 @@ class Child:
         return wire.Stopped()
 
     def _judged(self, errand: Errand, failure: Failure) -> wire.Failed:
-        verdict = self._app.judge.verdict(failure, errand.kind)
+        verdict = self._app.judge.verdict(failure, errand.kind, errand.owner)
         ran_out = failure.exception is not None and evidence.is_a(failure.exception, MemoryError)
         if ran_out and errand.memory is not None and verdict.rule == "system.memory":
             # What the limit stopped would have taken its worker down: it is charged as that.

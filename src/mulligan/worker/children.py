@@ -22,6 +22,7 @@ from mulligan.errors import BadTask, StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
 from mulligan.job import Job, Lease
+from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.ended import Ended, Failed, Judged, Success
@@ -29,7 +30,7 @@ from mulligan.worker.home import Home
 from mulligan.worker.run import stopped
 from mulligan.worker.running import Running
 from mulligan.worker.threads import Threads
-from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Ready, Said, Stop, Unable, Wire
+from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 
 logger = logging.getLogger("mulligan.children")
 
@@ -68,6 +69,7 @@ class Child:
     def __init__(self, hello: Hello, clock: Clock) -> None:
         self._clock = clock
         self.kinds: list[str] | None = None
+        self._policies = b""
         ours, theirs = socket.socketpair()
         their_end, our_end = os.pipe()
         self._line: Wire[wire.FromChild] = Wire(ours, wire.FromChild)
@@ -112,6 +114,12 @@ class Child:
                 raise _StoppedBefore
             if self._clock.monotonic() > end:
                 raise Unloadable(f"it took longer than {START_SECONDS:.0f} seconds")
+
+    def police(self, content: bytes) -> None:
+        """Let it judge by the policies file that is in force here."""
+        if content != self._policies:
+            self._policies = content
+            self._tell(Policed(content))
 
     def begin(self, errand: Errand, running: Running) -> None:
         self._tell(errand)
@@ -182,12 +190,19 @@ class Children:
     """The children of one worker. `find_home` is asked when the first one is needed."""
 
     def __init__(
-        self, find_home: Callable[[], Home | None], *, database_url: str, catalogue: Catalogue, clock: Clock
+        self,
+        find_home: Callable[[], Home | None],
+        *,
+        database_url: str,
+        catalogue: Catalogue,
+        clock: Clock,
+        policies: PolicyFile = NO_FILE,
     ) -> None:
         self._find_home = find_home
         self._database_url = database_url
         self._catalogue = catalogue
         self._clock = clock
+        self._policies = policies
         self._hello: Hello | None = None
         self._threads = Threads("mulligan-child")
         self._lock = threading.Lock()
@@ -244,9 +259,9 @@ class Children:
             except Hangup:
                 continue
             except _StoppedBefore:
-                return stopped(running, task) or Failed(Failure.of(RuntimeError("stopped before it began")))
+                return stopped(running) or Failed(Failure.of(RuntimeError("stopped before it began")))
             begun()
-            return self._finish(child, running, task)
+            return self._finish(child, running)
         raise Unloadable(f"the process ended {TRIES} times while it loaded the app")
 
     def _begun(self, running: Running, task: AnyTask) -> Child:
@@ -254,6 +269,7 @@ class Children:
         try:
             if running.lease.kind not in (child.kinds or ()):
                 raise Unloadable(_MISSING)
+            child.police(self._policies.content)
             child.begin(_errand(running.lease, task), running)
         except Unloadable:
             self._keep(child)
@@ -263,17 +279,17 @@ class Children:
             raise
         return child
 
-    def _finish(self, child: Child, running: Running, task: AnyTask) -> Ended:
+    def _finish(self, child: Child, running: Running) -> Ended:
         try:
             answer = child.answer(running)
         except Hangup:
             death = self._bury(child, patience=0 if running.why else 1)
-            return stopped(running, task) or Judged(self._verdict(death, running.lease.kind))
+            return stopped(running) or Judged(self._verdict(death, running.lease.kind))
         if running.why is not None or (isinstance(answer, wire.Failed) and answer.is_spent):
             self._bury(child, patience=0)
         else:
             self._keep(child)
-        return _ended(answer, running, task)
+        return _ended(answer, running)
 
     def _loaded(self, running: Running | None) -> Child:
         child = self._take()
@@ -355,11 +371,11 @@ def _job(lease: Lease) -> Job[Any] | None:
         return None
 
 
-def _ended(answer: wire.Answer, running: Running, task: AnyTask) -> Ended:
+def _ended(answer: wire.Answer, running: Running) -> Ended:
     match answer:
         case wire.Succeeded(result=result):
             return Success(result)
         case wire.Failed(verdict=verdict):
-            return stopped(running, task) or Judged(verdict)
+            return stopped(running) or Judged(verdict)
         case wire.Stopped():
-            return stopped(running, task) or Failed(Failure.of(RuntimeError("the child stopped it unasked")))
+            return stopped(running) or Failed(Failure.of(RuntimeError("the child stopped it unasked")))

@@ -34,7 +34,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
-        return stopped(running, task) or Failed(Failure.of(error))
+        return stopped(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True
     try:
@@ -43,13 +43,13 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         return Failed(_final("RESULT_INVALID", error))
 
 
-def stopped(running: Running, task: Task[..., Any, Any]) -> Ended | None:
+def stopped(running: Running) -> Ended | None:
     """How an attempt that was interrupted from outside ended; None if it was not."""
     match running.why:
         case None:
             return None
         case Why.TIMEOUT:
-            return Failed(Failure.of(TimeoutError(f"no result after {describe(task.timeout)}")))
+            return Failed(Failure.of(TimeoutError(f"no result after {describe(running.timeout)}")))
         case why:
             return Interruption(why)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.job import Lease
@@ -23,6 +24,7 @@ class Running:
         "started",
         "stop",
         "task",
+        "timeout",
         "why",
     )
 
@@ -38,6 +40,8 @@ class Running:
         """How to interrupt a task that runs in a thread."""
         self.look_at = 0.0
         """When its worker looks whether it has ended, by monotonic time."""
+        self.timeout = timedelta(0)
+        """How long it may take: what was in force when it started."""
         self.why: Why | None = None
         self.is_over = False
         """Its outcome is on the way to the store: whatever the code still does counts no more."""

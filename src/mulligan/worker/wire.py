@@ -44,6 +44,12 @@ class Errand(msgspec.Struct, tag=True):
     memory: int | None
 
 
+class Policed(msgspec.Struct, tag=True):
+    """The content of the policies file that is in force from now on."""
+
+    content: bytes
+
+
 class Stop(msgspec.Struct, tag=True):
     why: Why
 
@@ -93,7 +99,7 @@ class Stopped(msgspec.Struct, tag=True):
     pass
 
 
-ToChild = Hello | Errand | Stop
+ToChild = Hello | Policed | Errand | Stop
 FromChild = Ready | Unable | Begun | News | Said | Succeeded | Failed | Stopped
 Answer = Succeeded | Failed | Stopped
 

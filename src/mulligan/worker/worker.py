@@ -298,15 +298,16 @@ class Worker:
         said.started(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
+        running.timeout = self._judge.in_force(lease.kind, lease.owner).timeout
         self._loop.create_task(self._attempt(running, task, children))
         # In a child the time is counted anew when the task's own code begins.
-        self._watch(running, task.timeout.total_seconds() + (START_SECONDS if children else 0))
+        self._watch(running, running.timeout.total_seconds() + (START_SECONDS if children else 0))
 
     async def _attempt(self, running: Running, task: Task[..., Any, Any], children: Children | None) -> None:
         # Set here, not by whoever starts it: a task cancelled before its first step never comes to an end of its own.
         running.task = asyncio.current_task()
         try:
-            if (before := stopped(running, task)) is not None:
+            if (before := stopped(running)) is not None:
                 ended = before
             elif children is None:
                 ended = await run(running, task, self._driver, self._around)
@@ -326,7 +327,7 @@ class Worker:
     async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: Children) -> Ended:
         def count_time() -> None:
             if running.why is None:
-                self._watch(running, task.timeout.total_seconds())
+                self._watch(running, running.timeout.total_seconds())
 
         ended = await children.run(running, task, count_time)
         if ended is None:
@@ -351,7 +352,7 @@ class Worker:
             case Success(result=result):
                 return Succeed(result)
             case Failed(what=what):
-                return self._decided(running, self._judge.verdict(what, running.lease.kind))
+                return self._decided(running, self._judge.verdict(what, running.lease.kind, running.lease.owner))
             case Judged(verdict=verdict):
                 return self._decided(running, verdict)
             case Interruption(why=Why.CANCELLED):
@@ -406,7 +407,7 @@ class Worker:
     def _give_up(self, running: Running) -> None:
         """The code does not stop: settle without it and leave it behind."""
         task = self._tasks[running.lease.kind]
-        ended = stopped(running, task)
+        ended = stopped(running)
         if running.is_over or ended is None:
             return
         logger.error(

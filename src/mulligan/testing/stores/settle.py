@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
-from mulligan.failure.verdict import Ledger, Verdict
+from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.job import Job, Lease
 from mulligan.lifecycle import Move, State
 from mulligan.store.protocols import Outcome, Progress, Settled
+from mulligan.store.settlement import failure_kept
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, WORKER, Bench, failing, retrying, verdict
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)
@@ -87,6 +88,21 @@ class SettleRules(Bench):
         assert (job.state, job.error_code, job.error_class) == (State.FAILED, "GW_4XX", "final")
         assert (job.error_message, job.group, job.finished_at) == ("It was GW_4XX.", "g1", self.now)
         assert (job.failures, job.code_failures) == (1, {"GW_4XX": 1})
+
+    def test_a_job_keeps_the_attempt_limit_it_was_judged_by(self) -> None:
+        lease = self._again(self.leased(), replace(retrying(), max_attempts=9))
+        assert lease.job.max_attempts == 9
+        lease = self._again(lease, retrying())
+        assert lease.job.max_attempts == 9, "a decision without a limit leaves it"
+        assert self._after(replace(failing(), max_attempts=2), lease).max_attempts == 2
+
+    def test_a_final_failure_keeps_what_it_can_be_judged_by_again(self) -> None:
+        failure = Failure(type="a.Busy", types=("a.Busy", "OSError"), message="busy", status=503, retry_after=MINUTE)
+        job = self._after(failing(failure=failure))
+        data = self.events(job.id)[-1].data
+        assert failure_kept(data) == failure
+        assert data["failure"].keys() == {"type", "types", "message", "status", "retry_after"}
+        assert failure_kept({}) is None and failure_kept({"failure": {"type": 3}}) is None
 
     @pytest.mark.parametrize(("code", "why"), [("SNOOZED", "snooze"), ("RATE_LIMITED", "rate limit")])
     def test_a_snooze_waits_and_uses_up_no_attempt(self, code: str, why: str) -> None:

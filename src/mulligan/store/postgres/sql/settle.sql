@@ -8,6 +8,7 @@ WITH clock AS (
         n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
         target text, requeues boolean, waiting_for text, delay bigint,
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
+        max_attempts integer,
         result text, error_code text, error_class text, error_message text, error_group text,
         event text, code text, data text, stuck_after bigint, actor text
     )
@@ -24,6 +25,7 @@ WITH clock AS (
         crashes = CASE WHEN o.clears_losses THEN 0 ELSE job.crashes + o.crashes END,
         losses = CASE WHEN o.clears_losses THEN 0 ELSE job.losses + o.losses END,
         code_failures = coalesce(o.code_failures, job.code_failures),
+        max_attempts = coalesce(o.max_attempts, job.max_attempts),
         result = o.result,
         error_code = o.error_code, error_class = o.error_class,
         error_message = o.error_message, error_group = o.error_group,

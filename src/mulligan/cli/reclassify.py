@@ -1,0 +1,113 @@
+"""`mulligan policies reclassify`: which failed jobs would be retried by the rules of today; then retry them."""
+
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mulligan.cli.documents import document_of
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.parameters import login, text, when
+from mulligan.cli.place import opened_existing_with_tasks
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json, say_table
+from mulligan.explain.words import counted
+
+if TYPE_CHECKING:
+    from mulligan.reclassify import Reclassification, Reclassified
+
+NAMED = 20
+_THEN = {"retry": "retry", "snooze": "retry, as asked to wait", "fail": "stays failed"}
+
+
+@click.command("reclassify", cls=Command)
+@click.option("--kind", type=text, help="The task's name.")
+@click.option("--code", type=text, help="The error code they failed with.")
+@click.option("--owner", type=text)
+@click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1_000, show_default=True)
+@click.option("--apply", "is_applied", is_flag=True, help="Retry them; without it, nothing is changed.")
+@click.option("--reason", type=text, help="Why; kept in each job's history.")
+@click.option("--actor", type=text, default=login, help="Who; kept too.  [default: your login name]")
+@pass_given
+def reclassify(
+    given: Given,
+    *,
+    kind: str | None,
+    code: str | None,
+    owner: str | None,
+    since: datetime | None,
+    limit: int,
+    is_applied: bool,
+    reason: str | None,
+    actor: str,
+) -> None:
+    """Judge failed jobs again, by the rules and policies of today: which would now be retried?
+
+    A preview; with --apply those are retried, each as by hand.
+    """
+    from mulligan.job import JobFilter
+
+    wanted = JobFilter(kind=kind, code=code, owner=owner, since=since)
+    with opened_existing_with_tasks(given) as app:
+        found = app.reclassify(wanted, dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
+    if given.as_json:
+        say_json(_document(found, is_applied=is_applied))
+        return
+    _say_found(found)
+    if is_applied:
+        _say_retried(found)
+    elif found.would_retry:
+        say("\nNothing was changed. Retry them with: --apply")
+
+
+def _say_found(found: "Reclassification") -> None:
+    counts = Counter(_change(job) for job in found.jobs)
+    if counts:
+        headings = ("Jobs", "Kind", "Was", "Is", "Rule", "Then")
+        say_table(headings, [(f"{count:,}", *change) for change, count in counts.most_common()])
+    else:
+        say("No failed job could be judged again.")
+    if found.unjudged:
+        say(f"\n{counted(len(found.unjudged), 'job')} left alone: the log holds no failure that rules could judge.")
+    if found.would_retry:
+        say(f"\nWould be retried: {counted(len(found.would_retry), 'job')}")
+        _say_ids(found.would_retry)
+    if not found.is_complete:
+        say("\nThere are more: this looked at the newest only. See --limit, --since, --kind, --code")
+
+
+def _change(job: "Reclassified") -> tuple[str, ...]:
+    was, is_now = f"{job.old_code} ({job.old_class})", f"{job.new_code} ({job.new_class})"
+    then = _THEN[job.decision] + (f": {job.because}" if job.because else "")
+    return job.kind, was, is_now, job.rule, then
+
+
+def _say_ids(ids: tuple[str, ...]) -> None:
+    for job_id in ids[:NAMED]:
+        say(f"  {safe(job_id)}")
+    if len(ids) > NAMED:
+        say(f"  … and {len(ids) - NAMED:,} more; all of them with --json")
+
+
+def _say_retried(found: "Reclassification") -> None:
+    say(f"\n{counted(len(found.retried), 'job')} retried, {len(found.skipped):,} skipped.")
+    for job_id, why in list(found.skipped.items())[:NAMED]:
+        say(safe(f"  {job_id}: {why}"))
+
+
+def _document(found: "Reclassification", *, is_applied: bool) -> dict[str, Any]:
+    counts = Counter((job.kind, job.old_code, job.new_code, job.new_class, job.decision) for job in found.jobs)
+    names = ("kind", "old_code", "new_code", "new_class", "decision")
+    return {
+        "is_applied": is_applied,
+        "policies": found.policies,
+        "is_complete": found.is_complete,
+        "counts": [dict(zip(names, key, strict=True)) | {"jobs": count} for key, count in counts.most_common()],
+        "jobs": [document_of(job) for job in found.jobs],
+        "would_retry": list(found.would_retry),
+        "unjudged": list(found.unjudged),
+        "retried": list(found.retried),
+        "skipped": dict(found.skipped),
+    }

@@ -1,0 +1,8 @@
+"""Policies at run time: a YAML file that overrides what the code says, per kind and owner, without a restart."""
+
+from mulligan.policies.file import NO_FILE, PolicyFile, load
+from mulligan.policies.inforce import InForce
+from mulligan.policies.reading import Policies, read
+from mulligan.policies.section import Section
+
+__all__ = ["NO_FILE", "InForce", "Policies", "PolicyFile", "Section", "load", "read"]

@@ -1,0 +1,52 @@
+"""YAML as plain values: the core schema, so that 22:00 is a time and `no` a word, and no key stands twice."""
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from mulligan.errors import BadPolicy
+
+LARGEST = 2**20
+
+
+class _Loader(yaml.SafeLoader):
+    """Without the surprises of YAML 1.1: no base 60, no octals, no dates, no `yes` and `off`."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
+            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _name, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"(?:{_pattern})\\Z"), list(_first))
+
+
+def parse(content: bytes) -> Any:
+    """The values in a file's content. Raises BadPolicy with the line when it is no YAML."""
+    if len(content) > LARGEST:
+        raise BadPolicy(f"it takes {len(content):,} bytes, the limit is {LARGEST:,}")
+    try:
+        return yaml.load(content.decode(), _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        raise BadPolicy(f"it is not YAML that can be read: {_told(error)}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise BadPolicy(f"it is not YAML that can be read: {str(error).splitlines()[0]}") from None
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return f"{error.problem or error.context}{where}"

@@ -1,0 +1,140 @@
+"""Failed jobs judged again: what would be decided about their last failure by the rules and policies of today."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mulligan.errors import BadFilter, MulliganError
+from mulligan.event import Event
+from mulligan.failure.policy import Decision, Fail, Retry, Snooze
+from mulligan.failure.verdict import Verdict
+from mulligan.job import Job, JobFilter
+from mulligan.judge import Judge
+from mulligan.lifecycle import State
+from mulligan.store.protocols import Store
+from mulligan.store.settlement import failure_kept
+
+PAGE = 500
+FAILED = "job.failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reclassified:
+    """One failed job: what its last failure was called, what it is called today, and what would be done about it."""
+
+    id: str
+    kind: str
+    owner: str
+    old_code: str
+    old_class: str
+    new_code: str
+    new_class: str
+    rule: str
+    decision: str
+    """`retry`, `snooze` or `fail`."""
+    because: str = ""
+
+    @property
+    def is_retried(self) -> bool:
+        return self.decision != "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Reclassification:
+    """`unjudged` are jobs whose log holds nothing to judge: the engine itself failed them, or an earlier mulligan."""
+
+    jobs: tuple[Reclassified, ...]
+    unjudged: tuple[str, ...] = ()
+    policies: str | None = None
+    """The version of the policies file that was in force."""
+    is_complete: bool = True
+    """False: the limit was reached, there may be more."""
+    retried: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Those that could not be retried, with why."""
+
+    @property
+    def would_retry(self) -> tuple[str, ...]:
+        return tuple(job.id for job in self.jobs if job.is_retried)
+
+    def with_retries(self, retry: Callable[[str], object]) -> "Reclassification":
+        retried, skipped = [], {}
+        for job_id in self.would_retry:
+            try:
+                retry(job_id)
+                retried.append(job_id)
+            except MulliganError as error:
+                skipped[job_id] = str(error)
+        return replace(self, retried=tuple(retried), skipped=skipped)
+
+
+class Reclassify:
+    def __init__(self, store: Callable[[], Store], judge: Judge) -> None:
+        self._store = store
+        self._judge = judge
+
+    def judged(self, wanted: JobFilter, *, owner: str | None, limit: int) -> Reclassification:
+        """At most so many failed jobs, the newest first."""
+        if wanted.state not in (None, State.FAILED):
+            raise BadFilter("state", wanted.state, "failed: only failed jobs are judged again")
+        jobs = list(self._failed(replace(wanted, state=State.FAILED), owner, limit + 1))
+        answers = {job.id: self._again(job) for job in jobs[:limit]}
+        return Reclassification(
+            jobs=tuple(answer for answer in answers.values() if answer is not None),
+            unjudged=tuple(job_id for job_id, answer in answers.items() if answer is None),
+            policies=self._judge.in_force("").version,
+            is_complete=len(jobs) <= limit,
+        )
+
+    def _failed(self, wanted: JobFilter, owner: str | None, limit: int) -> Iterator[Job[Any]]:
+        cursor = None
+        while limit > 0:
+            page = self._store().jobs(wanted, owner=owner, limit=min(PAGE, limit), cursor=cursor)
+            yield from page.jobs
+            limit, cursor = limit - len(page.jobs), page.cursor
+            if cursor is None:
+                return
+
+    def _again(self, job: Job[Any]) -> Reclassified | None:
+        event = self._last_failure(job)
+        failure = failure_kept(event.data) if event else None
+        if event is None or failure is None:
+            return None
+        verdict = self._judge.verdict(failure, job.kind, job.owner)
+        # At its own time: a deadline that has passed since is no reason, for a retry by hand lifts it.
+        decision = self._judge.decided(verdict, _before(job), now=event.at)
+        return _compared(job, verdict, decision)
+
+    def _last_failure(self, job: Job[Any]) -> Event | None:
+        after, found = 0, None
+        while events := self._store().events(job=job.id, after=after, limit=PAGE):
+            found = next((event for event in reversed(events) if event.type == FAILED), found)
+            after = events[-1].position
+            if len(events) < PAGE:
+                break
+        return found
+
+
+def _before(job: Job[Any]) -> Job[Any]:
+    """The job as it was when its last failure was judged."""
+    counts = dict(job.code_failures)
+    if job.error_code in counts:
+        counts[job.error_code] -= 1
+    return replace(job, failures=max(job.failures - 1, 0), code_failures=counts)
+
+
+def _compared(job: Job[Any], verdict: Verdict, decision: Decision) -> Reclassified:
+    reasons = decision.reasons if isinstance(decision, Fail | Retry | Snooze) else {}
+    judged = decision.verdict if isinstance(decision, Fail) else verdict
+    return Reclassified(
+        id=job.id,
+        kind=job.kind,
+        owner=job.owner,
+        old_code=job.error_code or "",
+        old_class=job.error_class or "",
+        new_code=judged.code,
+        new_class=str(judged.error_class),
+        rule=verdict.rule,
+        decision=type(decision).__name__.lower(),
+        because=str(reasons.get("because", "")),
+    )

@@ -1,0 +1,163 @@
+"""`mulligan policies` with a file: checked, shown with where each value comes from, and failed jobs judged again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+ReadJson = Callable[[Result], Any]
+
+APP = """
+from mulligan import App, Exponential, FinalError, RetryPolicy
+
+app = App("sqlite:///jobs.db", policies="policies.yaml")
+
+class Gateway(Exception):
+    status = 503
+
+@app.task(retry=RetryPolicy(3, Exponential("5s", factor=5, jitter=None)), timeout="30s")
+def convert(path: str) -> None:
+    raise FinalError("not a PDF", code="NOT_PDF") if path == "bad" else Gateway("busy")
+
+@app.task
+def mark() -> None: ...
+"""
+SOUND = """
+kinds:
+  convert:
+    max_attempts: 2
+    timeout: 1m
+    rules: [{code: GATEWAY, class: final, status: 500-599}]
+    owners: {acme: {maxRetries: 4}}
+  stranger: {}
+"""
+BROKEN = "kinds: {convert: {max_attempts: 0, backof: {}}}"
+
+
+@pytest.fixture(autouse=True)
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    (tmp_path / "policed.py").write_text(APP)
+    monkeypatch.setenv("MULLIGAN_APP", "policed:app")
+    (tmp_path / "policies.yaml").write_text(SOUND)
+
+    def write(text: str) -> None:
+        (tmp_path / "policies.yaml").write_text(text)
+
+    return write
+
+
+def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> None:
+    for checked in (invoke("policies", "check"), invoke("policies", "check", "policies.yaml")):
+        assert checked.exit_code == 0
+        assert checked.stdout.startswith("policies.yaml can be used: version ")
+        assert checked.stdout.endswith(", 2 kinds, 0 owners.\n")
+    found = read_json(invoke("policies", "check", "--json"))
+    assert (found["file"], found["mistakes"], len(found["version"])) == ("policies.yaml", [], 12)
+
+
+def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: Callable[[str], None]) -> None:
+    put(BROKEN)
+    checked = invoke("policies", "check", "policies.yaml")
+    assert (checked.exit_code, checked.stdout) == (2, "")
+    unknown, wrong = checked.stderr.splitlines()
+    assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; known are: max_attempts, backoff")
+    assert wrong == "policies.yaml: kinds.convert.max_attempts is 0, but it must be a whole number from 1 to 1,000,000"
+    as_json = invoke("policies", "check", "--json")
+    assert as_json.exit_code == 2
+    assert json.loads(as_json.stdout)["mistakes"] == [line.removeprefix("policies.yaml: ") for line in (unknown, wrong)]
+
+
+def test_the_check_needs_a_file(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = invoke("policies", "check", "nowhere.yaml")
+    assert missing.exit_code == 2
+    assert missing.stderr == "nowhere.yaml: it cannot be read: No such file or directory\n"
+    monkeypatch.delenv("MULLIGAN_APP")
+    unnamed = invoke("policies", "check")
+    assert (
+        unnamed.exit_code == 2
+        and "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE" in unnamed.stderr
+    )
+
+
+def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read_json: ReadJson) -> None:
+    shown = invoke("policies", "show", "convert").stdout
+    version = read_json(invoke("policies", "check", "--json"))["version"]
+    assert shown.splitlines() == [
+        "convert",
+        "  It is tried twice at most.",
+        "  Between tries it waits 5s ×5.",  # noqa: RUF001
+        "  An attempt may take 1m.",
+        "  It fails at crash 3 in a row, or when put off more than 100 times.",
+        "  Rule kinds.convert.rules[0] is asked before those of the code: GATEWAY, final.",
+        "  By the policies file (kinds.convert): max_attempts, timeout, rules.",
+        "",
+        f"Version {version} of policies.yaml is in force.",
+        "It names kinds that this app does not have: stranger.",
+    ]
+    acme = read_json(invoke("policies", "show", "convert", "--owner", "acme", "--json"))
+    (policy,) = acme["policies"]
+    assert (policy["max_attempts"], policy["owner"], policy["version"]) == (5, "acme", version)
+    assert policy["sources"]["max_attempts"] == "kinds.convert.owners.acme"
+    assert acme["file"] == {
+        "path": "policies.yaml",
+        "version": version,
+        "mistakes": [],
+        "unknown_kinds": ["stranger"],
+    }
+
+
+def test_a_broken_file_is_shown_as_such(invoke: Invoke, put: Callable[[str], None]) -> None:
+    put(BROKEN)
+    shown = invoke("policies", "show", "convert")
+    assert shown.exit_code == 0
+    assert "It is tried 3 times at most." in shown.stdout
+    assert "The policies file is not in force: policies.yaml: kinds.convert.backof is unknown" in shown.stdout
+    assert "Workers that run keep the version they had." in shown.stdout
+
+
+def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> None:
+    rows = read_json(invoke("policies", "schedule", "convert", "--json"))["schedule"]
+    assert [row["delay"] for row in rows] == [5, None]
+    rows = read_json(invoke("policies", "schedule", "convert", "--owner", "acme", "--json"))["schedule"]
+    assert [row["delay"] for row in rows] == [5, 25, 125, 625, None]
+    said = invoke("policies", "schedule", "convert").stdout
+    assert "By the policies file (kinds.convert): max_attempts, timeout, rules." in said
+
+
+def test_looking_for_failed_jobs_makes_no_database(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No failed job could be judged again." in invoke("policies", "reclassify").stdout
+    assert not Path("jobs.db").exists()
+    monkeypatch.delenv("MULLIGAN_APP")
+    assert "this needs an app" in invoke("policies", "reclassify").stderr
+
+
+def test_failed_jobs_are_judged_again_and_retried(
+    invoke: Invoke, read_json: ReadJson, put: Callable[[str], None]
+) -> None:
+    assert invoke("policies", "show").exit_code == 0, "loads the app"
+    import policed  # type: ignore[import-not-found]
+
+    with policed.app as app:
+        busy, bad = app.tasks["convert"].enqueue("fine"), app.tasks["convert"].enqueue("bad")
+        app.run_until_idle(timeout="60s")
+    put("default: {}")
+    app.policies.look()
+    preview = invoke("policies", "reclassify", "--kind", "convert")
+    assert preview.exit_code == 0, preview.stderr
+    lines = [" ".join(line.split()) for line in preview.stdout.splitlines()]
+    assert "1 convert GATEWAY (final) UNKNOWN (retryable) default retry" in lines
+    assert "1 convert NOT_PDF (final) NOT_PDF (final) raised stays failed: trying again cannot help" in lines
+    assert lines[-4:] == ["Would be retried: 1 job", busy.id, "", "Nothing was changed. Retry them with: --apply"]
+    applied = read_json(
+        invoke("policies", "reclassify", "--apply", "--actor", "ann", "--reason", "mended", "--since", "1h", "--json")
+    )
+    assert (applied["retried"], applied["skipped"], applied["is_applied"]) == ([busy.id], {}, True)
+    assert {count["new_code"]: count["jobs"] for count in applied["counts"]} == {"UNKNOWN": 1, "NOT_PDF": 1}
+    said = invoke("policies", "reclassify", "--code", "NOT_PDF", "--apply").stdout
+    assert "0 jobs retried, 0 skipped." in said
+    assert "No failed job could be judged again." in invoke("policies", "reclassify", "--code", "GATEWAY").stdout
+    assert read_json(invoke("jobs", "show", bad.id, "--json"))["state"] == "failed"

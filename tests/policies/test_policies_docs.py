@@ -1,0 +1,45 @@
+"""The reference names every key the code knows, and none besides; its examples can be used."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mulligan.policies import read
+from mulligan.policies.reading import BACKOFF_KEYS, JOB_TYPE, RULE_KEYS, SPELLINGS, TOP, WINDOW_KEYS
+from mulligan.policies.section import KEYS
+
+DOCS = Path(__file__).parents[2] / "docs"
+REFERENCE = (DOCS / "reference/policies.md").read_text("utf-8")
+PARTS = {
+    "The top": TOP,
+    "A section": KEYS,
+    "A backoff": BACKOFF_KEYS,
+    "A window": WINDOW_KEYS,
+    "A rule": RULE_KEYS,
+    "The other spelling": (JOB_TYPE, *SPELLINGS),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_reference_names_every_key(part: str) -> None:
+    _, _, text = REFERENCE.partition(f"## {part}\n")
+    table = text.partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(PARTS[part])
+
+
+@pytest.mark.parametrize("page", ["reference/policies.md", "guides/policies.md"])
+def test_the_examples_can_be_used(page: str) -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
+    assert examples
+    for example in examples:
+        assert read(example.encode(), page).all_kinds
+
+
+def test_the_guide_shows_the_message_as_it_is() -> None:
+    from mulligan.errors import BadPolicies
+
+    text = b"kinds: {convert: {backoff: {type: exponential, factor: x}}}"
+    with pytest.raises(BadPolicies) as raised:
+        read(text, "policies.yaml")
+    assert str(raised.value) in (DOCS / "guides/policies.md").read_text("utf-8")
