@@ -518,7 +518,8 @@ class App:
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._tick(incarnation)]
+        ticks = [self._tick(incarnation)] if self.timetable else []
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), *ticks]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
         return look + [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
