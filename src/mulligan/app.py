@@ -45,6 +45,7 @@ from mulligan.task import (
 )
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.promote import Promote
+from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.rounds import Rounds, Work
 from mulligan.worker.children import Children
@@ -405,7 +406,7 @@ class App:
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
-        works: list[Work] = [reclaim, *self._promotions(), self._expire()]
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._prune()]
         return [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
     def _promotions(self) -> list[Promote]:
@@ -423,6 +424,11 @@ class App:
         interval = self.settings.duty_expire_interval_sec.total_seconds()
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
+    def _prune(self) -> Prune:
+        interval = self.settings.duty_prune_interval_sec.total_seconds()
+        limit = self.settings.duty_prune_limit
+        return Prune(self.store, keep=self.settings.retention, interval=interval, limit=limit)
+
     def _plans(self) -> dict[str, Plan]:
         """Duties as people run them by hand. Leases that expired are the workers' own business: they alone have
         watched long enough to tell a lost worker from an outage. So `reclaim` by hand is for stuck jobs."""
@@ -430,7 +436,7 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire] = [*self._promotions(), self._expire()]
+        others: list[Promote | Expire | Prune] = [*self._promotions(), self._expire(), self._prune()]
         return {"reclaim": reclaim} | {
             work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }

@@ -100,8 +100,8 @@ REFUSED = "job.refused"
 
 JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
 # About no job: their `job` is empty, and `data` names what they are about.
-PAUSED, RESUMED, DUTY_DONE = "duty.paused", "duty.resumed", "duty.done"
-EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE)
+PAUSED, RESUMED, DUTY_DONE, PURGED = "duty.paused", "duty.resumed", "duty.done", "jobs.purged"
+EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE, PURGED)
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ import psycopg
 
 START_SECONDS = 60
 # Faster than TRUNCATE for the few rows of a test.
-EMPTY = "; ".join(f"DELETE FROM mulligan_{table}" for table in ("jobs", "events", "workers", "pauses", "duties"))
+EMPTY = "; ".join(
+    f"DELETE FROM mulligan_{table}" for table in ("jobs", "events", "workers", "pauses", "duties", "cursors")
+)
 
 
 def binaries() -> Path | None:

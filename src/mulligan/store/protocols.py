@@ -12,12 +12,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from mulligan.duty import Round
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import Move
+from mulligan.lifecycle import Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.script import Script
 
 
@@ -213,6 +214,41 @@ class Upkeep(Protocol):
         ...
 
 
+class Clearing(Protocol):
+    """For what is over. A job goes with its whole history, and not before every cursor has passed that.
+
+    A job that holds a dedupe key stays: until its period is over, or for good when it holds it as succeeded.
+    """
+
+    def newest(self, state: State, count: int) -> datetime | None:
+        """When the last of the newest `count` was over; None when there are fewer."""
+        ...
+
+    def prune(self, state: State, *, before: datetime, limit: int) -> int:
+        """Delete jobs that were over before, the oldest first; how many."""
+        ...
+
+    def over(
+        self,
+        wanted: JobFilter,
+        *,
+        before: datetime,
+        owner: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> list[str]:
+        """The ids of jobs that ended before and may be purged, the newest first, from below `cursor` on."""
+        ...
+
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+        """How many jobs ended before, those that hold a dedupe key apart."""
+        ...
+
+    def purge(self, request: PurgeRequest) -> int:
+        """Delete those of these jobs that are over still, and say so in the log; how many."""
+        ...
+
+
 class Reader(Protocol):
     """For people who look."""
 
@@ -259,6 +295,18 @@ class EventLog(Protocol):
         """Where the log ends; with `back`, the place after which about so many events stand."""
         ...
 
+    def cursors(self) -> list[Cursor]:
+        """The lowest first: what is above it is never deleted."""
+        ...
+
+    def set_cursor(self, name: str, position: int) -> None:
+        """Keep how far a reader has come, durably."""
+        ...
+
+    def drop_cursor(self, name: str) -> None:
+        """This reader comes no more; nothing is kept for it any longer."""
+        ...
+
 
 class Changes(Protocol):
     """A hint that the store changed. A hint only: whoever waits looks again from time to time."""
@@ -270,7 +318,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Clearing, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

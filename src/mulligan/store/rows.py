@@ -10,10 +10,11 @@ import msgspec
 from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
 from mulligan.errors import StoreDamaged
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
+from mulligan.retention import Pile
 from mulligan.store.protocols import Outcome, WorkerRecord
 
 Record = dict[str, Any]
@@ -240,6 +241,14 @@ def to_round(row: Record) -> Round:
         actor=row["actor"],
         reason=row["reason"],
     )
+
+
+def to_cursor(row: Record) -> Cursor:
+    return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
+
+
+def to_piles(rows: Iterable[Sequence[Any]]) -> list[Pile]:
+    return [Pile(kind, State(state), code, bool(is_held), number) for kind, state, code, is_held, number in rows]
 
 
 def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:

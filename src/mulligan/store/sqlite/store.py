@@ -12,11 +12,12 @@ import msgspec
 
 from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -34,6 +35,7 @@ from mulligan.store.rows import (
     is_repeat,
     records,
     to_counts,
+    to_cursor,
     to_duration,
     to_event,
     to_job,
@@ -41,6 +43,7 @@ from mulligan.store.rows import (
     to_leases,
     to_page,
     to_pause,
+    to_piles,
     to_round,
     to_time,
     to_worker,
@@ -67,6 +70,7 @@ from mulligan.store.values import (
     new_values,
     pause_event,
     pause_values,
+    purge_event,
     refusal_values,
     round_event,
     round_values,
@@ -502,6 +506,59 @@ class SqliteStore:
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
         return len(rows)
 
+    # What is over
+
+    def newest(self, state: State, count: int) -> datetime | None:
+        values = {"state": state, "count": count}
+        row = self._database.read(lambda db: db.execute(SQL["newest"], values).fetchone())
+        return None if row is None else from_time(row[0])
+
+    def prune(self, state: State, *, before: datetime, limit: int) -> int:
+        values = {"state": state, "before": to_time(before), "limit": limit}
+        # Looked at first without the lock: mostly there is nothing to do.
+        if not self._database.read(lambda db: db.execute(SQL["prune"], values).fetchone()):
+            return 0
+        return self._database.write(lambda db: self._remove(db, _ids(db, SQL["prune"], values)))
+
+    def _remove(self, db: "sqlite3.Connection", ids: Sequence[str]) -> int:
+        """With their history, as far as all cursors have passed it."""
+        gone = {"ids": to_json(_ids(db, SQL["removable"], {"ids": to_json(ids)}))}
+        db.execute(SQL["remove_events"], gone)
+        return db.execute(SQL["remove"], gone).rowcount
+
+    def over(
+        self,
+        wanted: JobFilter,
+        *,
+        before: datetime,
+        owner: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> list[str]:
+        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
+        statement = SQL["over"].format(conditions=" AND ".join(conditions))
+        values |= {"before": to_time(before), "limit": limit}
+        return self._database.read(lambda db: _ids(db, statement, {**values, "now": self._now(db)}))
+
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+        conditions, values = filter_conditions(wanted, owner, None, has_tag=HAS_TAG)
+        statement = SQL["count_over"].format(conditions=" AND ".join(conditions))
+        values |= {"before": to_time(before)}
+        return to_piles(
+            self._database.read(lambda db: db.execute(statement, {**values, "now": self._now(db)}).fetchall())
+        )
+
+    def purge(self, request: PurgeRequest) -> int:
+        return self._database.write(lambda db: self._purge(db, request))
+
+    def _purge(self, db: "sqlite3.Connection", request: PurgeRequest) -> int:
+        now = self._now(db)
+        values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before), "now": now}
+        did = self._remove(db, _ids(db, SQL["purge"], values))
+        if did:
+            _append(db, [purge_event(request, did, now=now)])
+        return did
+
     # By hand
 
     def move(self, request: Request) -> Job[Any]:
@@ -584,6 +641,16 @@ class SqliteStore:
         found = self._database.read(lambda db: db.execute(SQL["last_position"], {"back": back}).fetchone())
         return found[0] if found else 0
 
+    def cursors(self) -> list[Cursor]:
+        return [to_cursor(row) for row in self._database.read(lambda db: _all(db, SQL["cursors"], {}))]
+
+    def set_cursor(self, name: str, position: int) -> None:
+        values = {"name": name, "position": position}
+        self._database.write(lambda db: db.execute(SQL["set_cursor"], {**values, "now": self._now(db)}))
+
+    def drop_cursor(self, name: str) -> None:
+        self._database.write(lambda db: db.execute(SQL["drop_cursor"], {"name": name}))
+
     def _now(self, db: "sqlite3.Connection") -> int:
         given = None if self._given_now is None else to_time(self._given_now())
         return int(db.execute(SQL["now"], {"now": given}).fetchone()[0])
@@ -648,6 +715,10 @@ def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Re
 def _all(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = db.execute(statement, values)
     return records(cursor, cursor.fetchall())
+
+
+def _ids(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[str]:
+    return [id_ for (id_,) in db.execute(statement, values)]
 
 
 def _left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:
