@@ -25,6 +25,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
+from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
 from mulligan.roster import DutyStatus, Plan, Roster
@@ -260,6 +261,11 @@ class App:
     ) -> Page[Any]:
         return self.console.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
 
+    def export(
+        self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
+    ) -> Iterator[Letter]:
+        return self.console.export(wanted, owner=owner, events=events)
+
     def events(
         self, job: str | None = None, *, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
@@ -299,6 +305,20 @@ class App:
 
     def process_stuck(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
         return self.console.process_stuck(owner=owner, actor=actor, limit=limit)
+
+    def purge(
+        self,
+        wanted: JobFilter,
+        *,
+        older_than: Duration,
+        owner: str | None = None,
+        dry_run: bool = True,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Purge:
+        return self.console.purge(
+            wanted, older_than=older_than, owner=owner, dry_run=dry_run, actor=actor, reason=reason
+        )
 
     def duties(self) -> list[DutyStatus]:
         return self.console.duties()

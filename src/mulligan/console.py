@@ -1,6 +1,6 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.text import clipped
 from mulligan.job import Job, JobFilter, Page
+from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
 from mulligan.roster import DutyStatus, Roster
@@ -43,6 +44,7 @@ class Console:
         self._ids = ids
         self._stuck = stuck
         self._roster = roster
+        self._letters = Letters(store, ids)
 
     # Ask
 
@@ -60,6 +62,12 @@ class Console:
         """Newest first, at most 1,000 at a time."""
         limit = max(1, min(limit, LARGEST_PAGE))
         return self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+
+    def export(
+        self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
+    ) -> Iterator[Letter]:
+        """All that match, one after the other, the newest first; with `events`, each with its history."""
+        return self._letters.export(wanted or JobFilter(), owner=owner, events=events)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
         """How many jobs of each kind are in each state."""
@@ -123,6 +131,22 @@ class Console:
         limit = max(1, min(limit, LARGEST_PAGE))
         ids = self._stuck.process(owner=owner, actor=_bounded(actor), limit=limit)
         return [self._store().job(job_id) for job_id in ids]
+
+    def purge(
+        self,
+        wanted: JobFilter,
+        *,
+        older_than: Duration,
+        owner: str | None = None,
+        dry_run: bool = True,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Purge:
+        """Delete jobs that have been over for so long, with their history; dry, only count them."""
+        age = parse(older_than)
+        if dry_run:
+            return self._letters.preview(wanted, older_than=age, owner=owner)
+        return self._letters.purge(wanted, older_than=age, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
 
     def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
         """Do a duty once in this process, paused or not."""
