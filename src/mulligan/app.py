@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
+from mulligan.doctor import Doctor
 from mulligan.duration import Duration, describe, parse
 from mulligan.duty import RETRY_REASONS
 from mulligan.errors import JobCancelled, JobFailed
@@ -23,6 +24,7 @@ from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
+from mulligan.finding import Finding, Limits
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Purge
@@ -119,6 +121,12 @@ class App:
             lambda: self._ids(),
             stuck=self._stuck,
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
+            doctor=Doctor(
+                lambda: self.store,
+                lambda: self._parts.clock,
+                has_database=lambda: self.has_database,
+                stuck_after=lambda: self.settings.stuck_after_sec,
+            ),
         )
 
     def _use(self, parts: Parts) -> None:
@@ -319,6 +327,9 @@ class App:
         return self.console.purge(
             wanted, older_than=older_than, owner=owner, dry_run=dry_run, actor=actor, reason=reason
         )
+
+    def doctor(self, limits: Limits | None = None) -> list[Finding]:
+        return self.console.doctor(limits)
 
     def duties(self) -> list[DutyStatus]:
         return self.console.duties()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import Round
 from mulligan.errors import MulliganError, NotAllowed, illegal_move
@@ -11,6 +12,7 @@ from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.text import clipped
+from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import TABLE, Move, State
@@ -38,6 +40,7 @@ class Console:
         *,
         stuck: Stuck,
         roster: Roster,
+        doctor: Doctor,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -45,6 +48,7 @@ class Console:
         self._stuck = stuck
         self._roster = roster
         self._letters = Letters(store, ids)
+        self._doctor = doctor
 
     # Ask
 
@@ -117,6 +121,10 @@ class Console:
     def duties(self) -> list[DutyStatus]:
         """Every duty: when it was done last, by whom, with what result, and whether it is paused."""
         return self._roster.duties()
+
+    def doctor(self, limits: Limits | None = None) -> list[Finding]:
+        """What is well and what is not, each with its remedy."""
+        return self._doctor.examine(limits or Limits())
 
     # Do
 

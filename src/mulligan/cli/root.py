@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": "mulligan.cli.duties:resume",
     "policies": "mulligan.cli.policies:policies",
     "migrate": "mulligan.cli.migrate:migrate",
+    "doctor": "mulligan.cli.doctor:doctor",
 }
 
 

@@ -15,6 +15,7 @@ from mulligan.duty import Round
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move, State
 from mulligan.pause import Pause, PauseRequest
@@ -92,6 +93,16 @@ class WorkerRecord:
     seen_at: datetime | None = None
     holds: int = 0
     """How many jobs it has leases on; for those who look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Ready jobs of one queue and kind; `since` is when the oldest of them got there."""
+
+    queue: str
+    kind: str
+    number: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +289,10 @@ class Reader(Protocol):
         """How many queued jobs of its lane are claimed before this one, counted up to `limit`."""
         ...
 
+    def lanes(self) -> list[Lane]:
+        """All ready jobs, counted."""
+        ...
+
     def workers(self) -> list[WorkerRecord]: ...
 
 
@@ -323,6 +338,10 @@ class Store(JobStore, Upkeep, Clearing, Reader, EventLog, Protocol):
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, under a lock; the names of what was applied."""
+        ...
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        """What a doctor should know about this database."""
         ...
 
     def changes(self) -> Changes: ...

@@ -15,7 +15,7 @@ from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
 from mulligan.retention import Pile
-from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.store.protocols import Lane, Outcome, WorkerRecord
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
@@ -241,6 +241,10 @@ def to_round(row: Record) -> Round:
         actor=row["actor"],
         reason=row["reason"],
     )
+
+
+def to_lane(row: Record) -> Lane:
+    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]))
 
 
 def to_cursor(row: Record) -> Cursor:

@@ -14,11 +14,12 @@ from mulligan.errors import Conflict, JobNotFound, SchemaMismatch, StoreDamaged,
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
 from mulligan.retention import Pile, PurgeRequest
-from mulligan.store.postgres import schema
+from mulligan.store.postgres import health, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.url import parse_url
@@ -28,6 +29,7 @@ from mulligan.store.protocols import (
     Changes,
     Claim,
     Claimed,
+    Lane,
     Outcome,
     Request,
     Settled,
@@ -44,6 +46,7 @@ from mulligan.store.rows import (
     to_event,
     to_job,
     to_json,
+    to_lane,
     to_leases,
     to_page,
     to_pause,
@@ -119,6 +122,7 @@ class PostgresStore:
     def __init__(self, url: str, *, now: Callable[[], datetime] | None = None) -> None:
         address = parse_url(url)
         self._given_now = now
+        self._address = address
         self._listens = address.listens
         self._connections = Connections(address.url, prepares=address.prepares)
         self._notifier = Notifier(self._connections) if address.listens else Silence()
@@ -134,6 +138,9 @@ class PostgresStore:
     def close(self) -> None:
         self._notifier.close()
         self._connections.close()
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        return health.examine(self._connections, self._address, limits)
 
     # Enqueue
 
@@ -554,6 +561,9 @@ class PostgresStore:
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return int(self._run(lambda db: _row(db, SQL["ahead_of"], {**lane_values(job), "limit": limit})[0]))
+
+    def lanes(self) -> list[Lane]:
+        return [to_lane(row) for row in self._run(lambda db: _all(db, SQL["lanes"], {}))]
 
     def workers(self) -> list[WorkerRecord]:
         return [to_worker(row) for row in self._run(lambda db: _all(db, SQL["workers"], {}))]

@@ -14,6 +14,7 @@ from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import PAUSED, RESUMED, TABLE, Move, State
 from mulligan.pause import Pause, PauseRequest
@@ -24,6 +25,7 @@ from mulligan.store.protocols import (
     Changes,
     Claim,
     Claimed,
+    Lane,
     Outcome,
     Request,
     Settled,
@@ -40,6 +42,7 @@ from mulligan.store.rows import (
     to_event,
     to_job,
     to_json,
+    to_lane,
     to_leases,
     to_page,
     to_pause,
@@ -50,7 +53,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.script import Script, Statement, Steps
 from mulligan.store.settlement import Settlement, damaged, has_succeeded, settlement, succeeded_row, unstorable
-from mulligan.store.sqlite import schema
+from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
@@ -112,6 +115,7 @@ class SqliteStore:
             )
         path, synchronous = parse_url(url)
         self._given_now = now
+        self._synchronous = synchronous.lower()
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
         try:
             self.migrate()
@@ -130,6 +134,19 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        path, read = self._database.path, self._database.read
+        found = [
+            health.version(sqlite3.sqlite_version_info),
+            read(lambda db: health.journal(db, self._synchronous)),
+            read(lambda db: health.log_size(db, limits)),
+        ]
+        if path is not None:
+            found.append(health.file_system(path, health.mount_table()))
+            found.append(health.lock(path, limits.lock))
+            found.append(health.disk(path, limits))
+        return found
 
     # Enqueue
 
@@ -626,6 +643,9 @@ class SqliteStore:
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         values = {**lane_values(job), "limit": limit}
         return int(self._database.read(lambda db: db.execute(SQL["ahead_of"], values).fetchone()[0]))
+
+    def lanes(self) -> list[Lane]:
+        return [to_lane(row) for row in self._database.read(lambda db: _all(db, SQL["lanes"], {}))]
 
     def workers(self) -> list[WorkerRecord]:
         return [to_worker(row) for row in self._database.read(lambda db: _all(db, SQL["workers"], {}))]
