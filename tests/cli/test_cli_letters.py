@@ -45,6 +45,10 @@ def test_failed_jobs_are_exported_a_line_each_with_every_field(
     assert len(history) == 3
 
 
+def test_only_the_ids_are_exported_for_other_commands(invoke: Invoke, failed: list[str]) -> None:
+    assert invoke("jobs", "export", "--code", "NOT_PDF", "--ids", *HERE).stdout.split() == list(reversed(failed))
+
+
 def test_an_export_goes_through_all_pages_while_new_jobs_come(works: App) -> None:
     convert = works.tasks["convert"]
     ids = [job.id for job in works.enqueue_many([convert.bind("fine") for _ in range(2 * PAGE + 1)])]

@@ -10,6 +10,7 @@ from mulligan.cli.filters import filtered
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
+from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_json_line, say_table
 from mulligan.explain.words import counted
 
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 @click.command("export", cls=Command)
 @filtered
 @click.option("--events", "with_events", is_flag=True, help="Each with its whole history.")
+@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs mulligan jobs retry")
 @pass_given
-def export(given: Given, /, *, with_events: bool, **wanted: Any) -> None:
+def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
     """Write jobs as JSON lines, one object a job, the newest first: mulligan jobs export --state failed > file."""
     from mulligan.job import JobFilter
 
     with opened_existing(given) as app:
         for letter in app.export(JobFilter(**wanted), events=with_events):
+            if ids_only:
+                say(safe(letter.job.id))
+                continue
             history = {"events": [event_document(event) for event in letter.events]} if with_events else {}
             say_json_line(job_document(letter.job) | history)
 
