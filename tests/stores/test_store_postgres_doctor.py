@@ -1,5 +1,6 @@
 """What the doctor finds about a PostgreSQL server: each provoked on a real one."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -14,6 +15,7 @@ from mulligan import App
 from mulligan.finding import Check, Finding, Level, Limits
 from mulligan.job import NewJob
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.protocols import Claim
 
 AT_ONCE = Limits(snapshot=timedelta(0), lag=timedelta(0), log=1)
 
@@ -226,3 +228,31 @@ def test_a_log_with_more_transactions_than_the_new_cluster_had_keeps_its_order(u
         assert all(event.position >= 9_000_000 + 3 * n for n, event in enumerate(found_all, start=1))
         assert 0 < len(store.events(limit=50)) < 2_000, "a page stays a page"
         admin.execute("DELETE FROM mulligan_events")
+
+
+def test_a_dump_restored_into_another_cluster_goes_on(
+    healthy: PostgresServer, server: PostgresServer, url: str
+) -> None:
+    place = binaries()
+    if place is None or not (place / "pg_dump").exists() or not (place / "psql").exists():
+        pytest.skip("pg_dump is not installed")
+    with closing(PostgresStore(url)) as store:
+        store.enqueue(job("before"))
+        with psycopg.connect(url, autocommit=True) as admin:
+            # The old cluster had been at work for long.
+            admin.execute(RESTORED)
+            last = admin.execute("SELECT xid::text::bigint FROM mulligan_events").fetchone()
+    assert last is not None
+    dump = subprocess.run([place / "pg_dump", url], check=True, capture_output=True).stdout
+    restored = server.fresh_database("restored")
+    subprocess.run(
+        [place / "psql", "-q", "-v", "ON_ERROR_STOP=1", restored], input=dump, check=True, capture_output=True
+    )
+    with closing(PostgresStore(restored)) as store:
+        assert found(restored, Check.LOG_BASE).level is Level.PROBLEM
+        assert store.migrate() == ["positions_of_the_log"]
+        store.enqueue(job("after"))
+        assert [event.job for event in store.events()] == ["before", "after"]
+        assert [event.job for event in store.events(after=last[0])] == ["after"]
+        leases = store.claim(Claim(incarnation="w", number=1, kinds=["k"], limit=9, lease=timedelta(hours=1))).leases
+        assert sorted(lease.fence.id for lease in leases) == ["after", "before"]
