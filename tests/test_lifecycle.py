@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from mulligan.lifecycle import EVENT_TYPES, FINAL, LIVE, TABLE, VERBS, Move, State, diagram, possible_verbs
+from mulligan.lifecycle import EVENT_TYPES, JOB_EVENTS, FINAL, LIVE, TABLE, VERBS, Move, State, diagram, possible_verbs
 
 ARCHITECTURE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
@@ -30,7 +30,12 @@ def test_every_state_can_be_reached_and_every_live_one_left() -> None:
 
 
 def test_events_are_told_in_the_past_tense_and_belong_to_jobs() -> None:
-    assert all(re.fullmatch(r"job\.[a-z_]+ed", event) for event in EVENT_TYPES), EVENT_TYPES
+    assert all(re.fullmatch(r"job\.[a-z_]+ed", event) for event in JOB_EVENTS), JOB_EVENTS
+
+
+def test_events_about_no_job_are_told_in_the_past_tense_too() -> None:
+    others = set(EVENT_TYPES) - set(JOB_EVENTS)
+    assert all(re.fullmatch(r"[a-z]+\.([a-z_]+ed|done)", event) for event in others), others
 
 
 def test_the_verbs_of_a_state_are_those_of_the_table() -> None:

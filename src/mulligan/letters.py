@@ -95,7 +95,7 @@ class Letters:
     ) -> Purge:
         """Delete them with their history, batch by batch, each with its line in the log."""
         plan = self.preview(wanted, older_than=older_than, owner=owner)
-        about = f"{_described(wanted)}, over for more than {describe(older_than)}"
+        about = f"{_described(wanted, owner)}, over for more than {describe(older_than)}"
         purged, cursor = 0, None
         while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(
@@ -106,8 +106,10 @@ class Letters:
         return Purge(is_dry=False, before=plan.before, piles=plan.piles, purged=purged)
 
 
-def _described(wanted: JobFilter) -> str:
+def _described(wanted: JobFilter, owner: str | None) -> str:
     """The filter in words, for the log."""
     given = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
+    if owner is not None:
+        given["owner"] = owner
     parts = [f"{name} {value}" for name, value in given.items() if value is not None]
     return f"jobs of {', '.join(parts)}" if parts else "all jobs"
