@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from mulligan.lifecycle import EVENT_TYPES, JOB_EVENTS, FINAL, LIVE, TABLE, VERBS, Move, State, diagram, possible_verbs
+from mulligan.lifecycle import EVENT_TYPES, FINAL, JOB_EVENTS, LIVE, TABLE, VERBS, Move, State, diagram, possible_verbs
 
 ARCHITECTURE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
