@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
+from mulligan.doctor import Doctor
 from mulligan.duration import Duration, describe, parse
 from mulligan.duty import RETRY_REASONS
 from mulligan.errors import BadSchedule, JobCancelled, JobFailed
@@ -26,8 +27,10 @@ from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.finding import Finding, Limits
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
+from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import State
 from mulligan.packs import packs
 from mulligan.pause import Pause
@@ -53,6 +56,7 @@ from mulligan.task import (
 from mulligan.timetable import Schedule, Timetable
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.promote import Promote
+from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.rounds import Rounds, Work
 from mulligan.upkeep.schedule import Tick
@@ -147,6 +151,12 @@ class App:
             stuck=self._stuck,
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
             agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
+            doctor=Doctor(
+                lambda: self.store,
+                lambda: self._parts.clock,
+                has_database=lambda: self.has_database,
+                stuck_after=lambda: self.settings.stuck_after_sec,
+            ),
         )
 
     def _use(self, parts: Parts) -> None:
@@ -326,6 +336,11 @@ class App:
     ) -> Page[Any]:
         return self.console.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
 
+    def export(
+        self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
+    ) -> Iterator[Letter]:
+        return self.console.export(wanted, owner=owner, events=events)
+
     def events(
         self, job: str | None = None, *, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
@@ -377,6 +392,23 @@ class App:
 
     def process_stuck(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
         return self.console.process_stuck(owner=owner, actor=actor, limit=limit)
+
+    def purge(
+        self,
+        wanted: JobFilter,
+        *,
+        older_than: Duration,
+        owner: str | None = None,
+        dry_run: bool = True,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Purge:
+        return self.console.purge(
+            wanted, older_than=older_than, owner=owner, dry_run=dry_run, actor=actor, reason=reason
+        )
+
+    def doctor(self, limits: Limits | None = None) -> list[Finding]:
+        return self.console.doctor(limits)
 
     def duties(self) -> list[DutyStatus]:
         return self.console.duties()
@@ -519,7 +551,7 @@ class App:
             stuck_after=self.settings.stuck_after_sec,
         )
         ticks = [self._tick(incarnation)] if self.timetable else []
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), *ticks]
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._prune(), *ticks]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
         return look + [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
 
@@ -547,6 +579,11 @@ class App:
         limit = self.settings.duty_schedule_limit
         return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit)
 
+    def _prune(self) -> Prune:
+        interval = self.settings.duty_prune_interval_sec.total_seconds()
+        limit = self.settings.duty_prune_limit
+        return Prune(self.store, keep=self.settings.retention, interval=interval, limit=limit)
+
     def _plans(self) -> dict[str, Plan]:
         """Duties as people run them by hand. Leases that expired are the workers' own business: they alone have
         watched long enough to tell a lost worker from an outage. So `reclaim` by hand is for stuck jobs."""
@@ -554,7 +591,12 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Tick] = [*self._promotions(), self._expire(), self._tick("by hand")]
+        others: list[Promote | Expire | Prune | Tick] = [
+            *self._promotions(),
+            self._expire(),
+            self._prune(),
+            self._tick("by hand"),
+        ]
         return {"reclaim": reclaim} | {
             work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }

@@ -1,12 +1,13 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
+from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import MulliganError, NotAllowed, illegal_move
@@ -14,8 +15,10 @@ from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
 from mulligan.failure.redact import kept
+from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
+from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
 from mulligan.reclassify import Reclassification, Reclassify
@@ -47,6 +50,7 @@ class Console:
         stuck: Stuck,
         roster: Roster,
         agenda: Agenda,
+        doctor: Doctor,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -56,6 +60,8 @@ class Console:
         self._roster = roster
         self._agenda = agenda
         self._reclassify = Reclassify(store, judge)
+        self._letters = Letters(store, ids)
+        self._doctor = doctor
 
     # Ask
 
@@ -74,6 +80,12 @@ class Console:
         limit = max(1, min(limit, LARGEST_PAGE))
         page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
         return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
+
+    def export(
+        self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
+    ) -> Iterator[Letter]:
+        """All that match, one after the other, the newest first; with `events`, each with its history."""
+        return self._letters.export(wanted or JobFilter(), owner=owner, events=events)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
         """How many jobs of each kind are in each state."""
@@ -132,6 +144,10 @@ class Console:
         """When a schedule of this app has something to run next."""
         return self._agenda.next_tick()
 
+    def doctor(self, limits: Limits | None = None) -> list[Finding]:
+        """What is well and what is not, each with its remedy."""
+        return self._doctor.examine(limits or Limits())
+
     # Do
 
     def process_stuck(
@@ -165,6 +181,22 @@ class Console:
             return found
         reason = reason or "reclassified"
         return found.with_retries(lambda job_id: self.retry(job_id, owner=owner, actor=actor, reason=reason))
+
+    def purge(
+        self,
+        wanted: JobFilter,
+        *,
+        older_than: Duration,
+        owner: str | None = None,
+        dry_run: bool = True,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Purge:
+        """Delete jobs that have been over for so long, with their history; dry, only count them."""
+        age = parse(older_than)
+        if dry_run:
+            return self._letters.preview(wanted, older_than=age, owner=owner)
+        return self._letters.purge(wanted, older_than=age, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
 
     def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
         """Do a duty once in this process, paused or not."""

@@ -21,6 +21,7 @@ DUTIES = (
     KnownDuty("promote", "DELAYED_JOBS", "queues delayed and snoozed jobs that are due"),
     KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran"),
     KnownDuty("schedule", "SCHEDULED_JOBS", "enqueues the jobs of schedules whose tick has come"),
+    KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),
 )
 
 # What a waiting job waits for, if the duty `retry` is to let it through; all else is let through by `promote`.

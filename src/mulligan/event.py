@@ -7,6 +7,15 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a reader of the log has come, kept for it by the store."""
+
+    name: str
+    position: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """`position` orders the log; a reader who keeps the last one he saw never misses an event.
 

@@ -100,7 +100,7 @@ REFUSED = "job.refused"
 
 JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
 # About no job: their `job` is empty, and `data` names what they are about.
-PAUSED, RESUMED, DUTY_DONE = "duty.paused", "duty.resumed", "duty.done"
+PAUSED, RESUMED, DUTY_DONE, PURGED = "duty.paused", "duty.resumed", "duty.done", "jobs.purged"
 SCHEDULE_PLANNED, SCHEDULE_SKIPPED, SCHEDULE_RUN = "schedule.planned", "schedule.skipped", "schedule.run_requested"
 SCHEDULE_PAUSED, SCHEDULE_RESUMED, SCHEDULE_REMOVED = "schedule.paused", "schedule.resumed", "schedule.removed"
 SCHEDULE_EVENTS = (
@@ -111,7 +111,7 @@ SCHEDULE_EVENTS = (
     SCHEDULE_RESUMED,
     SCHEDULE_REMOVED,
 )
-EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE, *SCHEDULE_EVENTS)
+EVENT_TYPES = (*JOB_EVENTS, PAUSED, RESUMED, DUTY_DONE, PURGED, *SCHEDULE_EVENTS)
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:

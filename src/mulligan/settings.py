@@ -12,6 +12,8 @@ from mulligan.duration import BadDuration, parse
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
+from mulligan.lifecycle import FINAL
+from mulligan.retention import Keep
 
 PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
@@ -38,6 +40,15 @@ class Settings:
     duty_expire_limit: int = 500
     duty_schedule_interval_sec: timedelta = timedelta(seconds=1)
     duty_schedule_limit: int = 100
+    duty_prune_interval_sec: timedelta = timedelta(seconds=10)
+    duty_prune_limit: int = 500
+    retention_succeeded: timedelta | None = timedelta(days=7)
+    retention_succeeded_count: int | None = None
+    retention_cancelled: timedelta | None = timedelta(days=7)
+    retention_cancelled_count: int | None = None
+    # A failed job is somebody's business until he says otherwise.
+    retention_failed: timedelta | None = None
+    retention_failed_count: int | None = None
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -58,6 +69,18 @@ class Settings:
         """Ten looks a lease, and one a second at least, unless it is set."""
         return self.duty_reclaim_interval_sec or min(timedelta(seconds=1), self.worker_lease_ttl_sec / 10)
 
+    @property
+    def retention(self) -> list[Keep]:
+        """Until when jobs that are over are kept, by their state."""
+        return [
+            Keep(
+                state=state,
+                age=getattr(self, f"retention_{state}"),
+                count=getattr(self, f"retention_{state}_count"),
+            )
+            for state in FINAL
+        ]
+
 
 def _number(low: int, high: int) -> tuple[Callable[[str], int], str]:
     def read(text: str) -> int:
@@ -77,6 +100,26 @@ def _duration(unit: str, low: str, high: str) -> tuple[Callable[[str], timedelta
         return value
 
     return read, f"a number of {'milliseconds' if unit == 'ms' else 'seconds'} between {low} and {high}"
+
+
+KEPT = "keep"
+
+
+def _age(low: str, high: str) -> tuple[Callable[[str], timedelta | None], str]:
+    def read(text: str) -> timedelta | None:
+        if text.strip().lower() == KEPT:
+            return None
+        age = parse(text)
+        if not parse(low) <= age <= parse(high):
+            raise ValueError
+        return age
+
+    return read, f"a duration between {low} and {high} such as '7d', or {KEPT!r} for ever"
+
+
+def _count(low: int, high: int) -> tuple[Callable[[str], int | None], str]:
+    number, allowed = _number(low, high)
+    return lambda text: None if text.strip().lower() == KEPT else number(text), f"{allowed}, or {KEPT!r} for all"
 
 
 def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
@@ -107,6 +150,11 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "duty_reclaim_limit": _number(1, 10_000),
     **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in _DUTIES},
     **{f"duty_{duty}_limit": _number(1, 10_000) for duty in _DUTIES},
+    "duty_prune_interval_sec": _duration("s", "1s", "1d"),
+    "duty_prune_limit": _number(1, 10_000),
+    # Not sooner: a client that repeats an enqueue must find its job, not store it again.
+    **{f"retention_{state}": _age("1h", "3650d") for state in FINAL},
+    **{f"retention_{state}_count": _count(1, 10**9) for state in FINAL},
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
     "log_format": _choice("text", "json"),
 }

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
+from mulligan.duty import DUTIES
 from mulligan.lifecycle import State
 from mulligan.store.protocols import Claim
 
@@ -34,23 +35,13 @@ def stuck(works: App, enqueue: Enqueue) -> str:
 def test_every_duty_is_listed_also_before_any_worker_came(invoke: Invoke, works: App, read_json: ReadJson) -> None:
     works.migrate()
     shown = invoke("duties", *HERE).stdout
-    assert [line.split()[0] for line in shown.splitlines()[1:6]] == [
-        "reclaim",
-        "retry",
-        "promote",
-        "expire",
-        "schedule",
-    ]
+    names = ["reclaim", "retry", "promote", "expire", "schedule", "prune"]
+    assert [line.split()[0] for line in shown.splitlines()[1:7]] == names
     assert "never" in shown
     assert "No worker does them now. Start one with: mulligan worker MODULE:APP" in shown
     duties = read_json(invoke("duties", "--json", *HERE))["duties"]
-    assert [duty["alias"] for duty in duties] == [
-        "STUCK_JOBS",
-        "FAILED_JOBS",
-        "DELAYED_JOBS",
-        "EXPIRED_JOBS",
-        "SCHEDULED_JOBS",
-    ]
+    aliases = ["STUCK_JOBS", "FAILED_JOBS", "DELAYED_JOBS", "EXPIRED_JOBS", "SCHEDULED_JOBS", "OLD_JOBS"]
+    assert [duty["alias"] for duty in duties] == aliases
     assert {(duty["last"], duty["next"], duty["paused"], duty["workers"]) for duty in duties} == {(None, None, None, 0)}
 
 
@@ -102,7 +93,7 @@ def test_a_duty_nobody_knows_is_not_found(invoke: Invoke, works: App, verb: str)
     refused = invoke("duties", verb, "sweep", "--json", *HERE)
     assert refused.exit_code == 4
     message = json.loads(refused.stderr)["error"]["message"]
-    assert message == "no duty is named 'sweep'; known are: reclaim, retry, promote, expire, schedule"
+    assert message == "no duty is named 'sweep'; known are: " + ", ".join(duty.name for duty in DUTIES)
 
 
 @pytest.mark.parametrize("words", [("pause",), ("duties", "pause", "retry", "--for", "soon"), ("duties", "pause")])

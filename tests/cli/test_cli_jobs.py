@@ -226,7 +226,8 @@ def test_a_job_that_is_not_there_is_not_found(invoke: Invoke, enqueue: Enqueue, 
 
 
 def test_every_verb_of_the_lifecycle_is_a_command() -> None:
-    assert set(jobs.commands) == {"list", "show", "explain", "stuck", "process-stuck", *VERBS.values()}
+    others = {"list", "show", "explain", "stuck", "process-stuck", "export", "purge"}
+    assert set(jobs.commands) == {*others, *VERBS.values()}
 
 
 def moved(works: App, job: str) -> Job[Any]:

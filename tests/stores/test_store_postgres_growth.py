@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -14,7 +14,9 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move
 from mulligan.pause import PauseRequest
+from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.store import SQL, _row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.testing.stores.bench import failing, worker
 
@@ -91,6 +93,9 @@ class Ours:
     def request(self, move: Move, job_id: str) -> Request:
         return Request(id="request", move=move, job=job_id)
 
+    def purge(self, *jobs: str) -> PurgeRequest:
+        return PurgeRequest(id="request", jobs=jobs, before=datetime.now(UTC), about="these")
+
     def operations(self) -> dict[str, Callable[[Any], object]]:
         store, fences = self.store, [lease.fence for lease in self.leases]
         page = {"owner": None, "limit": 50}
@@ -106,6 +111,9 @@ class Ours:
             "beat": lambda db: store._beat(db, Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
             "enqueue": lambda db: store._enqueue(db, [self.new("new")]),
             "enqueue a twin": lambda db: store._enqueue(db, [self.new("new", dedupe_key="held-3")]),
+            "prune": lambda db: store._prune(db, {"state": "succeeded", "before": 10**15, "limit": 5}),
+            "count the newest": lambda db: _row(db, SQL["newest"], {"state": "failed", "count": 50}),
+            "purge": lambda db: store._purge(db, self.purge("other-3", "other-4", "nobody")),
             "read the newest events": lambda db: store._events(db, {**page, "after": self.last}),
             "read events after an old place": lambda db: store._events(db, {**page, "after": 4}),
         }

@@ -12,12 +12,14 @@ import pytest
 from postgres_server import emptied
 from transactions import Held, enqueue_on, held, meanwhile, until_blocked
 
-from mulligan.errors import StoreUnavailable
+from mulligan.errors import JobNotFound, StoreUnavailable
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease
 from mulligan.lifecycle import Move, State
+from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore, connections
 from mulligan.store.protocols import Beat, Claim, Outcome, Settled
+from mulligan.store.rows import to_time
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
@@ -335,3 +337,57 @@ class TestSettleRaces(Racing):
         assert answer.result().lost == [lease.fence]
         assert self.job(lease.fence.id).state is State.SUCCEEDED
         assert worker().incarnation in {found.incarnation for found in self.store.workers()}
+
+
+class TestPruneRaces(Racing):
+    def test_a_cursor_that_is_being_set_is_waited_for(self) -> None:
+        job = self.in_state(State.SUCCEEDED)
+        self.advance(HOUR)
+        first = self.events(job.id)[0].position
+        with held(self.url) as other:
+            self.store._set_cursor(other, {"name": "new", "position": first, "now": 1})
+            with meanwhile(lambda: self.store.prune(State.SUCCEEDED, before=self.now, limit=9)) as pruned:
+                until_blocked(self.url)
+                other.commit()
+        assert pruned.result() == 0
+        assert len(self.events(job.id)) == 3
+
+    def test_cursors_of_several_readers_do_not_wait_for_each_other(self) -> None:
+        with held(self.url) as other:
+            self.store._set_cursor(other, {"name": "one", "position": 1, "now": 1})
+            self.store.set_cursor("two", 2)
+            other.commit()
+        assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]
+
+    def test_a_job_that_is_being_retried_by_hand_is_passed_over(self) -> None:
+        job, other_job = self.in_state(State.FAILED), self.in_state(State.FAILED)
+        self.advance(HOUR)
+        with held(self.url) as other:
+            self.store._move(other, self.request(Move.RETRY_BY_HAND, job.id))
+            assert self.store.prune(State.FAILED, before=self.now, limit=9) == 1
+            other.commit()
+        assert self.job(job.id).state is State.QUEUED
+        assert self.events(other_job.id) == []
+
+    def test_a_purge_looks_again_at_a_job_that_was_retried_meanwhile(self) -> None:
+        job = self.in_state(State.FAILED)
+        self.advance(HOUR)
+        request = PurgeRequest(id="p", jobs=[job.id], before=self.now, about="it")
+        with held(self.url) as other:
+            self.store._move(other, self.request(Move.RETRY_BY_HAND, job.id))
+            with meanwhile(lambda: self.store.purge(request)) as purged:
+                until_blocked(self.url)
+                other.commit()
+        assert purged.result() == 0
+        assert self.job(job.id).state is State.QUEUED
+
+    def test_a_job_that_is_being_deleted_cannot_be_retried(self) -> None:
+        job = self.in_state(State.FAILED)
+        self.advance(HOUR)
+        values = {"state": "failed", "before": to_time(self.now), "limit": 9}
+        with held(self.url) as other:
+            assert self.store._prune(other, values) == 1
+            with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, job.id)) as moved:
+                until_blocked(self.url)
+                other.commit()
+        assert isinstance(moved.exception(), JobNotFound)

@@ -8,6 +8,7 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import NewJob
 from mulligan.lifecycle import Move
 from mulligan.pause import PauseRequest
+from mulligan.retention import PurgeRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.store import SQL
@@ -67,6 +68,11 @@ def read(db: Any, *, after: int) -> object:
     return db.execute(SQL["events"], {"job": None, "owner": None, "after": after, "limit": 50}).fetchall()
 
 
+def pruned(db: Any, *, limit: int) -> list[str]:
+    values = {"state": "succeeded", "before": 10**15, "limit": limit}
+    return [job for (job,) in db.execute(SQL["prune"], values)]
+
+
 def steps_of(store: SqliteStore, operation: Callable[[Any], object]) -> int:
     ticks: list[None] = []
 
@@ -95,7 +101,7 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     store.enqueue([new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
     # Half of the others that wait are due, and held by this.
     store.pause(PauseRequest(id="p", what="duty", name="retry"))
-    last = store.last_position(back=20)
+    last, now = store.last_position(back=20), store.now()
     beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=[lease.fence for lease in leases])
     operations: dict[str, Callable[[Any], object]] = {
         "claim and promote": lambda db: store._claim(db, wish(3)),
@@ -107,6 +113,9 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
         "the duty retry, paused": lambda db: store._promote_by_duty(db, "retry", 100, by_hand=False),
         "beat": lambda db: store._beat(db, beat),
         "enqueue a twin": lambda db: store._enqueue(db, [new("new", dedupe_key="held-3")]),
+        "prune one": lambda db: store._remove(db, pruned(db, limit=1)),
+        "count the newest": lambda db: db.execute(SQL["newest"], {"state": "failed", "count": 50}).fetchone(),
+        "purge": lambda db: store._purge(db, PurgeRequest(id="p", jobs=["other-3"], before=now, about="it")),
         "read the newest events": lambda db: read(db, after=last),
         "read events after an old place": lambda db: read(db, after=4),
     }

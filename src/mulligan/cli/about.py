@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import relative
-from mulligan.lifecycle import State
+from mulligan.lifecycle import PURGED, State
 
 if TYPE_CHECKING:
     from mulligan.event import Event
@@ -39,19 +39,19 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _about_duty(facts: Facts) -> list[str]:
+def _about_no_job(event: "Event", facts: Facts) -> list[str]:
     """Of an event that is about no job: what it is about."""
     parts = [facts.text("name")]
     if (length := facts.duration("for")) is not None:
         parts.append(f"for {describe(length)}")
     if (did := facts.whole("did")) is not None:
-        parts.append(f"{did:,} moved")
+        parts.append(f"{did:,} {'deleted' if event.type == PURGED else 'moved'}")
     return parts
 
 
 def about_event(event: "Event") -> str:
     facts = Facts(event.data)
-    parts = [] if event.job else _about_duty(facts)
+    parts = [] if event.job else _about_no_job(event, facts)
     if (seconds := facts.duration("seconds")) is not None:
         parts.append(f"after {describe(seconds)}")
     if (delay := facts.duration("delay")) is not None:

@@ -8,9 +8,11 @@ import click
 
 from mulligan.cli.about import about_event, about_job
 from mulligan.cli.documents import arguments_of, document_of, event_document, job_document
+from mulligan.cli.filters import filtered
 from mulligan.cli.given import Given, Group, pass_given
+from mulligan.cli.letters import export, purge
 from mulligan.cli.moves import add_moves
-from mulligan.cli.parameters import text, when
+from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.safe import safe, safe_lines
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
@@ -36,19 +38,12 @@ def jobs() -> None:
 add_moves(jobs)
 jobs.add_command(stuck)
 jobs.add_command(process_stuck)
+jobs.add_command(export)
+jobs.add_command(purge)
 
 
 @jobs.command("list")
-@click.option("--state", type=click.Choice([str(state) for state in State]))
-@click.option("--kind", type=text, help="The task's name.")
-@click.option("--owner", type=text)
-@click.option("--queue", type=text)
-@click.option("--code", type=text, help="The error code of failed jobs.")
-@click.option("--group", type=text, help="The error group of failed jobs.")
-@click.option("--tag", type=text)
-@click.option("--version", type=text, help="The app's version that made the last attempt.")
-@click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h.")
-@click.option("--until", type=when, help="Enqueued before then: a time, or a duration such as 2h.")
+@filtered
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 @click.option("--cursor", type=text, help="Where the last list ended.")
 @pass_given

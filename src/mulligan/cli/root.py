@@ -24,6 +24,7 @@ COMMANDS = {
     "resume": "mulligan.cli.pauses:resume",
     "policies": "mulligan.cli.policies:policies",
     "migrate": "mulligan.cli.migrate:migrate",
+    "doctor": "mulligan.cli.doctor:doctor",
 }
 
 

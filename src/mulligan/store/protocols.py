@@ -12,12 +12,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from mulligan.duty import Round
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import Move
+from mulligan.lifecycle import Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.script import Script
 
@@ -94,6 +96,16 @@ class WorkerRecord:
     seen_at: datetime | None = None
     holds: int = 0
     """How many jobs it has leases on; for those who look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Ready jobs of one queue and kind; `since` is when the oldest of them got there."""
+
+    queue: str
+    kind: str
+    number: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +247,41 @@ class Schedules(Protocol):
         ...
 
 
+class Clearing(Protocol):
+    """For what is over. A job goes with its whole history, and not before every cursor has passed that.
+
+    A job that holds a dedupe key stays: until its period is over, or for good when it holds it as succeeded.
+    """
+
+    def newest(self, state: State, count: int) -> datetime | None:
+        """When the last of the newest `count` was over; None when there are fewer."""
+        ...
+
+    def prune(self, state: State, *, before: datetime, limit: int) -> int:
+        """Delete jobs that were over before, the oldest first; how many."""
+        ...
+
+    def over(
+        self,
+        wanted: JobFilter,
+        *,
+        before: datetime,
+        owner: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> list[str]:
+        """The ids of jobs that ended before and may be purged, the newest first, from below `cursor` on."""
+        ...
+
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+        """How many jobs ended before, those that hold a dedupe key apart."""
+        ...
+
+    def purge(self, request: PurgeRequest) -> int:
+        """Delete those of these jobs that are over still, and say so in the log; how many."""
+        ...
+
+
 class Reader(Protocol):
     """For people who look."""
 
@@ -264,6 +311,10 @@ class Reader(Protocol):
         """How many queued jobs of its lane are claimed before this one, counted up to `limit`."""
         ...
 
+    def lanes(self) -> list[Lane]:
+        """All ready jobs, counted."""
+        ...
+
     def workers(self) -> list[WorkerRecord]: ...
 
 
@@ -281,6 +332,18 @@ class EventLog(Protocol):
         """Where the log ends; with `back`, the place after which about so many events stand."""
         ...
 
+    def cursors(self) -> list[Cursor]:
+        """The lowest first: what is above it is never deleted."""
+        ...
+
+    def set_cursor(self, name: str, position: int) -> None:
+        """Keep how far a reader has come, durably."""
+        ...
+
+    def drop_cursor(self, name: str) -> None:
+        """This reader comes no more; nothing is kept for it any longer."""
+        ...
+
 
 class Changes(Protocol):
     """A hint that the store changed. A hint only: whoever waits looks again from time to time."""
@@ -292,11 +355,15 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Schedules, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Schedules, Clearing, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, under a lock; the names of what was applied."""
+        ...
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        """What a doctor should know about this database."""
         ...
 
     def changes(self) -> Changes: ...

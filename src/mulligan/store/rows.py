@@ -10,12 +10,13 @@ import msgspec
 from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
 from mulligan.errors import StoreDamaged
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
+from mulligan.retention import Pile
 from mulligan.schedule import Definition, ScheduleRecord
-from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.store.protocols import Lane, Outcome, WorkerRecord
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
@@ -262,6 +263,18 @@ def to_schedule(row: Record) -> ScheduleRecord:
         seen_at=from_time(row["seen_at"]),
         version=row["version"],
     )
+
+
+def to_lane(row: Record) -> Lane:
+    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]))
+
+
+def to_cursor(row: Record) -> Cursor:
+    return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
+
+
+def to_piles(rows: Iterable[Sequence[Any]]) -> list[Pile]:
+    return [Pile(kind, State(state), code, bool(is_held), number) for kind, state, code, is_held, number in rows]
 
 
 def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:

@@ -6,8 +6,9 @@ from typing import Any
 from mulligan.duty import Round
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, NewJob
-from mulligan.lifecycle import DUTY_DONE, REFUSED, TABLE, Move, State
+from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
 from mulligan.pause import PauseRequest
+from mulligan.retention import PurgeRequest
 from mulligan.schedule import ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
@@ -234,6 +235,13 @@ def schedule_values(record: ScheduleRecord) -> dict[str, Any]:
 def schedule_event(name: str, note: ScheduleNote, *, now: int | None) -> dict[str, Any]:
     data: dict[str, Any] = {"what": "schedule", "name": name, **note.data}
     return event_values(note.type, "", "", "", 0, now=now, request=note.request, actor=note.actor, data=data)
+
+
+def purge_event(request: PurgeRequest, did: int, *, now: int | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"what": "jobs", "name": request.about, "did": did}
+    if request.reason:
+        data["reason"] = request.reason
+    return event_values(PURGED, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
 
 
 def failure_data(verdict: Verdict) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
 from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
+from mulligan.testing.stores.retention import RetentionRules
 from mulligan.testing.stores.schedules import ScheduleRules
 from mulligan.testing.stores.settle import SettleRules
 from mulligan.testing.stores.stuck import StuckRules
@@ -48,6 +49,7 @@ class StoreSuite(
     DutyRules,
     ScheduleRules,
     MoveRules,
+    RetentionRules,
     ReadingRules,
 ):
     """Every rule of a store, in the order of a job's life. Give it `open_store`; `open_twin` if you can."""

@@ -30,7 +30,38 @@ def migrate(connection: Connection) -> list[str]:
         for number, name, text in missing(MIGRATIONS, found):
             connection.execute(text.encode())
             connection.execute("INSERT INTO mulligan_schema VALUES (%s, %s, %s)", (number, name, OLDEST_CODE))
-    return [name for _, name, _ in missing(MIGRATIONS, found)]
+        continued = ["positions_of_the_log"] if _continue_log(connection) else []
+    return [*(name for _, name, _ in missing(MIGRATIONS, found)), *continued]
+
+
+_LAST = """
+SELECT xid::text::bigint, pg_current_xact_id()::text::bigint
+FROM mulligan_events
+ORDER BY xid DESC
+LIMIT 1
+"""
+# The last event keeps its position, the others come closer to it: whoever reads on from a cursor may see some again,
+# and misses none. A new cluster has fewer transaction ids than there were transactions: some share one from now on.
+_CONTINUE = """
+UPDATE mulligan_events AS event
+SET xid = (%(now)s - 1 - (numbers.all_of_them - ranked.number) * least(numbers.all_of_them, %(now)s - 3)
+    / numbers.all_of_them)::text::xid8
+FROM (SELECT xid, row_number() OVER (ORDER BY xid) AS number FROM mulligan_events GROUP BY xid) AS ranked,
+    (SELECT count(DISTINCT xid) AS all_of_them FROM mulligan_events) AS numbers
+WHERE event.xid = ranked.xid
+"""
+
+
+def _continue_log(connection: Connection) -> bool:
+    """After a restore into another cluster transaction ids begin anew, below those of the log; whether it was so."""
+    row = connection.execute(_LAST).fetchone()
+    if row is None or row[0] < row[1]:
+        return False
+    last, now = row
+    connection.execute("LOCK TABLE mulligan_events IN EXCLUSIVE MODE")
+    connection.execute(_CONTINUE, {"now": now})
+    connection.execute("UPDATE mulligan_log SET base = base + %s", (last - (now - 1),))
+    return True
 
 
 def version(connection: Connection) -> tuple[int, int]:

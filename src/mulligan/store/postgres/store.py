@@ -11,15 +11,17 @@ import psycopg
 
 from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
+from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.follow import FailedRow, follow_ups
-from mulligan.store.postgres import schema
+from mulligan.store.postgres import health, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.url import parse_url
@@ -29,6 +31,7 @@ from mulligan.store.protocols import (
     Changes,
     Claim,
     Claimed,
+    Lane,
     Outcome,
     Request,
     Settled,
@@ -40,13 +43,16 @@ from mulligan.store.rows import (
     is_repeat,
     records,
     to_counts,
+    to_cursor,
     to_duration,
     to_event,
     to_job,
     to_json,
+    to_lane,
     to_leases,
     to_page,
     to_pause,
+    to_piles,
     to_round,
     to_schedule,
     to_time,
@@ -69,6 +75,7 @@ from mulligan.store.values import (
     new_values,
     pause_event,
     pause_values,
+    purge_event,
     refusal_values,
     round_event,
     round_values,
@@ -121,6 +128,7 @@ class PostgresStore:
     def __init__(self, url: str, *, now: Callable[[], datetime] | None = None) -> None:
         address = parse_url(url)
         self._given_now = now
+        self._address = address
         self._listens = address.listens
         self._connections = Connections(address.url, prepares=address.prepares)
         self._notifier = Notifier(self._connections) if address.listens else Silence()
@@ -136,6 +144,9 @@ class PostgresStore:
     def close(self) -> None:
         self._notifier.close()
         self._connections.close()
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        return health.examine(self._connections, self._address, limits)
 
     # Enqueue
 
@@ -495,6 +506,54 @@ class PostgresStore:
             _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
         return True
 
+    # What is over
+
+    def newest(self, state: State, count: int) -> datetime | None:
+        values = {"state": state.value, "count": count}
+        row = self._run(lambda db: _execute(db, SQL["newest"], values).fetchone())
+        return None if row is None else from_time(row[0])
+
+    def prune(self, state: State, *, before: datetime, limit: int) -> int:
+        values = {"state": state.value, "before": to_time(before), "limit": limit}
+        return self._run(lambda db: self._prune(db, values))
+
+    def _prune(self, db: Connection, values: dict[str, Any]) -> int:
+        with _transaction(db, BEGIN):
+            _execute(db, SQL["prune_alone"], {})
+            return _remove(db, _ids(db, SQL["prune"], values))
+
+    def over(
+        self,
+        wanted: JobFilter,
+        *,
+        before: datetime,
+        owner: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> list[str]:
+        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
+        statement = SQL["over"].format(conditions=in_pyformat(" AND ".join(conditions)))
+        values |= {"before": to_time(before), "limit": limit, "now": self._now}
+        return self._run(lambda db: _ids(db, statement, values))
+
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+        conditions, values = filter_conditions(wanted, owner, None, has_tag=HAS_TAG)
+        statement = SQL["count_over"].format(conditions=in_pyformat(" AND ".join(conditions)))
+        values |= {"before": to_time(before), "now": self._now}
+        return to_piles(self._run(lambda db: _execute(db, statement, values).fetchall()))
+
+    def purge(self, request: PurgeRequest) -> int:
+        return self._run(lambda db: self._purge(db, request))
+
+    def _purge(self, db: Connection, request: PurgeRequest) -> int:
+        values = {"ids": list(request.jobs), "before": to_time(request.before), "now": self._now}
+        with _transaction(db, BEGIN):
+            _execute(db, SQL["prune_alone"], {})
+            did = _remove(db, _ids(db, SQL["purge"], values))
+            if did:
+                _execute(db, SQL["event"], purge_event(request, did, now=self._now))
+        return did
+
     # By hand
 
     def move(self, request: Request) -> Job[Any]:
@@ -562,6 +621,9 @@ class PostgresStore:
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return int(self._run(lambda db: _row(db, SQL["ahead_of"], {**lane_values(job), "limit": limit})[0]))
 
+    def lanes(self) -> list[Lane]:
+        return [to_lane(row) for row in self._run(lambda db: _all(db, SQL["lanes"], {}))]
+
     def workers(self) -> list[WorkerRecord]:
         return [to_worker(row) for row in self._run(lambda db: _all(db, SQL["workers"], {}))]
 
@@ -607,6 +669,20 @@ class PostgresStore:
         if position:
             self._wait_for_flush(db, insert_lsn)
         return int(position)
+
+    def cursors(self) -> list[Cursor]:
+        return [to_cursor(row) for row in self._run(lambda db: _all(db, SQL["cursors"], {}))]
+
+    def set_cursor(self, name: str, position: int) -> None:
+        self._run(lambda db: self._set_cursor(db, {"name": name, "position": position, "now": self._now}))
+
+    def _set_cursor(self, db: Connection, values: dict[str, Any]) -> None:
+        with _transaction(db, BEGIN):
+            _execute(db, SQL["set_cursor_shared"], {})
+            _execute(db, SQL["set_cursor"], values)
+
+    def drop_cursor(self, name: str) -> None:
+        self._run(lambda db: _execute(db, SQL["drop_cursor"], {"name": name}))
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         self._check_once()
@@ -690,6 +766,15 @@ def _one(db: Connection, statement: str, values: dict[str, Any]) -> Record:
 def _all(db: Connection, statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = _execute(db, statement, values)
     return records(cursor, cursor.fetchall())
+
+
+def _ids(db: Connection, statement: str, values: dict[str, Any]) -> list[str]:
+    return [id_ for (id_,) in _execute(db, statement, values)]
+
+
+def _remove(db: Connection, ids: Sequence[str]) -> int:
+    """With their history, as far as all cursors have passed it."""
+    return int(_row(db, SQL["remove"], {"ids": list(ids)})[0]) if ids else 0
 
 
 def _rows(db: Connection, statement: Statement) -> list[Record]:

@@ -12,11 +12,13 @@ import msgspec
 
 from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
-from mulligan.event import Event
+from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
+from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
+from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.protocols import (
@@ -25,6 +27,7 @@ from mulligan.store.protocols import (
     Changes,
     Claim,
     Claimed,
+    Lane,
     Outcome,
     Request,
     Settled,
@@ -36,13 +39,16 @@ from mulligan.store.rows import (
     is_repeat,
     records,
     to_counts,
+    to_cursor,
     to_duration,
     to_event,
     to_job,
     to_json,
+    to_lane,
     to_leases,
     to_page,
     to_pause,
+    to_piles,
     to_round,
     to_schedule,
     to_time,
@@ -50,7 +56,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.script import Script, Statement, Steps
 from mulligan.store.settlement import Settlement, damaged, has_succeeded, settlement, succeeded_row, unstorable
-from mulligan.store.sqlite import schema
+from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
@@ -70,6 +76,7 @@ from mulligan.store.values import (
     new_values,
     pause_event,
     pause_values,
+    purge_event,
     refusal_values,
     round_event,
     round_values,
@@ -114,6 +121,7 @@ class SqliteStore:
             )
         path, synchronous = parse_url(url)
         self._given_now = now
+        self._synchronous = synchronous.lower()
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
         try:
             self.migrate()
@@ -132,6 +140,19 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        path, read = self._database.path, self._database.read
+        found = [
+            health.version(sqlite3.sqlite_version_info),
+            read(lambda db: health.journal(db, self._synchronous)),
+            read(lambda db: health.log_size(db, limits)),
+        ]
+        if path is not None:
+            found.append(health.file_system(path, health.mount_table()))
+            found.append(health.lock(path, limits.lock))
+            found.append(health.disk(path, limits))
+        return found
 
     # Enqueue
 
@@ -561,6 +582,59 @@ class SqliteStore:
         _append(db, [schedule_event(name, note, now=self._now(db))])
         return True
 
+    # What is over
+
+    def newest(self, state: State, count: int) -> datetime | None:
+        values = {"state": state, "count": count}
+        row = self._database.read(lambda db: db.execute(SQL["newest"], values).fetchone())
+        return None if row is None else from_time(row[0])
+
+    def prune(self, state: State, *, before: datetime, limit: int) -> int:
+        values = {"state": state, "before": to_time(before), "limit": limit}
+        # Looked at first without the lock: mostly there is nothing to do.
+        if not self._database.read(lambda db: db.execute(SQL["prune"], values).fetchone()):
+            return 0
+        return self._database.write(lambda db: self._remove(db, _ids(db, SQL["prune"], values)))
+
+    def _remove(self, db: "sqlite3.Connection", ids: Sequence[str]) -> int:
+        """With their history, as far as all cursors have passed it."""
+        gone = {"ids": to_json(_ids(db, SQL["removable"], {"ids": to_json(ids)}))}
+        db.execute(SQL["remove_events"], gone)
+        return db.execute(SQL["remove"], gone).rowcount
+
+    def over(
+        self,
+        wanted: JobFilter,
+        *,
+        before: datetime,
+        owner: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> list[str]:
+        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
+        statement = SQL["over"].format(conditions=" AND ".join(conditions))
+        values |= {"before": to_time(before), "limit": limit}
+        return self._database.read(lambda db: _ids(db, statement, {**values, "now": self._now(db)}))
+
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+        conditions, values = filter_conditions(wanted, owner, None, has_tag=HAS_TAG)
+        statement = SQL["count_over"].format(conditions=" AND ".join(conditions))
+        values |= {"before": to_time(before)}
+        return to_piles(
+            self._database.read(lambda db: db.execute(statement, {**values, "now": self._now(db)}).fetchall())
+        )
+
+    def purge(self, request: PurgeRequest) -> int:
+        return self._database.write(lambda db: self._purge(db, request))
+
+    def _purge(self, db: "sqlite3.Connection", request: PurgeRequest) -> int:
+        now = self._now(db)
+        values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before), "now": now}
+        did = self._remove(db, _ids(db, SQL["purge"], values))
+        if did:
+            _append(db, [purge_event(request, did, now=now)])
+        return did
+
     # By hand
 
     def move(self, request: Request) -> Job[Any]:
@@ -629,6 +703,9 @@ class SqliteStore:
         values = {**lane_values(job), "limit": limit}
         return int(self._database.read(lambda db: db.execute(SQL["ahead_of"], values).fetchone()[0]))
 
+    def lanes(self) -> list[Lane]:
+        return [to_lane(row) for row in self._database.read(lambda db: _all(db, SQL["lanes"], {}))]
+
     def workers(self) -> list[WorkerRecord]:
         return [to_worker(row) for row in self._database.read(lambda db: _all(db, SQL["workers"], {}))]
 
@@ -642,6 +719,16 @@ class SqliteStore:
     def last_position(self, *, back: int = 0) -> int:
         found = self._database.read(lambda db: db.execute(SQL["last_position"], {"back": back}).fetchone())
         return found[0] if found else 0
+
+    def cursors(self) -> list[Cursor]:
+        return [to_cursor(row) for row in self._database.read(lambda db: _all(db, SQL["cursors"], {}))]
+
+    def set_cursor(self, name: str, position: int) -> None:
+        values = {"name": name, "position": position}
+        self._database.write(lambda db: db.execute(SQL["set_cursor"], {**values, "now": self._now(db)}))
+
+    def drop_cursor(self, name: str) -> None:
+        self._database.write(lambda db: db.execute(SQL["drop_cursor"], {"name": name}))
 
     def _now(self, db: "sqlite3.Connection") -> int:
         given = None if self._given_now is None else to_time(self._given_now())
@@ -693,6 +780,10 @@ def _one(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Re
 def _all(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Record]:
     cursor = db.execute(statement, values)
     return records(cursor, cursor.fetchall())
+
+
+def _ids(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[str]:
+    return [id_ for (id_,) in db.execute(statement, values)]
 
 
 def _left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:

@@ -2,7 +2,9 @@
 
 import pytest
 
-_MODULES = "beat bench claim duties enqueue fence invariants lifecycle machine moves reading reclaim settle stuck"
+_MODULES = (
+    "beat bench claim duties enqueue fence invariants lifecycle machine moves reading reclaim retention settle stuck"
+)
 
 # Before any of them is imported, so that an assert that fails shows its values.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES.split()))

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mulligan.clock import Ids
-from mulligan.errors import Conflict, IllegalMove
+from mulligan.errors import Conflict, IllegalMove, JobNotFound
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.job import JobFilter, Lease, NewJob
-from mulligan.lifecycle import JOB_EVENTS, Move
+from mulligan.lifecycle import FINAL, JOB_EVENTS, Move
 from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.stores.bench import HOUR, INSTANT, MINUTE, SECOND, failing, verdict, worker
@@ -126,6 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.claim: 4,
             self.advance: 4,
             self.expire: 1,
+            self.prune: 1,
             self.pause: 1,
             self.resume: 1 if self.model.paused else 0,
             self.promote: 1,
@@ -231,6 +232,11 @@ class StoreMachine(RuleBasedStateMachine):
         expected = self.model.expire(deadline_passed(), 100, self.now)
         assert self.store.expire(deadline_passed(), limit=100) == expected
 
+    def prune(self) -> None:
+        state, age = self.draw(st.sampled_from(FINAL)), self.draw(st.sampled_from([NONE, MINUTE]))
+        pruned = self.store.prune(state, before=self.now - age, limit=100)
+        assert pruned == self.model.prune(state, self.now - age)
+
     # By hand
 
     def move(self) -> None:
@@ -265,6 +271,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert conflict.twin == refusal.twin
         except IllegalMove:
             assert refusal.twin is None
+        except JobNotFound:
+            assert request.job not in self.model.jobs
         else:
             raise AssertionError(f"{request} should have been refused")
 

@@ -196,8 +196,8 @@ class Model:
         """Those that are lost."""
         lost = []
         for fence in fences:
-            job = self.jobs[fence.id]
-            if job.state is State.RUNNING and job.fence == fence:
+            job = self.jobs.get(fence.id)
+            if job is not None and job.state is State.RUNNING and job.fence == fence:
                 job.lease_until = now + lease
             else:
                 lost.append(fence)
@@ -217,7 +217,9 @@ class Model:
 
     def settle(self, outcome: Outcome, now: datetime) -> Settled:
         fence = outcome.lease.fence
-        job = self.jobs[fence.id]
+        job = self.jobs.get(fence.id)
+        if job is None:
+            return Settled.REFUSED
         if job.state is not State.RUNNING or job.fence != fence or not self._may_take(job, outcome, now):
             return self._not_settled(job, outcome)
         job.settled[fence.attempt] = outcome.settled_by
@@ -294,9 +296,23 @@ class Model:
             self._log(job, "job.failed")
         return len(late[:limit])
 
+    def prune(self, state: State, before: datetime) -> int:
+        gone = [job for job in self.jobs.values() if job.state is state and self._is_over(job, before)]
+        for job in gone:
+            del self.jobs[job.asked.id]
+        return len(gone)
+
+    def _is_over(self, job: ModelJob, before: datetime) -> bool:
+        if job.state is State.SUCCEEDED and job.asked.dedupe_scope == "succeeded" and job.asked.dedupe_key is not None:
+            return False
+        ends = [end for end in (job.finished_at, job.dedupe_until) if end is not None]
+        return max(ends) < before
+
     # By hand
 
     def move(self, request: Request, now: datetime) -> None:
+        if request.job not in self.jobs:
+            raise Refusal
         job = self.jobs[request.job]
         if request.id in self.requests:
             return

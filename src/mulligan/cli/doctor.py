@@ -1,0 +1,51 @@
+"""`mulligan doctor`: what is well, what is not, and what mends it."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mulligan.cli.documents import document_of
+from mulligan.cli.failing import NotNow
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.place import opened
+from mulligan.cli.safe import safe
+from mulligan.cli.screen import say, say_json
+from mulligan.finding import Level
+
+if TYPE_CHECKING:
+    from mulligan.finding import Finding
+
+COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+WIDTH = max(map(len, Level))
+
+
+@click.command("doctor", cls=Command)
+@pass_given
+def doctor(given: Given) -> None:
+    """Look at the store, the workers and the jobs; say what is wrong and what mends it. Nothing is changed.
+
+    Ends with 5 if there is a problem; warnings alone end with 0.
+    """
+    with opened(given) as app:
+        findings = app.doctor()
+    problems, warnings = (_of(findings, level) for level in (Level.PROBLEM, Level.WARNING))
+    if given.as_json:
+        said = [document_of(finding) for finding in findings]
+        say_json({"findings": said, "problems": len(problems), "warnings": len(warnings)})
+    else:
+        for finding in [*problems, *warnings, *_of(findings, Level.OK)]:
+            _say(finding)
+        say(f"\n{len(problems)} problems, {len(warnings)} warnings.")
+    if problems:
+        raise click.exceptions.Exit(NotNow.exit_code)
+
+
+def _of(findings: "list[Finding]", level: Level) -> "list[Finding]":
+    return [finding for finding in findings if finding.level is level]
+
+
+def _say(finding: "Finding") -> None:
+    level = click.style(f"{finding.level:<{WIDTH}}", fg=COLOURS[finding.level])
+    say(f"{level}  {finding.code}: {safe(finding.found)}")
+    if finding.remedy:
+        say(f"{'':<{WIDTH}}  → {safe(finding.remedy)}")

@@ -1,0 +1,30 @@
+"""Which jobs are meant: the options every command takes that works on many."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from mulligan.cli.parameters import text, when
+from mulligan.lifecycle import State
+
+Function = Callable[..., Any]
+
+_OPTIONS = (
+    click.option("--state", type=click.Choice([str(state) for state in State])),
+    click.option("--kind", type=text, help="The task's name."),
+    click.option("--owner", type=text),
+    click.option("--queue", type=text),
+    click.option("--code", type=text, help="The error code of failed jobs."),
+    click.option("--group", type=text, help="The error group of failed jobs."),
+    click.option("--tag", type=text),
+    click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h."),
+    click.option("--until", type=when, help="Enqueued before then: a time, or a duration such as 2h."),
+)
+
+
+def filtered(function: Function) -> Function:
+    """The fields of a JobFilter, as keyword arguments."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function

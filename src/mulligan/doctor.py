@@ -1,0 +1,220 @@
+"""The doctor: looks at store, workers and jobs, and says what is wrong and what mends it. It changes nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from mulligan.clock import Clock
+from mulligan.duration import describe
+from mulligan.errors import SchemaMismatch, StoreError
+from mulligan.explain.follows import is_alive
+from mulligan.explain.words import at, counted, listed, relative
+from mulligan.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.job import JobFilter, Lease
+from mulligan.lifecycle import State
+from mulligan.store.protocols import Lane, Store, WorkerRecord
+
+NAMED = 3
+MANY = 1_000
+# Beyond that a clock is not just a little off: leases and delays are wrong.
+FAR_OFF = 30
+
+
+class Doctor:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        clock: Callable[[], Clock],
+        *,
+        has_database: Callable[[], bool],
+        stuck_after: Callable[[], timedelta],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._has_database = has_database
+        self._stuck_after = stuck_after
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        """Every check, as far as the store lets it be made."""
+        if not self._has_database():
+            return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
+        try:
+            store = self._store()
+            clock = self._clock_of(store, limits)
+        except SchemaMismatch as error:
+            return [ok(Check.REACHABLE, "the store answers"), _wrong_schema(error)]
+        except StoreError as error:
+            return [_unreachable(error)]
+        try:
+            return [*self._examine(store, limits), clock]
+        except StoreError as error:
+            return [_unreachable(error), clock]
+
+    def _clock_of(self, store: Store, limits: Limits) -> Finding:
+        clock = self._clock()
+        before = clock.now()
+        theirs = store.now()
+        return clock_off(theirs - (before + (clock.now() - before) / 2), limits)
+
+    def _examine(self, store: Store, limits: Limits) -> Iterable[Finding]:
+        yield ok(Check.REACHABLE, "the store answers")
+        yield ok(Check.SCHEMA, "the schema is up to date")
+        yield from store.examine(limits)
+        now = store.now()
+        workers, lanes = store.workers(), store.lanes()
+        alive = [worker for worker in workers if is_alive(worker, now)]
+        yield workers_alive(alive, is_needed=bool(lanes) or store.next_due() is not None)
+        yield workers_silent([worker for worker in workers if worker not in alive], now)
+        yield leases_expired(store, now, limits)
+        yield stuck(store, self._stuck_after())
+        yield unhandled(lanes, alive)
+        yield waiting(lanes, now, limits)
+        yield failed(store, now)
+        yield paused(store, now, limits)
+        yield cursors(store, now, limits)
+
+
+def _unreachable(error: StoreError) -> Finding:
+    remedy = "what it says; nothing is lost meanwhile: workers keep what they run, and try again"
+    return problem(Check.REACHABLE, str(error), remedy)
+
+
+def _wrong_schema(error: SchemaMismatch) -> Finding:
+    return problem(Check.SCHEMA, str(error), "run 'mulligan migrate' with the newest mulligan that uses this database")
+
+
+def clock_off(off: timedelta, limits: Limits) -> Finding:
+    if abs(off) < limits.clock:
+        return ok(Check.CLOCK, "the store's clock and this machine's agree")
+    side = "ahead of" if off > timedelta(0) else "behind"
+    said = f"the store's clock is {describe(abs(off))} {side} this machine's"
+    remedy = "let both machines set their clocks by NTP; the store's decides when a job is due and a lease ends"
+    return (problem if abs(off) >= FAR_OFF * limits.clock else warning)(Check.CLOCK, said, remedy)
+
+
+def workers_alive(alive: Sequence[WorkerRecord], *, is_needed: bool) -> Finding:
+    if alive:
+        return ok(Check.WORKERS_ALIVE, f"{counted(len(alive), 'worker')} alive")
+    said = "no worker is alive, and jobs wait for one" if is_needed else "no worker is alive"
+    return (problem if is_needed else warning)(Check.WORKERS_ALIVE, said, "start one: mulligan worker MODULE:APP")
+
+
+def workers_silent(silent: Sequence[WorkerRecord], now: datetime) -> Finding:
+    if not silent:
+        return ok(Check.WORKERS_SILENT, "no worker has fallen silent")
+    named = [
+        f"{worker.host}, process {worker.pid}, seen {relative(worker.seen_at or now, now)}, holds {worker.holds}"
+        for worker in silent[:NAMED]
+    ]
+    return warning(
+        Check.WORKERS_SILENT,
+        f"{counted(len(silent), 'worker')} went without a goodbye: {'; '.join(named)}",
+        "look at its log and its machine; others take its jobs back once the leases have run out",
+    )
+
+
+def leases_expired(store: Store, now: datetime, limits: Limits) -> Finding:
+    leases = [lease for lease in store.overdue(besides="", limit=MANY) if lease.until < now - limits.lease]
+    if not leases:
+        return ok(Check.LEASES_EXPIRED, "no expired lease waits to be taken back")
+    return problem(
+        Check.LEASES_EXPIRED,
+        f"{counted(len(leases), 'job')} of lost workers not taken back: {_named(leases)}",
+        "any worker that runs takes them back; if one does, see whether the duty is paused: mulligan duties",
+    )
+
+
+def stuck(store: Store, after: timedelta) -> Finding:
+    leases = store.stuck(after=after, limit=MANY)
+    if not leases:
+        return ok(Check.JOBS_STUCK, f"no job runs longer than {describe(after)} and than its own timeout")
+    return problem(
+        Check.JOBS_STUCK,
+        f"{counted(len(leases), 'job')} stuck, running longer than {describe(after)}: {_named(leases)}",
+        "mulligan jobs stuck; then mulligan jobs process-stuck, or mulligan jobs retry ID",
+    )
+
+
+def _named(leases: Sequence[Lease]) -> str:
+    return ", ".join(f"{lease.fence.id} ({lease.kind})" for lease in leases[:NAMED]) + ", …" * (len(leases) > NAMED)
+
+
+def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
+    # Without any worker nothing is handled: that is said already.
+    left = [lane for lane in lanes if alive and not any(_takes(worker, lane) for worker in alive)]
+    if not left:
+        return ok(Check.JOBS_UNHANDLED, "every ready job is of a kind and queue that a worker takes")
+    named = [f"{lane.number:,} of {lane.kind!r} in queue {lane.queue!r}" for lane in left]
+    return problem(
+        Check.JOBS_UNHANDLED,
+        f"no worker that is alive takes these ready jobs: {'; '.join(named[:NAMED])}{'; …' * (len(named) > NAMED)}",
+        "start a worker whose app has the task and that takes the queue, or cancel the jobs: mulligan jobs cancel ID",
+    )
+
+
+def _takes(worker: WorkerRecord, lane: Lane) -> bool:
+    return lane.kind in worker.kinds and (worker.queues is None or lane.queue in worker.queues)
+
+
+def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
+    number = sum(lane.number for lane in lanes)
+    if not lanes:
+        return ok(Check.JOBS_WAITING, "no ready job waits")
+    oldest = min(lanes, key=lambda lane: lane.since)
+    said = f"{counted(number, 'ready job')}, the oldest ({oldest.kind!r}) since {at(oldest.since, now)}"
+    if now - oldest.since < limits.wait:
+        return ok(Check.JOBS_WAITING, said)
+    return warning(
+        Check.JOBS_WAITING,
+        said,
+        "run more workers, or with a higher --concurrency; see what they are busy with: mulligan workers",
+    )
+
+
+def failed(store: Store, now: datetime) -> Finding:
+    piles = store.count_over(JobFilter(state=State.FAILED), before=now + timedelta(microseconds=1))
+    codes: dict[str, int] = {}
+    for pile in piles:
+        codes[pile.code or ""] = codes.get(pile.code or "", 0) + pile.number
+    if not codes:
+        return ok(Check.JOBS_FAILED, "no job has failed")
+    most = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+    return warning(
+        Check.JOBS_FAILED,
+        f"{counted(sum(codes.values()), 'job')} failed: "
+        + ", ".join(f"{number:,} {code}" for code, number in most[:NAMED])
+        + ", …" * (len(most) > NAMED),
+        "mulligan jobs list --state failed; mulligan jobs explain ID says why, mulligan jobs retry ID starts it again",
+    )
+
+
+def paused(store: Store, now: datetime, limits: Limits) -> Finding:
+    pauses = store.pauses()
+    if not pauses:
+        return ok(Check.DUTIES_PAUSED, "nothing is paused")
+    forgotten = [pause for pause in pauses if pause.until is None and now - pause.since >= limits.pause]
+    shown = forgotten or pauses
+    said = [
+        f"{pause.what} {pause.name} since {at(pause.since, now)}"
+        + (f" by {pause.actor}" if pause.actor else "")
+        + (f" until {at(pause.until, now)}" if pause.until else ", with no end")
+        for pause in shown
+    ]
+    remedy = f"mulligan duties resume {shown[0].name}"
+    if forgotten:
+        return problem(Check.DUTIES_PAUSED, f"paused, and forgotten perhaps: {'; '.join(said)}", remedy)
+    return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(said)}", remedy)
+
+
+def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
+    last = store.last_position()
+    behind = [
+        cursor for cursor in store.cursors() if cursor.position < last and now - cursor.updated_at >= limits.cursor
+    ]
+    if not behind:
+        return ok(Check.LOG_CURSORS, "no reader of the log has been left behind")
+    return warning(
+        Check.LOG_CURSORS,
+        f"readers of the log stand still: {listed([cursor.name for cursor in behind])}, the first since "
+        f"{at(behind[0].updated_at, now)}; nothing that they have not read is deleted",
+        f"start what reads there; if it comes no more: app.store.drop_cursor({behind[0].name!r})",
+    )

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_cursors
+ORDER BY position, name

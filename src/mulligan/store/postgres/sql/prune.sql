@@ -1,0 +1,9 @@
+-- The oldest of a state, by the index `mulligan_jobs_over`: its condition is repeated here word for word.
+SELECT id
+FROM mulligan_jobs
+WHERE state = :state AND greatest(finished_at, dedupe_until) < :before
+  AND state IN ('succeeded', 'failed', 'cancelled')
+  AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
+ORDER BY greatest(finished_at, dedupe_until)
+LIMIT :limit
+FOR UPDATE SKIP LOCKED

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_cursors
+WHERE name = :name

@@ -1,0 +1,9 @@
+-- Jobs that are over and hold no dedupe key, the newest first. The conditions are fixed texts chosen by the filter.
+SELECT id
+FROM mulligan_jobs
+WHERE {conditions}
+  AND +state IN ('succeeded', 'failed', 'cancelled') AND finished_at < :before
+  AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
+  AND coalesce(dedupe_until, 0) <= :now
+ORDER BY id DESC
+LIMIT :limit

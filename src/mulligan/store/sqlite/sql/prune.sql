@@ -1,0 +1,8 @@
+-- The oldest of a state, by the index `mulligan_jobs_over`: its condition is repeated here word for word.
+SELECT id
+FROM mulligan_jobs
+WHERE state = :state AND max(finished_at, coalesce(dedupe_until, 0)) < :before
+  AND state IN ('succeeded', 'failed', 'cancelled')
+  AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
+ORDER BY max(finished_at, coalesce(dedupe_until, 0))
+LIMIT :limit

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_jobs
+WHERE id IN (SELECT value FROM json_each(:ids))

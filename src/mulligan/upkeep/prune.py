@@ -1,0 +1,45 @@
+"""Prune: jobs that have been over for long enough are deleted, a few at a time, with their history."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from mulligan.retention import Keep
+from mulligan.store.protocols import Store
+from mulligan.upkeep.rounds import whole_passes
+
+PASSES = 50
+# However many there are: a client that repeats an enqueue must find its job, not store it again.
+YOUNGEST = timedelta(hours=1)
+
+
+class Prune:
+    name = "prune"
+
+    def __init__(self, store: Store, *, keep: Sequence[Keep], interval: float = 10.0, limit: int = 500) -> None:
+        self._store = store
+        self._keep = keep
+        self.interval = interval
+        self.limit = limit
+
+    def step(self) -> int:
+        now = self._store.now()
+        return sum(self._prune(keep, now) for keep in self._keep)
+
+    def _prune(self, keep: Keep, now: datetime) -> int:
+        before = max(self._ends(keep, now), default=None)
+        if before is None:
+            return 0
+        return whole_passes(
+            lambda limit: self._store.prune(keep.state, before=before, limit=limit), limit=self.limit, passes=PASSES
+        )
+
+    def _ends(self, keep: Keep, now: datetime) -> Iterator[datetime]:
+        """Before which moment jobs may go: by their age, by their number."""
+        if keep.age is not None:
+            yield now - keep.age
+        if keep.count is not None and (last := self._store.newest(keep.state, keep.count)) is not None:
+            yield min(last, now - YOUNGEST)
+
+    def run(self, _actor: str | None) -> int:
+        """By hand it is the same."""
+        return self.step()

@@ -1,0 +1,98 @@
+"""What the doctor finds about a SQLite file."""
+
+import fcntl
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mulligan.finding import Check, Finding, Level, Limits
+from mulligan.store.sqlite import SqliteStore, health
+from mulligan.store.sqlite.driver import sqlite3 as driver
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:26 / /mnt/share rw,relatime shared:2 - nfs4 server:/export rw,vers=4.2
+31 30 8:2 / /mnt/share/local rw - xfs /dev/sdb1 rw
+32 22 0:27 / /mnt/with\\040space rw - cifs //server/share rw
+33 22 0:28 / /mnt/far rw shared:7 - fuse.sshfs me@there:/ rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ((3, 40, 1), Level.WARNING),
+        ((3, 44, 5), Level.WARNING),
+        ((3, 44, 6), Level.OK),
+        ((3, 50, 4), Level.WARNING),
+        ((3, 50, 7), Level.OK),
+        ((3, 51, 2), Level.WARNING),
+        ((3, 51, 3), Level.OK),
+        ((3, 53, 0), Level.OK),
+    ],
+)
+def test_versions_with_the_wal_reset_bug_are_told(version: tuple[int, ...], expected: Level) -> None:
+    finding = health.version(version)
+    assert finding.level is expected
+    assert (finding.remedy == "pip install 'mulligan[sqlite]'") == (expected is Level.WARNING)
+
+
+def test_the_library_in_use_is_the_one_that_is_judged() -> None:
+    with closing(SqliteStore("sqlite:///:memory:")) as store:
+        assert driver.sqlite_version in of(store.examine(Limits()), Check.SQLITE_VERSION).found
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "expected"),
+    [
+        ("/srv/jobs.db", "ext4", Level.OK),
+        ("/mnt/share/jobs.db", "nfs4", Level.PROBLEM),
+        ("/mnt/share/local/jobs.db", "xfs", Level.OK),
+        ("/mnt/shared/jobs.db", "ext4", Level.OK),
+        ("/mnt/with space/jobs.db", "cifs", Level.PROBLEM),
+        ("/mnt/far/a/jobs.db", "fuse.sshfs", Level.PROBLEM),
+    ],
+)
+def test_network_file_systems_are_a_problem(path: str, kind: str, expected: Level) -> None:
+    finding = health.file_system(Path(path), MOUNTS)
+    assert (finding.level, kind in finding.found) == (expected, True)
+
+
+def test_the_file_system_of_a_real_file_is_known(tmp_path: Path) -> None:
+    table = health.mount_table()
+    finding = health.file_system(tmp_path / "jobs.db", table)
+    assert (finding.level, "unknown" in finding.found) == (Level.OK, table == "")
+
+
+def test_a_journal_that_is_no_wal_is_a_problem(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        assert health.journal(connection, "full").level is Level.PROBLEM
+        connection.execute("PRAGMA journal_mode = WAL")
+        assert health.journal(connection, "full").level is Level.OK
+
+
+def test_jobs_that_a_power_cut_could_take_back_are_told(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", "sqlite:///:memory:"):
+        with closing(SqliteStore(url)) as store:
+            assert of(store.examine(Limits()), Check.SQLITE_JOURNAL).level is Level.WARNING
+
+
+def test_a_lock_that_another_holds_is_a_problem_until_he_lets_go(tmp_path: Path) -> None:
+    limits = Limits(lock=timedelta(milliseconds=20))
+    with closing(SqliteStore(f"sqlite:///{tmp_path}/jobs.db")) as store:
+        with (tmp_path / "jobs.db-lock").open("r+b") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            finding = of(store.examine(limits), Check.SQLITE_LOCK)
+            assert (finding.level, "jobs.db-lock" in finding.remedy) == (Level.PROBLEM, True)
+        assert of(store.examine(limits), Check.SQLITE_LOCK).level is Level.OK
+        (tmp_path / "jobs.db-lock").unlink()
+        assert "cannot be opened: No such file" in of(store.examine(limits), Check.SQLITE_LOCK).found
+
+
+def of(findings: list[Finding], code: Check) -> Finding:
+    (finding,) = [finding for finding in findings if finding.code is code]
+    return finding
