@@ -149,14 +149,14 @@ def test_failed_jobs_are_judged_again_and_retried(
     preview = invoke("policies", "reclassify", "--kind", "convert")
     assert preview.exit_code == 0, preview.stderr
     lines = [" ".join(line.split()) for line in preview.stdout.splitlines()]
-    assert "1 convert GATEWAY (final) UNKNOWN (retryable) default retry" in lines
+    assert "1 convert GATEWAY (final) HTTP_5XX (retryable) http.5xx retry" in lines
     assert "1 convert NOT_PDF (final) NOT_PDF (final) raised stays failed: trying again cannot help" in lines
     assert lines[-4:] == ["Would be retried: 1 job", busy.id, "", "Nothing was changed. Retry them with: --apply"]
     applied = read_json(
         invoke("policies", "reclassify", "--apply", "--actor", "ann", "--reason", "mended", "--since", "1h", "--json")
     )
     assert (applied["retried"], applied["skipped"], applied["is_applied"]) == ([busy.id], {}, True)
-    assert {count["new_code"]: count["jobs"] for count in applied["counts"]} == {"UNKNOWN": 1, "NOT_PDF": 1}
+    assert {count["new_code"]: count["jobs"] for count in applied["counts"]} == {"HTTP_5XX": 1, "NOT_PDF": 1}
     said = invoke("policies", "reclassify", "--code", "NOT_PDF", "--apply").stdout
     assert "0 jobs retried, 0 skipped." in said
     assert "No failed job could be judged again." in invoke("policies", "reclassify", "--code", "GATEWAY").stdout

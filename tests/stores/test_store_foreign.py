@@ -340,7 +340,7 @@ def test_a_period_that_ends_with_its_job_between_two_statements_frees_the_key(on
     """The clear passes over a live job; it may be final by the time of the insert."""
     shop = Shop(on_postgres, database, of_psycopg)
     (live,) = shop.transact({"dedupe": "k", "dedupe_for": "0s"})
-    asked = shop.ship.options(dedupe="k", dedupe_for="1d").bind(1).new_job("new")
+    asked = shop.app.client.new_job(shop.ship.options(dedupe="k", dedupe_for="1d").bind(1), "new")
     steps = shop.app.store.enqueue_script([asked]).steps
     with psycopg.connect(database, row_factory=dict_row) as connection:
         rows: list[dict[str, Any]] = []

@@ -78,7 +78,7 @@ def test_a_preview_says_what_would_be_retried_and_changes_nothing(app: App) -> N
     assert changes == {
         ids["503"]: ("GATEWAY", "GATEWAY_BUSY", "retryable", "retry"),
         ids["blocked"]: ("GATEWAY", "GATEWAY_BUSY", "retryable", "retry"),
-        ids["500"]: ("GATEWAY", "UNKNOWN", "retryable", "retry"),
+        ids["500"]: ("GATEWAY", "HTTP_5XX", "retryable", "retry"),
         ids["raised"]: ("NOT_PDF", "NOT_PDF", "final", "fail"),
         ids["other"]: ("UNKNOWN", "UNKNOWN", "retryable", "fail"),
     }
@@ -126,7 +126,7 @@ def test_a_deadline_counts_as_it_stood_when_the_job_failed(app: App) -> None:
     put("default: {}")
     app.policies.look()
     found = {job.id: (job.new_code, job.decision) for job in app.reclassify().jobs}
-    assert found == {jobs[0].id: ("UNKNOWN", "retry"), jobs[1].id: ("DEADLINE", "fail")}
+    assert found == {jobs[0].id: ("HTTP_5XX", "retry"), jobs[1].id: ("DEADLINE", "fail")}
 
 
 def test_what_is_stored_is_matched_by_the_names_of_its_classes(app: App) -> None:

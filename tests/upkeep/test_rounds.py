@@ -68,6 +68,7 @@ def test_passes_go_on_while_they_are_full_and_not_for_ever(moved: list[int], pas
 
 
 def test_a_worker_does_every_duty_and_the_list_says_so(app: App) -> None:
+    @app.cron("0 3 * * *")
     @app.task
     def plain() -> None: ...
 

@@ -9,6 +9,8 @@ from mulligan.testing.simulation.parameters import Parameters
 
 # From here on a call counts as trouble: nobody is held to his promises for a while.
 SLOW_SECONDS = 0.05
+# Between looking for lost leases and taking them back much may change: so rare a moment is sought on purpose.
+LATE_FOR_RECLAIM = 0.08
 
 
 class Strike(StrEnum):
@@ -53,10 +55,12 @@ class Weather:
         self.is_out = False
         """The store answers nobody."""
 
-    def fate(self, *, is_mortal: bool) -> Fate:
+    def fate(self, name: str, *, is_mortal: bool) -> Fate:
         """Of one call; who is not mortal is neither killed nor stopped."""
         chance, latency = self._chance, self._parameters.latency
         fate = Fate(chance.random() * latency, chance.random() * latency)
+        if name == "overdue" and chance.random() < LATE_FOR_RECLAIM:
+            return replace(fate, reply=chance.random() * self._parameters.lease.total_seconds())
         draw = chance.random()
         for change, rate in self._changes(is_mortal=is_mortal):
             draw -= rate

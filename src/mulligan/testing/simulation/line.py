@@ -48,7 +48,7 @@ class Line:
         return answer
 
     def _fate(self, name: str) -> Fate:
-        fate = self._world.weather.fate(is_mortal=self._party.is_mortal)
+        fate = self._world.weather.fate(name, is_mortal=self._party.is_mortal)
         if fate.is_trouble:
             self._party.trouble(f"{name}: {_story(fate)}", seconds=fate.seconds)
         return fate

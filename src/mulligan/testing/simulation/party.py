@@ -99,6 +99,7 @@ class Process(Party):
             driver=lambda: self.driver,
             clock=SkewedClock(self.world.timeline, timedelta(seconds=chance.uniform(-3600, 3600))),
             randomness=chance,
+            isolates=False,
         )
         self._parts.enter_context(app.made_of(parts))
         return app

@@ -6,7 +6,7 @@ FROM (
             OR coalesce(dedupe_until, 0) > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS is_held
     FROM mulligan_jobs
     WHERE {conditions}
-      AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at < :before
+      AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at <= :before
 ) AS over
 GROUP BY kind, state, error_code, is_held
 ORDER BY kind, state, error_code, is_held

@@ -2,7 +2,7 @@
 SELECT id
 FROM mulligan_jobs
 WHERE id = ANY (:ids::text[])
-  AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at < :before
+  AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at <= :before
   AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
   AND coalesce(dedupe_until, 0) <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 ORDER BY id

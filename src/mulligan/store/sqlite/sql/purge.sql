@@ -2,6 +2,6 @@
 SELECT id
 FROM mulligan_jobs
 WHERE id IN (SELECT value FROM json_each(:ids))
-  AND +state IN ('succeeded', 'failed', 'cancelled') AND finished_at < :before
+  AND +state IN ('succeeded', 'failed', 'cancelled') AND finished_at <= :before
   AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
   AND coalesce(dedupe_until, 0) <= :now
