@@ -101,7 +101,9 @@ MUTANTS: dict[str, Break] = {
     "a settle that needs no running job": statement(
         "settle", "AND leased_by = :incarnation AND claim = :claim\n  AND state = 'running'"
     ),
-    "a reclaim of leases that are kept": statement("settle", "AND (NOT :reclaimed OR lease_until < :now)"),
+    "a reclaim of leases that are kept": statement(
+        "settle", "iif(:stuck_after IS NULL, lease_until,", "iif(:stuck_after IS NULL, 0,"
+    ),
     "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
     "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
     "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
@@ -116,7 +118,11 @@ MUTANTS: dict[str, Break] = {
         "settle", "iif(:requeues AND cancel_requested, :cancelled, :target)", ":target"
     ),
     "a twin that is let in": statement("enqueue", ":dedupe_key, :dedupe_scope", "NULL, :dedupe_scope"),
-    "a start without an event": without_events("job.started"),
+    "a start without an event": statement(
+        "event_plain",
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS event WHERE event.column1 <> 'job.started'",
+    ),
     "a refusal without an event": without_events("job.refused"),
     "a settle that cannot be repeated": without_repeats,
     "a reclaimer without a quiet beat": without_a_quiet_beat,

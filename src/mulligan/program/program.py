@@ -142,6 +142,7 @@ def _start(
 ) -> "subprocess.Popen[bytes]":
     if cwd is not None:
         Path(cwd).stat()  # else its absence would look like that of the program
+    WARDEN.ready()
     return subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,

@@ -27,6 +27,12 @@ class Warden:
         self._pid: int | None = None
         self._pipe: int | None = None
 
+    def ready(self) -> None:
+        """Be there before a program is: starting takes longer than a program may live unguarded."""
+        with self._lock:
+            if self._pipe is None:
+                self._tell("")
+
     def guard(self, group: int) -> None:
         with self._lock:
             self._groups.add(group)

@@ -9,8 +9,6 @@ from mulligan.testing.simulation.parameters import Parameters
 
 # From here on a call counts as trouble: nobody is held to his promises for a while.
 SLOW_SECONDS = 0.05
-# Between looking for lost leases and taking them back much may change: so rare a moment is sought on purpose.
-LATE_FOR_RECLAIM = 0.08
 
 
 class Strike(StrEnum):
@@ -30,6 +28,8 @@ class Fate:
 
     request: float
     reply: float
+    reply_of_found: float = 0.0
+    """So much later, if something was found: between looking for lost leases and taking them back much may change."""
     arrives: bool = True
     gives_up_after: float | None = None
     strike: Strike | None = None
@@ -59,8 +59,8 @@ class Weather:
         """Of one call; who is not mortal is neither killed nor stopped."""
         chance, latency = self._chance, self._parameters.latency
         fate = Fate(chance.random() * latency, chance.random() * latency)
-        if name == "overdue" and chance.random() < LATE_FOR_RECLAIM:
-            return replace(fate, reply=chance.random() * self._parameters.lease.total_seconds())
+        if name == "overdue":
+            fate = replace(fate, reply_of_found=chance.random() * self._parameters.lease.total_seconds())
         draw = chance.random()
         for change, rate in self._changes(is_mortal=is_mortal):
             draw -= rate

@@ -102,7 +102,10 @@ class Line:
             if fate.strike is Strike.CRASH:
                 self._world.reached.note("a process is killed while the reply is on the wire")
         if fate.gives_up_after is None:
-            self._answer_in(fate.reply, answer, result, error=error)
+            later = fate.reply_of_found if result else 0.0
+            if later:
+                self._party.trouble("something was found: slow", seconds=later)
+            self._answer_in(fate.reply + later, answer, result, error=error)
 
     def _answer_in(
         self, seconds: float, answer: asyncio.Future[Any], result: Any = None, *, error: BaseException | None = None
