@@ -1,5 +1,7 @@
 """`mulligan worker`: run jobs until told to stop."""
 
+import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -7,12 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from mulligan.cli.failing import Stopped, stopped
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import names, text
 from mulligan.cli.place import opened_with_tasks
 from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json_line
-from mulligan.errors import ConfigurationError, without_password
+from mulligan.errors import ConfigurationError, WornOut, without_password
 
 if TYPE_CHECKING:
     from mulligan.app import App
@@ -35,7 +38,19 @@ def worker(given: Given, name: str | None, *, concurrency: int | None, queues: t
         app.migrate()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
-        app.run(concurrency=concurrency, queues=queues)
+        try:
+            app.run(concurrency=concurrency, queues=queues)
+        except WornOut as error:
+            _end_at_once(stopped(error, given))
+
+
+def _end_at_once(how: Stopped) -> NoReturn:
+    """Without tidying up: to close a coroutine that takes no notice of anything may take for ever."""
+    how.show()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(how.exit_code)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001

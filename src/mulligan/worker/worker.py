@@ -28,6 +28,7 @@ from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
 
 logger = logging.getLogger("mulligan.worker")
+ABANDONED: list["asyncio.Task[Any]"] = []
 T = TypeVar("T")
 
 BATCH = 500
@@ -424,6 +425,9 @@ class Worker:
         if running.task is not None and running.stop is None:
             # Whoever closes the loop cancels all tasks and waits for them: not for a coroutine that takes no notice.
             asyncio.tasks._unregister_task(running.task)
+            # Nor is it thrown away: closing such a coroutine may never come to an end.
+            ABANDONED.append(running.task)
+            running.task.add_done_callback(ABANDONED.remove)
         slots = self._options.concurrency
         if self._stops or len(self._left_behind) * 2 < slots:
             return
