@@ -91,8 +91,10 @@ class Watch:
         if self._place.exists():
             with self._place.open("rb") as file:
                 file.seek(self._read)
-                self._pids |= {json.loads(line)["pid"] for line in file}
-                self._read = file.tell()
+                # A reader may see the first half of a line that is being written.
+                whole, _, _ = file.read().rpartition(b"\n")
+            self._pids |= {json.loads(line)["pid"] for line in whole.splitlines()}
+            self._read += len(whole) + 1 if whole else 0
         return self._pids
 
 
