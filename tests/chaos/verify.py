@@ -146,8 +146,10 @@ def attempts_overlap_only_when_the_lease_was_lost(books: Books) -> Iterator[str]
         by_job[run.job].append(run)
     for found in by_job.values():
         for run, following in pairwise(sorted(found, key=lambda run: run.began)):
-            if run.ended is not None and following.began < run.ended and not books.was_lost(run):
-                yield f"{following} began while {run} ran and had its lease"
+            # A worker that was frozen between claim and start begins late, after another has its job.
+            former = min(run, following, key=lambda run: run.attempt)
+            if run.ended is not None and following.began < run.ended and not books.was_lost(former):
+                yield f"{following} began while {run} ran, and {former} had its lease"
 
 
 def what_was_settled_was_run(books: Books) -> Iterator[str]:
