@@ -8,9 +8,9 @@ from mulligan.cli.documents import document_of
 from mulligan.cli.failing import NotNow
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json
 from mulligan.finding import Level
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.finding import Finding

@@ -11,11 +11,11 @@ from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
 from mulligan.cli.place import opened_existing, opened_for_watching
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.clock import SystemClock
 from mulligan.duration import describe
 from mulligan.explain.words import counted, relative
+from mulligan.safe import safe
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
 

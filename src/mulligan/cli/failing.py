@@ -6,8 +6,8 @@ from typing import IO, Any
 import click
 
 from mulligan.cli.given import Given
-from mulligan.cli.safe import safe
 from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind, UnknownSchedule
+from mulligan.safe import safe
 
 
 class Stopped(click.ClickException):

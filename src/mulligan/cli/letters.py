@@ -10,9 +10,9 @@ from mulligan.cli.filters import filtered
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_json_line, say_table
 from mulligan.explain.words import counted
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.letters import Purge

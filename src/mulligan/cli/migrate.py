@@ -4,9 +4,9 @@ import click
 
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json
 from mulligan.errors import without_password
+from mulligan.safe import safe
 
 
 @click.command("migrate", cls=Command)

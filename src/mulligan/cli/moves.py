@@ -11,11 +11,11 @@ from mulligan.cli.failing import NotNow
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json
 from mulligan.errors import MulliganError
 from mulligan.explain.words import stands
 from mulligan.lifecycle import VERBS, Move
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

@@ -10,9 +10,9 @@ from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_for_watching
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json
 from mulligan.explain.words import at, quoted
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.pause import Pause

@@ -11,11 +11,11 @@ from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.place import opened, opened_with_tasks
 from mulligan.cli.reclassify import reclassify
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_heading, say_json, say_table
 from mulligan.duration import describe
 from mulligan.errors import ConfigurationError
 from mulligan.explain.words import counted, times
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.failure.policy import RetryPolicy, Row

@@ -10,9 +10,9 @@ from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import login, text, when
 from mulligan.cli.place import opened_existing_with_tasks
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import counted
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.reclassify import Reclassification, Reclassified

@@ -10,9 +10,9 @@ from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
 from mulligan.cli.place import opened_existing, opened_for_watching
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import at, relative
+from mulligan.safe import safe
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.safe import safe
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from rich.console import Console

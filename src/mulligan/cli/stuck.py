@@ -9,10 +9,10 @@ from mulligan.cli.documents import job_document
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import login, text
 from mulligan.cli.place import opened_existing
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.duration import describe
 from mulligan.explain.words import relative, stands, worker_name
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.job import Job

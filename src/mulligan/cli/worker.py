@@ -13,9 +13,9 @@ from mulligan.cli.failing import Stopped, stopped
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import names, text
 from mulligan.cli.place import opened_with_tasks
-from mulligan.cli.safe import safe
 from mulligan.cli.screen import say, say_json_line
 from mulligan.errors import ConfigurationError, WornOut, without_password
+from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
