@@ -10,12 +10,12 @@ from mulligan.failure.policy import Decision, Fail, Retry, Snooze
 from mulligan.failure.verdict import Verdict
 from mulligan.job import Job, JobFilter
 from mulligan.judge import Judge
-from mulligan.lifecycle import State
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.protocols import Store
 from mulligan.store.settlement import failure_kept
 
 PAGE = 500
-FAILED = "job.failed"
+FAILED = TABLE[Move.FAIL, State.RUNNING].event
 
 
 @dataclass(frozen=True, slots=True)
