@@ -196,7 +196,7 @@ def test_a_server_that_is_not_there_is_tried_again(client):
 
 def test_a_server_that_shuts_down_under_us_is_tried_again():
     if binaries() is None:
-        pytest.skip("PostgreSQL is not installed")
+        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server(fsync="off") as short_lived, closing(psycopg.connect(short_lived.url())) as connection:
         short_lived.stop()
         verdict = judged(lambda: connection.execute("SELECT 1"))

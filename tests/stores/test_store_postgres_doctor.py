@@ -24,7 +24,7 @@ AT_ONCE = Limits(snapshot=timedelta(0), lag=timedelta(0), log=1)
 def healthy() -> Iterator[PostgresServer]:
     """A server as it should be, unlike the one of the other tests."""
     if binaries() is None:
-        pytest.skip("PostgreSQL is not installed")
+        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server(
         autovacuum="on", autovacuum_naptime="1d", max_prepared_transactions="5", wal_level="logical"
     ) as server:
@@ -180,7 +180,7 @@ def test_notify_that_is_off_or_arrives_is_well(url: str) -> None:
 
 def test_a_proxy_that_pools_transactions_is_found_unless_the_url_tells_of_it(healthy: PostgresServer, url: str) -> None:
     if pgbouncer() is None:
-        pytest.skip("pgbouncer is not installed")
+        pytest.skip("pgbouncer is not installed: 'apt-get install pgbouncer'")
     with proxy(healthy) as port:
         through = url.replace(str(healthy.port), str(port))
         finding = found(through, Check.POSTGRES_PROXY)
@@ -235,7 +235,7 @@ def test_a_dump_restored_into_another_cluster_goes_on(
 ) -> None:
     place = binaries()
     if place is None or not (place / "pg_dump").exists() or not (place / "psql").exists():
-        pytest.skip("pg_dump is not installed")
+        pytest.skip("pg_dump is not installed: 'apt-get install postgresql-client'")
     with closing(PostgresStore(url)) as store:
         store.enqueue(job("before"))
         with psycopg.connect(url, autocommit=True) as admin:

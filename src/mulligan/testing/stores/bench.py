@@ -57,7 +57,7 @@ class Bench:
 
     def open_twin(self, now: Callable[[], datetime]) -> Store:  # noqa: ARG002
         """A second store on the data of the first, as another process has it."""
-        pytest.skip("this store cannot be opened twice")
+        pytest.skip("a store in memory belongs to one process: it cannot be opened twice")
 
     @pytest.fixture(autouse=True)
     def _arranged(self, tmp_path: Path) -> Iterator[None]:
