@@ -49,14 +49,17 @@ class Attempt:
         """The task has ended: what it left behind is to end too."""
         self.may_block = False
         """The task is a plain function: it may block the thread it runs in, whichever that is."""
+        self.has_looked = False
+        """The task asked for the record of its job."""
         self.ratio = 0.0
         self._said = self._looked_at = self._text = ""
 
     @property
     def job(self) -> Job[Any]:
-        """The job as it was when this attempt began."""
+        """The job as it was when this attempt began. The first ones that ask for it may have to ask the store."""
         if self._lease is None:
             raise RuntimeError("attempt().job: no job is running here; this code was called outside a worker")
+        self.has_looked = True
         return self._lease.job
 
     @property

@@ -168,6 +168,8 @@ class Lease:
     claimed_at: datetime
     until: datetime
     load: Callable[[], Job[Any]] = field(repr=False)
+    is_whole: bool = True
+    """The whole record is at hand; else `job` asks the store, which takes its time and may not answer."""
     is_suspect: bool = False
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     _job: Job[Any] | None = field(default=None, repr=False)
@@ -185,9 +187,9 @@ class Lease:
 
     @property
     def job(self) -> Job[Any]:
-        """The whole record, built when first asked for: most attempts never need it."""
+        """The whole record, built or loaded when first asked for: most attempts never need it."""
         if self._job is None:
-            self._job = self.load()
+            self._job, self.is_whole = self.load(), True
         return self._job
 
 

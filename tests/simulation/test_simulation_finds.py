@@ -35,6 +35,13 @@ def statement(name: str, old: str, new: str = "") -> Break:
     return lambda monkeypatch: monkeypatch.setattr(sqlite, "SQL", Rewritten(name, old, new))
 
 
+def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both statements that settle."""
+    statement("settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim")(monkeypatch)
+    fence = "AND attempt = ?5 AND leased_by = ?6 AND claim = ?7"
+    statement("settle_succeeded", fence, "AND coalesce(?5, ?6, ?7) IS NOT NULL")(monkeypatch)
+
+
 def without_events(type_: str) -> Break:
     def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
         append = sqlite._append
@@ -95,9 +102,7 @@ def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: dict[str, Break] = {
-    "a fence without the attempt": statement(
-        "settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
-    ),
+    "a settle without a fence": without_a_fence,
     "a settle that needs no running job": statement(
         "settle", "AND leased_by = :incarnation AND claim = :claim\n  AND state = 'running'"
     ),

@@ -36,6 +36,8 @@ class Claim:
     lease: timedelta
     version: str | None = None
     """Of the worker's app; kept with the attempts."""
+    whole: bool = False
+    """With the whole records of the jobs: dearer, for workers that look at most of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,10 @@ class Reader(Protocol):
     def now(self) -> datetime: ...
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]: ...
+
+    def load(self, leases: Sequence[Lease]) -> None:
+        """Give these leases the whole records of their jobs, all at once."""
+        ...
 
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None

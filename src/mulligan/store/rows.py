@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -36,6 +37,9 @@ LEASE_COLUMNS = (
     "losses",
     "crashes",
 )
+# What a claim brings: a whole record has fifty columns, and most attempts need none of the others.
+CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
+CLAIMED = ", ".join(CLAIM_COLUMNS)
 
 
 def to_duration(value: timedelta) -> int:
@@ -142,8 +146,9 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
     )
 
 
-def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
-    """Leases in claim order; the whole job of each is built only when somebody asks for it."""
+def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
+    """Leases in claim order; the whole job of each is built only when somebody asks for it, with `load` if the rows
+    are not whole."""
     names = _column_names(cursor)
     picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
 
@@ -156,7 +161,8 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]]) -> list[Lease]:
             arguments,
             time(claimed_at or 0),
             time(until),
-            _loader(names, row),
+            _builder(names, row) if load is None else partial(load, id_),
+            is_whole=load is None,
             is_suspect=bool(losses or crashes),
         )
 
@@ -179,7 +185,21 @@ def _remembered(function: Callable[[int], datetime]) -> Callable[[int], datetime
     return recall
 
 
-def _loader(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:
+def complete(leases: Iterable[Lease], rows: Iterable[Record]) -> None:
+    """Give the leases the whole records; one whose row is gone is as good as damaged."""
+    found = {row["id"]: row for row in rows}
+    for lease in leases:
+        lease.load = partial(_found, lease.fence.id, found.get(lease.fence.id))
+        lease.is_whole = True
+
+
+def _found(id_: str, row: Record | None) -> Job[Any]:
+    if row is None:
+        raise StoreDamaged(f"the row of job {id_!r} is gone")
+    return to_job(row)
+
+
+def _builder(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:
     return lambda: to_job(dict(zip(names, row, strict=True)))
 
 

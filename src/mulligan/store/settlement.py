@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
+from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
@@ -66,6 +67,11 @@ class Succeeded(NamedTuple):
 
 def has_succeeded(outcome: Outcome) -> bool:
     return type(outcome.decision) is Succeed and outcome.reclaimed_by is None
+
+
+def needs_record(outcome: Outcome) -> bool:
+    """Whether it can be written only with the whole record of the job, which is not at hand."""
+    return isinstance(outcome.decision, Retry | Fail) and not outcome.lease.is_whole
 
 
 def succeeded_row(outcome: Outcome) -> Succeeded:
@@ -179,7 +185,10 @@ def failure_kept(data: Mapping[str, Any]) -> Failure | None:
 
 
 def _counted(outcome: Outcome, verdict: Verdict) -> str:
-    counts = dict(outcome.lease.job.code_failures)
+    try:
+        counts = dict(outcome.lease.job.code_failures)
+    except StoreDamaged:
+        counts = {}
     counts[verdict.code] = counts.get(verdict.code, 0) + 1
     return msgspec.json.encode(counts).decode()
 

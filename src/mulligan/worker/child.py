@@ -242,7 +242,7 @@ class Child:
 def _lease(errand: Errand) -> Lease:
     def load() -> Job[Any]:
         if errand.job is None:
-            raise StoreDamaged(f"the row of job {errand.fence.id!r} is damaged")
+            raise StoreDamaged(f"the row of job {errand.fence.id!r} could not be read")
         return errand.job
 
     return Lease(errand.fence, errand.kind, errand.owner, errand.arguments, errand.claimed_at, errand.until, load)

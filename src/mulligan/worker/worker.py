@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
@@ -28,6 +28,7 @@ from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
 
 logger = logging.getLogger("mulligan.worker")
+LOST = Interruption(Why.LOST)
 ABANDONED: list["asyncio.Task[Any]"] = []
 T = TypeVar("T")
 
@@ -64,6 +65,14 @@ class WorkerOptions:
     """How long jobs in flight may go on after the worker was told to stop."""
     version: str | None = None
     """Of the app, kept with each attempt."""
+
+
+class End(NamedTuple):
+    """An attempt that has ended and is to be judged and settled."""
+
+    running: Running
+    ended: Ended
+    seconds: float | None
 
 
 class Worker:
@@ -118,17 +127,21 @@ class Worker:
         self._left_behind: set[Running] = set()
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
         self._worn_out: WornOut | None = None
-        self._outcomes: deque[tuple[Running, Outcome]] = deque()
+        self._ends: deque[End] = deque()
         self._settling: list[Running] = []
         # Shorter than a beat: after an outage we must be back before our leases are another's.
         self._longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
         self._usual_seconds = 1.0
+        self._asks_for_jobs = False
+        """A task looked at the record of its job: claims bring them along from now on."""
+        self._mostly_fails = False
+        """What is done about a failure takes the record too."""
         self._stops = 0
         self._is_troubled = False
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
         self._patience: asyncio.Task[None] | None = None
-        self._has_outcomes = asyncio.Event()
+        self._has_ends = asyncio.Event()
         self._has_ended = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
@@ -172,7 +185,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
-        settler = self._loop.create_task(self._settle_outcomes())
+        settler = self._loop.create_task(self._settle_ends())
         self._patience = self._loop.create_task(self._patient())
         try:
             await self._work(until)
@@ -222,7 +235,7 @@ class Worker:
         """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
         slots = self._options.concurrency - len(self._left_behind)
         ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
-        unsettled = len(self._outcomes) + len(self._settling)
+        unsettled = len(self._ends) + len(self._settling)
         wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
         return wanted if not self._backlog or wanted >= min(BATCH, (slots + ahead) // 2) else 0
@@ -238,6 +251,7 @@ class Worker:
             limit=limit,
             lease=self._options.lease,
             version=self._options.version,
+            whole=self._asks_for_jobs or self._mostly_fails,
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self._ask(lambda: self._store.claim(claim))
@@ -267,12 +281,12 @@ class Worker:
 
     def _held(self) -> list[Running]:
         """Every attempt whose lease must be kept; called from the keeper's thread too."""
-        unsettled = [running for running, _ in list(self._outcomes)]
+        unsettled = [end.running for end in list(self._ends)]
         return [*list(self._backlog), *list(self._running), *unsettled, *self._settling]
 
     @property
     def _is_idle(self) -> bool:
-        return not (self._backlog or self._running or self._outcomes or self._settling)
+        return not (self._backlog or self._running or self._ends or self._settling)
 
     # Run
 
@@ -287,9 +301,7 @@ class Worker:
     def _drop(self, running: Running, why: Why) -> None:
         """Interrupted while it waited for a slot: it does not begin."""
         running.is_over = True
-        decision = self._decide(running, Interruption(why))
-        if decision is not None:
-            self._offer(running, decision)
+        self._offer(running, Interruption(why))
 
     def _start(self, running: Running) -> None:
         assert self._loop is not None
@@ -342,31 +354,10 @@ class Worker:
         del self._running[running]
         seconds = self._clock.monotonic() - running.started
         self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
-        decision = self._decide(running, ended)
-        if decision is not None:
-            self._offer(running, decision, seconds)
+        self._asks_for_jobs |= running.attempt.has_looked
+        self._offer(running, ended, seconds)
         self._start_waiting()
         self._wake.set()
-
-    def _decide(self, running: Running, ended: Ended) -> Decision | None:
-        match ended:
-            case Success(result=result):
-                return Succeed(result)
-            case Failed(what=what):
-                return self._decided(running, self._judge.verdict(what, running.lease.kind, running.lease.owner))
-            case Judged(verdict=verdict):
-                return self._decided(running, verdict)
-            case Interruption(why=Why.CANCELLED):
-                return Cancel({"why": "cancelled by hand"})
-            case Interruption(why=Why.LOST):
-                return None  # another holds the job by now: there is nothing to say
-            case Interruption(why=why):
-                return Release({"why": str(why)})
-
-    def _decided(self, running: Running, verdict: Verdict) -> Decision:
-        lease = running.lease
-        elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
-        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
 
     # Interrupt
 
@@ -438,31 +429,64 @@ class Worker:
 
     # Settle
 
-    def _offer(self, running: Running, decision: Decision, seconds: float | None = None) -> None:
-        said.decided(running.lease, decision, seconds)
-        self._outcomes.append((running, Outcome(running.lease, decision, seconds)))
-        self._has_outcomes.set()
+    def _offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
+        if ended == LOST:
+            return  # another holds the job by now: there is nothing to say
+        self._ends.append(End(running, ended, seconds))
+        self._has_ends.set()
 
-    async def _settle_outcomes(self) -> None:
+    async def _settle_ends(self) -> None:
         while True:
-            await self._has_outcomes.wait()
-            self._has_outcomes.clear()
-            while self._outcomes:
-                if self._backlog and len(self._outcomes) < BATCH:
+            await self._has_ends.wait()
+            self._has_ends.clear()
+            while self._ends:
+                if self._backlog and len(self._ends) < BATCH:
                     # More are about to end: a moment's wait makes one large settle out of several small ones.
                     await asyncio.sleep(GATHER_SECONDS)
                 await self._settle_batch()
             self._wake.set()
 
     async def _settle_batch(self) -> None:
-        batch = [self._outcomes.popleft() for _ in range(min(BATCH, len(self._outcomes)))]
-        self._settling = [running for running, _ in batch]
-        outcomes = [outcome for _, outcome in batch]
+        batch = [self._ends.popleft() for _ in range(min(BATCH, len(self._ends)))]
+        self._settling = [end.running for end in batch]
+        await self._load(batch)
+        outcomes = [self._outcome(end) for end in batch]
         answers = await self._persist(lambda: self._store.settle(outcomes))
         self._settling = []
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
+
+    async def _load(self, batch: Sequence[End]) -> None:
+        """The records of jobs that failed, as far as they are missing, all at once."""
+        failed = [end.running.lease for end in batch if isinstance(end.ended, Failed | Judged)]
+        if missing := [lease for lease in failed if not lease.is_whole]:
+            await self._persist(lambda: self._store.load(missing))
+        self._mostly_fails = len(failed) > len(batch) / 2
+
+    def _outcome(self, end: End) -> Outcome:
+        decision = self._decision(end)
+        said.decided(end.running.lease, decision, end.seconds)
+        return Outcome(end.running.lease, decision, end.seconds)
+
+    def _decision(self, end: End) -> Decision:
+        lease = end.running.lease
+        match end.ended:
+            case Success(result=result):
+                return Succeed(result)
+            case Failed(what=what):
+                return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
+            case Judged(verdict=verdict):
+                return self._decided(end.running, verdict)
+            case Interruption(why=Why.CANCELLED):
+                return Cancel({"why": "cancelled by hand"})
+            case Interruption(why=why):
+                return Release({"why": str(why)})
+
+    def _decided(self, running: Running, verdict: Verdict) -> Decision:
+        lease = running.lease
+        elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
+        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
 
     async def _ask(self, call: Callable[[], T]) -> T:
         """As `_persist`, but a worker that was told to stop does not wait for a store that is silent."""
@@ -519,7 +543,7 @@ class Worker:
     async def _drain(self) -> None:
         """Let what runs end by itself for a while; what does not is released, and nothing is counted."""
         for running in self._backlog:
-            self._offer(running, Release({"why": "shutdown"}))
+            self._offer(running, Interruption(Why.SHUTDOWN))
         self._backlog.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.drain.total_seconds() if self._stops < 2 else 0):

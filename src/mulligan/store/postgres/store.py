@@ -38,7 +38,9 @@ from mulligan.store.protocols import (
     WorkerRecord,
 )
 from mulligan.store.rows import (
+    CLAIMED,
     Record,
+    complete,
     from_time,
     is_repeat,
     records,
@@ -60,7 +62,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.schema import check_version
 from mulligan.store.script import Script, Statement, Steps, play
-from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.values import (
     FORGOTTEN_AFTER,
@@ -221,9 +223,10 @@ class PostgresStore:
                 "kinds": list(claim.kinds),
                 "queues": None if claim.queues is None else list(claim.queues),
             }
+            columns = "mulligan_jobs.*" if claim.whole else CLAIMED
             leases = _leases(
                 db,
-                SQL["claim"],
+                SQL["claim"].format(columns=columns),
                 {
                     **where,
                     "incarnation": claim.incarnation,
@@ -236,6 +239,7 @@ class PostgresStore:
                     "automatic": start_data(claim, "automatic"),
                     "manual": start_data(claim, "manual"),
                 },
+                load=None if claim.whole else self.job,
             )
             due, now = _row(db, SQL["next_due"], {"now": self._now})
             if len(leases) < claim.limit and _row(db, SQL["claim_left"], where)[0]:
@@ -294,6 +298,8 @@ class PostgresStore:
     # Settle
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        if short := [outcome.lease for outcome in outcomes if needs_record(outcome)]:
+            self.load(short)
         return self._run(lambda db: self._settle(db, outcomes))
 
     def _settle(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -600,6 +606,10 @@ class PostgresStore:
             raise JobNotFound(job_id)
         return to_job(row)
 
+    def load(self, leases: Sequence[Lease]) -> None:
+        ids = [lease.fence.id for lease in leases]
+        complete(leases, self._run(lambda db: _all(db, SQL["load"], {"ids": ids})))
+
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
@@ -782,6 +792,8 @@ def _rows(db: Connection, statement: Statement) -> list[Record]:
     return [] if cursor.description is None else records(cursor, cursor.fetchall())
 
 
-def _leases(db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:
+def _leases(
+    db: Connection, statement: str, values: dict[str, Any], load: Callable[[str], Job[Any]] | None = None
+) -> list[Lease]:
     cursor = _execute(db, statement, values)
-    return to_leases(cursor, cursor.fetchall())
+    return to_leases(cursor, cursor.fetchall(), load)

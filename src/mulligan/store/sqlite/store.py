@@ -34,7 +34,9 @@ from mulligan.store.protocols import (
     WorkerRecord,
 )
 from mulligan.store.rows import (
+    CLAIMED,
     Record,
+    complete,
     from_time,
     is_repeat,
     records,
@@ -55,7 +57,15 @@ from mulligan.store.rows import (
     to_worker,
 )
 from mulligan.store.script import Script, Statement, Steps
-from mulligan.store.settlement import Settlement, damaged, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.settlement import (
+    Settlement,
+    damaged,
+    has_succeeded,
+    needs_record,
+    settlement,
+    succeeded_row,
+    unstorable,
+)
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
@@ -249,7 +259,7 @@ class SqliteStore:
         """How many passed the door, and how many a pause holds back from now on."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         values = {"now": now, "limit": limit, "queued": step.target, "duty": duty, "gate": f"duty/{duty}"}
-        moved = _past_damage(db, statement, values).fetchall()
+        moved = _past_damage(db, SQL[statement], values).fetchall()
         rows = [row for *row, state in moved if state == step.target]
         _append(
             db, [event_values(step.event, id_, kind, owner, attempt, now=now) for id_, kind, owner, attempt in rows]
@@ -303,7 +313,7 @@ class SqliteStore:
             "queued": State.QUEUED,
             "version": claim.version,
         }
-        cursor = _past_damage(db, "claim", values)
+        cursor = _past_damage(db, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
         at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
         data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
@@ -314,7 +324,7 @@ class SqliteStore:
             )
         ]
         db.executemany(SQL["event_plain"], events)
-        return to_leases(cursor, rows)
+        return to_leases(cursor, rows, None if claim.whole else self.job)
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
@@ -352,6 +362,8 @@ class SqliteStore:
     # Settle
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+        if short := [outcome.lease for outcome in outcomes if needs_record(outcome)]:
+            self.load(short)
         return self._database.write(lambda db: self._settle(db, outcomes))
 
     def _settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -547,7 +559,7 @@ class SqliteStore:
     def _expire(self, db: "sqlite3.Connection", verdict: Verdict, limit: int) -> int:
         now = self._now(db)
         values = {"now": now, "limit": limit, "failed": FAILED.target, **error_values(verdict)}
-        rows = _past_damage(db, "expire", values).fetchall()
+        rows = _past_damage(db, SQL["expire"], values).fetchall()
         self._failed_unrun(db, rows, verdict, now)
         left = _left(db, SQL["expire_left"], now, limit - len(rows))
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
@@ -679,6 +691,10 @@ class SqliteStore:
             raise JobNotFound(job_id)
         return to_job(row)
 
+    def load(self, leases: Sequence[Lease]) -> None:
+        ids = to_json([lease.fence.id for lease in leases])
+        complete(leases, self._database.read(lambda db: _all(db, SQL["load"], {"ids": ids})))
+
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
@@ -752,12 +768,12 @@ def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:
     db.executemany(SQL["event"], events)
 
 
-def _past_damage(db: "sqlite3.Connection", name: str, values: dict[str, Any]) -> "sqlite3.Cursor":
+def _past_damage(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> "sqlite3.Cursor":
     """Run an update of many rows; one that somebody damaged is passed over, and stops nobody else."""
     try:
-        return db.execute(SQL[name], values)
+        return db.execute(statement, values)
     except sqlite3.IntegrityError:
-        return db.execute(SQL[name].replace("UPDATE", "UPDATE OR IGNORE", 1), values)
+        return db.execute(statement.replace("UPDATE", "UPDATE OR IGNORE", 1), values)
 
 
 def _is_done(db: "sqlite3.Connection", request: str) -> bool:

@@ -71,14 +71,14 @@ WITH RECURSIVE clock AS (
         version = :version
     FROM clock
     WHERE id = ANY (ARRAY(SELECT id FROM picked))
-    RETURNING mulligan_jobs.*
+    RETURNING {columns}
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
     SELECT :event, id, kind, owner, attempt, last_attempt_at, CASE trigger WHEN 'manual' THEN :manual ELSE :automatic END
     FROM claimed
 )
-SELECT *
-FROM claimed
+SELECT {columns}
+FROM claimed AS mulligan_jobs
 UNION ALL
-SELECT *
-FROM repeated
+SELECT {columns}
+FROM repeated AS mulligan_jobs

@@ -8,4 +8,4 @@ SET state = :running,
 WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
   -- Beyond that only a number written by hand can be, and one more would not fit.
   AND attempt BETWEEN 0 AND 2000000000
-RETURNING *
+RETURNING {columns}

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_jobs
+WHERE id = ANY (:ids::text[])
