@@ -414,12 +414,20 @@ class RetryableError(TaskError):
 
 
 class RateLimitedError(TaskError):
-    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt."""
+    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt.
+
+    With `scope="service"` all jobs of the task's service wait so long, not this one alone.
+    """
 
     default_code = "RATE_LIMITED"
 
-    def __init__(self, message: str = "", *, retry_after: Duration | None = None, code: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, retry_after: Duration | None = None, code: str | None = None, scope: str = "job"
+    ) -> None:
         super().__init__(message, code=code)
+        if scope not in ("job", "service"):
+            raise ValueError(f"the scope of a rate limit is 'job' or 'service', not {scope!r:.80}")
+        self.scope = scope
         self.retry_after: timedelta | None = None if retry_after is None else parse(retry_after)
 
 

@@ -42,6 +42,7 @@ class Failure:
     code: str | None = None
     error_class: ErrorClass | None = None
     retry_after: timedelta | None = None
+    holds_service: bool = False
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -64,6 +65,7 @@ class Failure:
             code=_own_code(speaker) if error_class else None,
             error_class=error_class,
             retry_after=evidence.first(evidence.hint_of, chain),
+            holds_service=_holds_service(speaker),
             exception=speaker,
         )
 
@@ -98,12 +100,18 @@ def _own_code(exception: BaseException) -> str | None:
     return kept(code, 200) if type(code) is str else None
 
 
+def _holds_service(exception: BaseException) -> bool:
+    return evidence.is_a(exception, RateLimitedError) and evidence.attribute(exception, "scope") == "service"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a failure is. A rule of your own may leave out all but code and class.
 
     `message` is the line for people while a retry is coming, `final_message` when none is; `detail` is
-    for those who mend it. `notes` say what went wrong while judging.
+    for those who mend it. `notes` say what went wrong while judging. `blames_service` is True when the service of the
+    task is at fault, False when it answered in good health, None when nothing is known of it; `holds_service`, when all
+    of that service wants the quiet of `retry_after`.
     """
 
     code: str
@@ -116,6 +124,8 @@ class Verdict:
     ledger: Ledger = Ledger.FAILURES
     final_message: str = ""
     notes: tuple[str, ...] = ()
+    blames_service: bool | None = None
+    holds_service: bool = False
     failure: Failure | None = field(default=None, compare=False, repr=False)
     """What was judged, as far as it is kept; None when the engine itself knew."""
 
@@ -139,6 +149,7 @@ def engine_verdict(
         group=fingerprint(entry.code, "", kind=kind),
         detail=kept(detail, evidence.DETAIL_LIMIT),
         ledger=ledger,
+        blames_service=entry.blames_service,
     )
 
 

@@ -31,6 +31,7 @@ RULE_KEYS = {"code": "code", "class": "error_class", "exception": "when", "statu
     "message": "message",
     "retry_after": "retry_after",
     "name": "name",
+    "blames_service": "blames_service",
 }
 CONDITIONS = ("exception", "status", "exit", "errno", "message")
 # Another spelling of the same, and what it means.
