@@ -10,7 +10,7 @@ from mulligan.errors import BadPolicy
 from mulligan.failure import Catalogue, ErrorClass, ErrorCode
 from mulligan.failure.service import Call, Service, ServiceBook, Standing, State, is_restricted, service_open
 from mulligan.failure.service.allowance import FLOOR, fails_fast
-from mulligan.failure.service.pace import CALM
+from mulligan.failure.service.pace import CALM, CEILING, HEADROOM
 
 
 def world(**given: Any) -> World:
@@ -254,26 +254,62 @@ def recovered(**given: Any) -> World:
     return found
 
 
+def pace_of(found: World) -> float | None:
+    return None if found.standing.pace is None else found.standing.pace.rate
+
+
 def test_after_an_outage_it_starts_below_the_rate_of_before_and_grows_up_to_it() -> None:
     found = recovered()
     assert found.standing.rate_before == 40
-    assert found.standing.pace is not None
-    assert found.standing.pace.rate == 10
+    assert pace_of(found) == 10
     steady(found, 5)
-    assert found.standing.pace is not None
-    assert found.standing.pace.rate == 40
+    assert pace_of(found) == pytest.approx(40 * HEADROOM)
 
 
-def test_it_stays_at_the_rate_of_before_for_a_while_then_goes_beyond_and_is_lifted() -> None:
+def test_it_is_asked_no_more_than_before_for_a_while_then_more_and_more() -> None:
     found = recovered()
     steady(found, 50, rate=200)
-    assert found.standing.pace is not None
-    assert found.standing.pace.rate == 40
-    steady(found, 30, rate=200)
-    assert found.standing.pace is None
-    assert found.types[-1] == "service.paced"
+    assert pace_of(found) == pytest.approx(40 * HEADROOM)
+    steady(found, 90, rate=200)
+    assert 80 < (pace_of(found) or 0) < 120
+
+
+def test_a_pace_that_is_in_nobodys_way_is_lifted() -> None:
+    found = recovered()
+    steady(found, 70, rate=20)
+    assert pace_of(found) is None
+    assert found.changes[-1].type == "service.paced"
     assert found.changes[-1].data["how"] == "lifted"
     assert not is_restricted(found.service, found.standing)
+
+
+def test_a_pace_that_holds_back_what_is_waiting_is_not_lifted() -> None:
+    found = recovered()
+    steady(found, 70, rate=200)
+    assert pace_of(found) is not None
+
+
+def test_trouble_beyond_the_rate_of_before_is_not_asked_for_again() -> None:
+    found = recovered(open_at=1.0, budget=None)
+    steady(found, 140, rate=200)
+    fast = pace_of(found) or 0
+    for number in range(40):
+        found.wait(1 / 40)
+        found.call(number % 2 > 0)
+    assert (pace_of(found) or 0) < fast
+    steady(found, 200, rate=400)
+    assert pace_of(found) == pytest.approx(CEILING * fast, rel=0.1)
+    steady(found, 500, rate=400)
+    assert (pace_of(found) or 0) > fast
+
+
+def test_without_a_rate_of_before_it_begins_with_one_call_a_second() -> None:
+    found = half_open()
+    found.settle(found.claim(), ok=True)
+    assert found.standing.rate_before is None
+    assert pace_of(found) == 1
+    steady(found, 30, rate=50)
+    assert pace_of(found) is None
 
 
 def test_failures_halve_the_pace() -> None:
@@ -281,12 +317,11 @@ def test_failures_halve_the_pace() -> None:
     steady(found, 5)
     found.wait(1)
     found.hear("a", [Call(found.now, number > 4, epoch=found.standing.epoch) for number in range(10)])
-    assert found.standing.pace is not None
-    assert found.standing.pace.rate == 20
+    assert pace_of(found) == pytest.approx(20 * HEADROOM)
     assert found.changes[-1].data == {
         "how": "halved",
-        "pace": 20.0,
-        "from": 40.0,
+        "pace": pace_of(found),
+        "from": 40 * HEADROOM,
         "calls": found.changes[-1].data["calls"],
         "failures": 5,
         "rate_before": 40.0,
@@ -332,7 +367,7 @@ def test_a_fixed_rate_holds_always() -> None:
 def test_the_clock_going_back_stops_no_pace() -> None:
     found = recovered()
     found.wait(-3_600)
-    steady(found, 80)
+    steady(found, 80, rate=20)
     assert found.standing.pace is None
 
 

@@ -24,14 +24,15 @@ class Allowance(Struct, frozen=True):
     number: int
     standing: Standing
     again_in: int | None = None
+    short_before: int | None = None
 
     def without(self, unused: int) -> "Allowance":
-        """After fewer were found than were allowed."""
+        """After fewer were found than were allowed: then it was not too few either."""
         bucket = self.standing.bucket
         if not unused or bucket is None:
             return self
-        back = Bucket(bucket.tokens + unused, bucket.filled_at)
-        return Allowance(self.number - unused, replace(self.standing, bucket=back), self.again_in)
+        back = Bucket(bucket.tokens + unused, bucket.filled_at, self.short_before)
+        return Allowance(self.number - unused, replace(self.standing, bucket=back), self.again_in, self.short_before)
 
 
 def allowance(service: Service, standing: Standing, *, running: int, wanted: int, now: int) -> Allowance:
@@ -58,11 +59,18 @@ def _from_bucket(rate: float | None, standing: Standing, permitted: int, wanted:
     burst = 1.0 + rate * BURST
     tokens = _filled(standing.bucket, rate, burst, now)
     number = min(permitted, int(tokens + _ALMOST))
-    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), now))
+    short_before = None if standing.bucket is None else standing.bucket.short_at
+    short_at = now if number < permitted else short_before
+    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), now, short_at))
+    return Allowance(number, left, _again_in(rate, burst, left, number, permitted, wanted), short_before)
+
+
+def _again_in(rate: float, burst: float, left: Standing, number: int, permitted: int, wanted: int) -> int | None:
     if number < permitted:
-        worth = max(1.0, burst / 2)
-        return Allowance(number, left, max(1, round((worth - tokens + number) / rate * SECOND)))
-    return Allowance(number, left, 0 if permitted == wanted else None)
+        assert left.bucket is not None
+        missing = max(1.0, burst / 2) - left.bucket.tokens
+        return max(1, round(missing / rate * SECOND))
+    return 0 if permitted == wanted else None
 
 
 def _filled(bucket: Bucket | None, rate: float, burst: float, now: int) -> float:

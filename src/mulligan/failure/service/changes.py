@@ -17,7 +17,7 @@ from mulligan.duration import Duration
 from mulligan.failure import checks
 from mulligan.failure.checks import refused
 from mulligan.failure.service.config import LONGEST_COOLDOWN, Service
-from mulligan.failure.service.pace import paced, started
+from mulligan.failure.service.pace import ceiling, paced, started
 from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, cooldown_of
 from mulligan.failure.service.tally import SECOND, Call, Figures, microseconds
 
@@ -40,7 +40,7 @@ def _heard_closed(service: Service, standing: Standing, figures: Figures, calls:
     if not all(call.ok for call in calls) and (because := _trouble(service, figures)):
         return _opened(service, standing, figures, because, now=now)
     standing = replace(standing, is_failing=_is_failing(service, standing, figures))
-    return paced(standing, calls, now)
+    return paced(standing, figures, calls, now)
 
 
 def _heard_half_open(service: Service, standing: Standing, figures: Figures, calls: list[Call], now: int) -> Turn:
@@ -99,7 +99,9 @@ def forced(
     by = {"forced": to and Forced(to), "forced_by": to and actor, "forced_because": to and reason}
     data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
     change = Change("service.forced", data)
-    return Turn(replace(moved, **by, pace=None, rate_before=None, is_failing=False, bucket=None), (change,))
+    return Turn(
+        replace(moved, **by, pace=None, rate_before=None, ceiling=None, is_failing=False, bucket=None), (change,)
+    )
 
 
 def _forced_state(standing: Standing, to: Forced | str | None) -> State:
@@ -116,7 +118,9 @@ def _opened(
         _moved(standing, State.OPEN, now),
         open_until=now + hold,
         hold=hold,
-        rate_before=_rate_before(standing, figures),
+        # Of a service that is not yet what it was, the rate of then.
+        rate_before=figures.rate if standing.rate_before is None else standing.rate_before,
+        ceiling=ceiling(standing, figures),
         is_failing=service.budget is not None,
     )
     data = {"because": because, **_told(service, figures), "cooldown": hold / SECOND, "rate_before": moved.rate_before}
@@ -143,12 +147,6 @@ def _moved(standing: Standing, state: State, now: int) -> Standing:
         probes_succeeded=0,
         bucket=None,
     )
-
-
-def _rate_before(standing: Standing, figures: Figures) -> float | None:
-    """Of a service that is not what it was yet, the rate of then, unless it is asked more already."""
-    rates = [rate for rate in (standing.rate_before, figures.rate) if rate is not None]
-    return max(rates, default=None)
 
 
 def _told(service: Service, figures: Figures) -> dict[str, Any]:

@@ -35,15 +35,17 @@ class Pace(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True):
-    """Calls that may be made at once, and when they were counted."""
+    """Calls that may be made at once, and when they were counted. `short_at`: when there last were too few."""
 
     tokens: float
     filled_at: int
+    short_at: int | None = None
 
 
 class Standing(Struct, frozen=True, omit_defaults=True):
     """Times are the store's, in microseconds. Every change of state raises the epoch, so that what was begun before
-    it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted."""
+    it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted, and
+    `ceiling` what the pace does not go beyond."""
 
     name: str
     state: State = State.CLOSED
@@ -56,6 +58,7 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     forced_because: str | None = None
     pace: Pace | None = None
     rate_before: float | None = None
+    ceiling: float | None = None
     probes_succeeded: int = 0
     is_failing: bool = False
     bucket: Bucket | None = None
