@@ -122,7 +122,7 @@ class Report:
 
     @property
     def recovery(self) -> float:
-        """Seconds from the end of the fault until goodput is 95 % of what it was, on average of any three seconds of the next ten."""
+        """Seconds from the end of the fault until goodput is 95 % of what it was, for any three seconds of ten."""
         enough = 0.95 * self.rate_before
         for second in range(int(self.setting.recovers), int(self.setting.ends) - 13):
             if all(self._rate(self.good, at, at + 3) >= enough for at in range(second, second + 10)):
@@ -149,7 +149,7 @@ class Report:
 class Drill:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.draw = Random(setting.seed)  # noqa: S311
+        self.draw = Random(setting.seed)
         self.now = 0
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.order = 0
@@ -360,7 +360,13 @@ class Drill:
     @property
     def figures(self) -> Figures:
         assert self.setting.service is not None
-        return figures(self.setting.service, self.tallies.values(), epoch=self.standing.epoch, now=self.now)
+        return figures(
+            self.setting.service,
+            self.tallies.values(),
+            epoch=self.standing.epoch,
+            failing_since=self.standing.failing_since,
+            now=self.now,
+        )
 
     def take(self, turn: Turn) -> None:
         self.standing = turn.standing

@@ -43,7 +43,14 @@ class World:
 
     @property
     def figures(self) -> Figures:
-        return figures(self.service, self.tallies.values(), epoch=self.standing.epoch, now=self.now)
+        failing_since = self.standing.failing_since
+        return figures(
+            self.service,
+            self.tallies.values(),
+            epoch=self.standing.epoch,
+            failing_since=failing_since,
+            now=self.now,
+        )
 
     @property
     def types(self) -> list[str]:

@@ -39,7 +39,8 @@ def heard(service: Service, standing: Standing, figures: Figures, calls: Sequenc
 def _heard_closed(service: Service, standing: Standing, figures: Figures, calls: list[Call], now: int) -> Turn:
     if not all(call.ok for call in calls) and (because := _trouble(service, figures)):
         return _opened(service, standing, figures, because, now=now)
-    standing = replace(standing, is_failing=_is_failing(service, standing, figures))
+    if _is_failing(service, standing, figures) is not standing.is_failing:
+        standing = replace(standing, failing_since=None if standing.is_failing else now)
     return paced(standing, figures, calls, now)
 
 
@@ -59,9 +60,9 @@ def _trouble(service: Service, figures: Figures) -> str | None:
 
 
 def _is_failing(service: Service, standing: Standing, figures: Figures) -> bool:
-    """Whether the budget binds. It takes less to begin than to end, so that it does not flutter."""
+    """Whether the budget binds: once it does, until there are half as many failures, so that it does not flutter."""
     if service.budget is None or figures.calls < service.min_calls:
-        return standing.is_failing and service.budget is not None
+        return standing.is_failing
     return figures.share > (service.budget / 2 if standing.is_failing else service.budget)
 
 
@@ -100,7 +101,7 @@ def forced(
     data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
     change = Change("service.forced", data)
     return Turn(
-        replace(moved, **by, pace=None, rate_before=None, ceiling=None, is_failing=False, bucket=None), (change,)
+        replace(moved, **by, pace=None, rate_before=None, ceiling=None, failing_since=None, bucket=None), (change,)
     )
 
 
@@ -121,7 +122,7 @@ def _opened(
         # Of a service that is not yet what it was, the rate of then.
         rate_before=figures.rate if standing.rate_before is None else standing.rate_before,
         ceiling=ceiling(standing, figures),
-        is_failing=service.budget is not None,
+        failing_since=standing.failing_since or now,
     )
     data = {"because": because, **_told(service, figures), "cooldown": hold / SECOND, "rate_before": moved.rate_before}
     return Turn(moved, (Change("service.opened", data),))

@@ -60,13 +60,18 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     rate_before: float | None = None
     ceiling: float | None = None
     probes_succeeded: int = 0
-    is_failing: bool = False
+    failing_since: int | None = None
     bucket: Bucket | None = None
 
     @classmethod
     def plain(cls, name: str) -> "Standing":
         """A service of which nothing is stored."""
         return cls(name)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the budget binds."""
+        return self.failing_since is not None
 
     def is_due(self, now: int) -> bool:
         """Whether an open service is to be probed. One that seems open for longer than it was opened for is: the clock

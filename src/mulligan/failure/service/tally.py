@@ -101,7 +101,7 @@ class Figures(Struct, frozen=True):
     """What all workers heard in the current epoch. `rate` is of successful calls a second, None when there were none.
 
     `calls` and `failures` are those of the window, `firsts` and `retries` those of the last minute, or of the window
-    if it is longer.
+    if it is longer, as far as the service was failing.
     """
 
     calls: int = 0
@@ -117,22 +117,30 @@ class Figures(Struct, frozen=True):
         return self.failures / self.calls if self.calls else 0.0
 
 
-def figures(service: Service, tallies: Iterable[Tally], *, epoch: int, now: int) -> Figures:
+def figures(
+    service: Service, tallies: Iterable[Tally], *, epoch: int, failing_since: int | None = None, now: int
+) -> Figures:
     """The figures of the current epoch, whoever heard them."""
     width = width_of(service)
     current = [tally for tally in tallies if tally.epoch == epoch and tally.width == width]
     last = _newest(service, current, now)
     slots = _merged(current, oldest=(now - span_of(service)) // width, newest=(now + _AHEAD) // width)
     calls, failures = _window(service, last, slots, now)
-    retries = sum(slot.retries for slot in slots)
+    failing = [slot for slot in slots if slot.number * width >= _since(failing_since, now)]
+    retries = sum(slot.retries for slot in failing)
     return Figures(
         calls=calls,
         failures=failures,
         failures_in_a_row=_in_a_row(last),
-        firsts=sum(slot.ok + slot.failed for slot in slots) - retries,
+        firsts=sum(slot.ok + slot.failed for slot in failing) - retries,
         retries=retries,
         rate=_rate(slots, width, now),
     )
+
+
+def _since(failing_since: int | None, now: int) -> int:
+    # One that lies ahead is of before the clock was set back.
+    return 0 if failing_since is None or failing_since > now + _AHEAD else failing_since
 
 
 def width_of(service: Service) -> int:
