@@ -223,8 +223,8 @@ KNOWN = (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("kind: {}", "kind is unknown; known are: default, kinds, owners, retry"),
-        ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, retry"),
+        ("kind: {}", "kind is unknown; known are: default, kinds, owners, services, retry"),
+        ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, services, retry"),
         ("kinds: {convert: {attempts: 3}}", f"kinds.convert.attempts is unknown; known are: {KNOWN}, owners"),
         ("owners: {acme: {owners: {}}}", f"owners.acme.owners is unknown; known are: {KNOWN}"),
         ("kinds: {7: {}}", "kinds.7 is no name, it is 7; a name is text, in quotes if need be"),

@@ -13,13 +13,15 @@ from mulligan.failure.backoff import Added, Decorrelated, Full
 from mulligan.failure.checks import refused
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
+from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
+from mulligan.policies import service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
 T = TypeVar("T")
 
-TOP = ("default", "kinds", "owners", "retry")
+TOP = ("default", "kinds", "owners", "services", "retry")
 PLAIN = ("max_attempts", "deadline", "max_crashes", "max_snoozes", "longest_hint")
 BACKOFF_KEYS = {"type": "type", "base": "delay", "delay": "delay", "delays": "delays", "factor": "factor"} | {
     "cap": "cap",
@@ -58,6 +60,7 @@ class Policies:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     job_types: Mapping[str, Kind] = field(default_factory=dict)
     """Kinds of the other spelling, in small letters: these are compared without regard to case."""
+    services: service.SaidServices = field(default_factory=dict)
 
     @property
     def all_kinds(self) -> list[str]:
@@ -69,6 +72,10 @@ class Policies:
         for section in self.sections(kind, owner):
             found = found.under(section)
         return found
+
+    def services_over(self, book: ServiceBook) -> ServiceBook:
+        """The services of the code with what the file says of them."""
+        return service.over(book, self.services) if self.services else book
 
     def sections(self, kind: str, owner: str) -> list[Section]:
         found = [self.default, self.owners.get(owner)]
@@ -115,6 +122,7 @@ class _Reading:
             owners=self._named("owners", top.get("owners"), self._section),
             kinds=kinds,
             job_types=job_types,
+            services=self._named("services", top.get("services"), self._service),
         )
 
     # Sections
@@ -137,6 +145,16 @@ class _Reading:
             else:
                 found[name.casefold()] = kind
         return found
+
+    def _service(self, path: str, value: Any) -> dict[str, Any]:
+        self._part(path, checked_name, path.removeprefix("services."))
+        said = self._mapping(path, value, service.KEYS)
+        before = len(self.mistakes)
+        for key, one in said.items():
+            self._part(f"{path}.{key}", service.checked, key, one)
+        if len(self.mistakes) == before:
+            self._part(f"{path}.min_calls", service.checked_together, said)
+        return said
 
     def _section(self, path: str, value: Any) -> Section:
         given = self._spelled(path, self._mapping(path, value, (*KEYS, *SPELLINGS)))
