@@ -375,3 +375,20 @@ class Drill:
 
 def drill(setting: Setting) -> Report:
     return Drill(setting).run()
+
+
+def line(report: Report) -> str:
+    setting = report.setting
+    return (
+        f"{setting.fault:12} seed {setting.seed} {'backoff' if setting.service is None else 'service'}:"
+        f" {report.calls_into_the_outage:6,} into the outage, amplification {report.amplification:.3f},"
+        f" back in {report.recovery:.0f} s, peak {report.peak:.2f}, then at least {report.lowest_after:.2f},"
+        f" {report.openings()} openings, {report.done:,} done"
+    )
+
+
+if __name__ == "__main__":
+    for fault in FAULTS:
+        for seed in range(3):
+            print(line(drill(Setting(fault, seed=seed, lasts=20 + 2 * seed))))
+        print(line(drill(Setting(fault, service=None))))

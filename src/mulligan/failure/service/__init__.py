@@ -1,4 +1,13 @@
-"""Breaker, budget and pace of a service: one state machine, pure. The stores keep its values and pass the time in."""
+"""Breaker, budget and pace of a service: one state machine, pure. The stores keep its values and pass the time in.
+
+    claim     due(…), then if is_restricted(…): allowance(…), and what was not found goes back by `without`
+    settle    the worker's tally.add(calls), then heard(…) with the figures(…) of all tallies; held(…) for those that
+              were told to leave the service alone
+    the door  retry_allowance(…)
+    by hand   forced(…)
+
+The row is written where the standing is another one than before, if its epoch still is what was read.
+"""
 
 from mulligan.failure.service.allowance import Allowance, allowance, fails_fast, retry_allowance, service_open
 from mulligan.failure.service.changes import due, forced, heard, held

@@ -20,6 +20,7 @@ from mulligan.failure.service.config import LONGEST_COOLDOWN, Service
 from mulligan.failure.service.pace import ceiling, paced, started
 from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, cooldown_of
 from mulligan.failure.service.tally import SECOND, Call, Figures, microseconds
+from mulligan.lifecycle import SERVICE_CLOSED, SERVICE_FORCED, SERVICE_HALF_OPENED, SERVICE_OPENED
 
 
 def heard(service: Service, standing: Standing, figures: Figures, calls: Sequence[Call], *, now: int) -> Turn:
@@ -85,7 +86,7 @@ def due(service: Service, standing: Standing, *, now: int) -> Turn:
     if not standing.is_due(now):
         return Turn(standing)
     moved = _moved(standing, State.HALF_OPEN, now)
-    return Turn(moved, (Change("service.half_opened", {"probes": service.probes, "open_for": _since(standing, now)}),))
+    return Turn(moved, (Change(SERVICE_HALF_OPENED, {"probes": service.probes, "open_for": _since(standing, now)}),))
 
 
 def forced(
@@ -99,7 +100,7 @@ def forced(
     moved = _moved(standing, _forced_state(standing, to), now)
     by = {"forced": to and Forced(to), "forced_by": to and actor, "forced_because": to and reason}
     data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
-    change = Change("service.forced", data)
+    change = Change(SERVICE_FORCED, data)
     return Turn(
         replace(moved, **by, pace=None, rate_before=None, ceiling=None, failing_since=None, bucket=None), (change,)
     )
@@ -125,14 +126,14 @@ def _opened(
         failing_since=standing.failing_since or now,
     )
     data = {"because": because, **_told(service, figures), "cooldown": hold / SECOND, "rate_before": moved.rate_before}
-    return Turn(moved, (Change("service.opened", data),))
+    return Turn(moved, (Change(SERVICE_OPENED, data),))
 
 
 def _closed(standing: Standing, probes: int, now: int) -> Turn:
     pace = started(standing.rate_before, now)
     moved = replace(_moved(standing, State.CLOSED, now), pace=pace)
     data = {"probes": probes, "pace": pace.rate, "rate_before": standing.rate_before}
-    return Turn(moved, (Change("service.closed", data),))
+    return Turn(moved, (Change(SERVICE_CLOSED, data),))
 
 
 def _moved(standing: Standing, state: State, now: int) -> Standing:

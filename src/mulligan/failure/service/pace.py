@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mulligan.failure.service.standing import Change, Pace, Standing, Turn
 from mulligan.failure.service.tally import SECOND, Call, Figures
+from mulligan.lifecycle import SERVICE_PACED
 
 STEP = SECOND // 2
 SLOWEST = 1.0
@@ -100,4 +101,4 @@ def _change(how: str, standing: Standing, rate: float | None) -> Change:
     pace = standing.pace
     assert pace is not None
     figures = {"how": how, "pace": rate, "from": pace.rate, "calls": pace.ok + pace.failed, "failures": pace.failed}
-    return Change("service.paced", {**figures, "rate_before": standing.rate_before})
+    return Change(SERVICE_PACED, {**figures, "rate_before": standing.rate_before})
