@@ -443,6 +443,18 @@ def test_a_wish_of_before_the_opening_does_not_open_it_again() -> None:
     assert found.standing.state is State.HALF_OPEN
 
 
+def test_a_wish_for_more_than_a_day_is_a_wish_for_a_day() -> None:
+    found = world()
+    found.hold(10 * 86_400)
+    assert found.standing.held_until(found.now) == found.now + 86_400 * SECOND
+
+
+def test_a_wish_for_no_quiet_changes_nothing() -> None:
+    found = world()
+    found.hold(0)
+    assert found.changes == []
+
+
 def test_forced_open_stays_open_whatever_happens() -> None:
     found = world()
     found.force("open")

@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from service_worlds import SECOND, Running, World
 
-from mulligan.failure.service import Call, Figures, Service, Standing, State, Tally, allowance, figures, forced, heard
+from mulligan.failure.service import (
+    Call,
+    Figures,
+    Service,
+    Standing,
+    State,
+    Tally,
+    allowance,
+    figures,
+    forced,
+    heard,
+    is_quiet,
+)
 from mulligan.failure.service import standing as standings
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.allowance import FLOOR
@@ -148,6 +160,17 @@ def test_results_of_another_epoch_change_nothing(service: Service, calls: list[C
         turn = heard(service, before, worst, calls, now=now)
         assert turn.standing == before
         assert turn.changes == ()
+
+
+@given(SERVICES, CALLS, TIMES, st.sampled_from(State), st.sampled_from([None, "open", "closed"]), st.booleans())
+def test_quiet_calls_change_nothing_whatever_the_figures_are(
+    service: Service, calls: list[Call], now: int, state: State, force: Any, is_failing: bool
+) -> None:
+    failing_since = now if is_failing else None
+    before = Standing("gateway", state=state, epoch=2, forced=force, failing_since=failing_since)
+    for found in (Figures(calls=500, failures=500, failures_in_a_row=500), Figures(calls=500), Figures()):
+        if is_quiet(before, calls):
+            assert heard(service, before, found, calls, now=now).standing == before
 
 
 @given(SERVICES, st.integers(0, 50), st.integers(0, 50), TIMES, st.lists(st.integers(-100, 100), max_size=30))

@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mulligan.duration import Duration
-from mulligan.failure import checks
+from mulligan.duration import Duration, parse
 from mulligan.failure.checks import refused
 from mulligan.failure.service.config import LONGEST_COOLDOWN, Service
 from mulligan.failure.service.pace import ceiling, paced, started
@@ -37,10 +36,21 @@ def heard(service: Service, standing: Standing, figures: Figures, calls: Sequenc
             return Turn(standing)
 
 
+def is_quiet(standing: Standing, calls: Sequence[Call]) -> bool:
+    """Whether these calls can change nothing, whatever the figures are: the everyday case, and nothing need be read."""
+    mine = [call for call in calls if call.epoch == standing.epoch]
+    if not mine or standing.forced or standing.state is State.OPEN:
+        return True
+    is_well = standing.state is State.CLOSED and standing.pace is None and not standing.is_failing
+    return is_well and all(call.ok for call in mine)
+
+
 def _heard_closed(service: Service, standing: Standing, figures: Figures, calls: list[Call], now: int) -> Turn:
-    if not all(call.ok for call in calls) and (because := _trouble(service, figures)):
+    failed = not all(call.ok for call in calls)
+    if failed and (because := _trouble(service, figures)):
         return _opened(service, standing, figures, because, now=now)
-    if _is_failing(service, standing, figures) is not standing.is_failing:
+    # Only a failure begins it, only what is failing can end it.
+    if (failed or standing.is_failing) and _is_failing(service, standing, figures) is not standing.is_failing:
         standing = replace(standing, failing_since=None if standing.is_failing else now)
     return paced(standing, figures, calls, now)
 
@@ -71,9 +81,10 @@ def held(
     service: Service, standing: Standing, figures: Figures, retry_after: Duration, *, epoch: int, now: int
 ) -> Turn:
     """After a job of this epoch was told that the whole service wants quiet for so long."""
-    if standing.forced or (epoch != standing.epoch and standing.state is not State.OPEN):
+    hold = microseconds(min(parse(retry_after), LONGEST_COOLDOWN))
+    is_stale = epoch != standing.epoch and standing.state is not State.OPEN
+    if not hold or standing.forced or is_stale:
         return Turn(standing)
-    hold = microseconds(min(checks.duration("retry_after", retry_after, most=LONGEST_COOLDOWN), LONGEST_COOLDOWN))
     if standing.state is not State.OPEN:
         return _opened(service, standing, figures, "asked", hold=hold, now=now)
     if standing.is_due(now) or now + hold <= standing.open_until:

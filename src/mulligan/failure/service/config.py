@@ -1,7 +1,7 @@
 """What a service is told to be: when it opens, for how long, how it is probed, how much it may be asked."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -136,7 +136,7 @@ class ServiceBook:
         """This book with more services, or with others under the same names."""
         return ServiceBook({**self._exact, **{one.name: one for one in services}}.values(), self.default)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Service]:
         return iter(self._exact.values())
 
     def __len__(self) -> int:
