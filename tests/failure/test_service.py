@@ -201,6 +201,23 @@ def test_results_of_before_the_opening_change_nothing() -> None:
     assert found.standing == before
 
 
+def test_what_an_idle_worker_heard_before_the_clock_was_set_back_hides_nothing() -> None:
+    found = world()
+    found.call(*[True] * 30, worker="idle")
+    found.wait(-3_600)
+    found.call(*[False] * 10)
+    assert found.standing.state is State.OPEN
+
+
+def test_only_first_tries_since_it_is_failing_pay_for_retries() -> None:
+    found = world(open_at=1.0)
+    found.call(*[True] * 1_000)
+    found.wait(2)
+    found.call(*[number % 10 > 2 for number in range(20)])
+    assert found.standing.is_failing
+    assert found.retries() == FLOOR
+
+
 # Half-open
 
 
@@ -369,6 +386,16 @@ def test_the_clock_going_back_stops_no_pace() -> None:
     found.wait(-3_600)
     steady(found, 80, rate=20)
     assert found.standing.pace is None
+
+
+def test_the_clock_going_back_gives_no_calls() -> None:
+    found = world(rate="10/s")
+    assert len(found.claim(5)) == 1
+    for _ in range(10):
+        found.wait(-1)
+        assert found.claim(5) == []
+    found.wait(0.1)
+    assert len(found.claim(5)) == 1
 
 
 # Budget
