@@ -27,6 +27,7 @@ from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.failure.service import Service, ServiceBook
 from mulligan.finding import Finding, Limits
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
@@ -90,7 +91,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class Parts:
     """What an app is made of. The sandbox puts others in their place."""
 
-    open_store: Callable[[str], Store] = open_store
+    open_store: Callable[[str, Callable[[], ServiceBook]], Store] = open_store
     changes: Callable[[Store], Changes] = field(default=lambda store: store.changes())
     driver: Callable[[], Driver] = ThreadDriver
     loop: Callable[[], asyncio.AbstractEventLoop] = _new_loop
@@ -109,6 +110,7 @@ class App:
         *,
         rules: Sequence[AnyRule] = (),
         catalogue: Iterable[ErrorCode] = (),
+        services: Iterable[Service] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -135,6 +137,7 @@ class App:
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
             policies=self.policies,
+            services=ServiceBook(services, default=self.settings.default_service),
         )
         self.client = Client(
             lambda: self.store,
@@ -180,7 +183,7 @@ class App:
         with self._opening:
             if self._store is None:
                 end_reading()
-                self._store = self._parts.open_store(self.settings.database_url)
+                self._store = self._parts.open_store(self.settings.database_url, self.judge.services)
             return self._store
 
     @property

@@ -132,6 +132,10 @@ class ServiceBook:
             self._known[name] = found
         return found
 
+    @property
+    def has_rates(self) -> bool:
+        return any(service.rate is not None for service in (self.default, *self._exact.values()))
+
     def with_services(self, services: Iterable[Service]) -> "ServiceBook":
         """This book with more services, or with others under the same names."""
         return ServiceBook({**self._exact, **{one.name: one for one in services}}.values(), self.default)
