@@ -1,5 +1,6 @@
 """What is logged: which lines, with which fields, safe from the texts of others."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -68,10 +69,29 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     }  # fmt: skip
     assert retried["delay_ms"] == 1
     assert retried["duration_ms"] >= 0
-    assert "attempt 1 with NETWORK" in retried["message"]
+    assert "attempt 1 with NETWORK (ConnectionError: gone)" in retried["message"]
     assert (failed["status"], failed["because"]) == ("failed", "attempts exhausted")
+    assert failed["error"] == "ConnectionError: gone"
     assert (asked["actor"], asked["reason"]) == ("ann", "mended")
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
+
+
+def test_what_was_raised_is_said_in_one_masked_line(app: App, lines: Lines) -> None:
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def pay() -> None:
+        raise ValueError(f"no, password=hunter2 {NASTY}")
+
+    @app.task(retry=RetryPolicy(max_attempts=1), timeout="50ms")
+    async def linger() -> None:
+        await asyncio.sleep(60)
+
+    pay.enqueue()
+    linger.enqueue()
+    app.run_until_idle(timeout=20)
+    said = {line["kind"]: line["error"] for line in lines.of("job.failed")}
+    assert said["pay"].startswith("ValueError: no, password=•••")
+    assert "\n" not in said["pay"]
+    assert said["linger"] == "TimeoutError: no result after 50ms"
 
 
 def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: Lines) -> None:

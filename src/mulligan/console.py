@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from inspect import isawaitable
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
@@ -346,6 +347,8 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
         raise NotAllowed(
             f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
         ) from error
+    if isawaitable(answer):
+        raise NotAllowed(f"can_retry of task {job.kind!r} gave {answer!r:.100}, which is no answer: it cannot be async")
     if answer is False:
         raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")
 

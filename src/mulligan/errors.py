@@ -54,6 +54,7 @@ from typing import ClassVar
 
 from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.meant import did_you_mean
 
 __all__ = [
     "BadConnection",
@@ -156,7 +157,8 @@ class BadHook(ConfigurationError):
     def __init__(self, what: str, function: object) -> None:
         super().__init__(
             f"{what} must be a function that gives a context manager, plain or async, or a generator function "
-            f"with one yield, not {function!r:.200}"
+            f"with one yield, called with {'the app' if what == 'lifespan' else 'the attempt'} or with nothing; "
+            f"not {function!r:.200}"
         )
 
 
@@ -183,7 +185,7 @@ class UnknownKind(Refused):
     def __init__(self, kind: str, known: Iterable[str]) -> None:
         names = sorted(known)
         listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
-        super().__init__(f"no task is named {kind!r}; known are: {listed or 'none'}")
+        super().__init__(f"no task is named {kind!r}; {did_you_mean(kind, names)}known are: {listed or 'none'}")
         self.kind = kind
 
 
@@ -211,13 +213,16 @@ class JobNotFound(MulliganError):
 
 class UnknownDuty(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no duty is named {name!r:.200}; known are: {', '.join(known)}")
+        names = list(known)
+        super().__init__(f"no duty is named {name!r:.200}; {did_you_mean(name, names)}known are: {', '.join(names)}")
         self.name = name
 
 
 class UnknownSchedule(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no schedule is named {name!r:.300}; known are: {', '.join(map(repr, known)) or 'none'}")
+        names = list(known)
+        listed = ", ".join(map(repr, names)) or "none"
+        super().__init__(f"no schedule is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed}")
         self.name = name
 
 

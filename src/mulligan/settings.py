@@ -14,6 +14,7 @@ from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import LARGEST_WINDOW, Service
 from mulligan.lifecycle import FINAL
+from mulligan.meant import did_you_mean
 from mulligan.retention import Keep
 
 PREFIX = "MULLIGAN_"
@@ -232,7 +233,8 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
     unknown = sorted(set(table) - set(READERS))
     if unknown:
-        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; known are: {', '.join(READERS)}")
+        possible = f"{did_you_mean(unknown[0], READERS)}known are: {', '.join(READERS)}"
+        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; {possible}")
     return {name: _read(f"{path}: {name}", name, str(value)) for name, value in table.items()}
 
 

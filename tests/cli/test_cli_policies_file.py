@@ -64,7 +64,7 @@ def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: 
     checked = invoke("policies", "check", "policies.yaml")
     assert (checked.exit_code, checked.stdout) == (2, "")
     unknown, wrong = checked.stderr.splitlines()
-    assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; known are: max_attempts, backoff")
+    assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; did you mean 'backoff'? known are: ")
     assert wrong == "policies.yaml: kinds.convert.max_attempts is 0, but it must be a whole number from 1 to 1,000,000"
     as_json = invoke("policies", "check", "--json")
     assert as_json.exit_code == 2

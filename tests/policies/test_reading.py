@@ -223,9 +223,17 @@ KNOWN = (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("kind: {}", "kind is unknown; known are: default, kinds, owners, services, retry"),
+        ("kind: {}", "kind is unknown; did you mean 'kinds'? known are: default, kinds, owners, services, retry"),
+        ("rules: {}", "rules is unknown; known are: default, kinds, owners, services, retry"),
+        (
+            "default: {maxAttempts: 3}",
+            f"default.maxAttempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}",
+        ),
         ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, services, retry"),
-        ("kinds: {convert: {attempts: 3}}", f"kinds.convert.attempts is unknown; known are: {KNOWN}, owners"),
+        (
+            "kinds: {convert: {attempts: 3}}",
+            f"kinds.convert.attempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}, owners",
+        ),
         ("owners: {acme: {owners: {}}}", f"owners.acme.owners is unknown; known are: {KNOWN}"),
         ("kinds: {7: {}}", "kinds.7 is no name, it is 7; a name is text, in quotes if need be"),
         ("kinds: [convert]", "kinds is ['convert'], but it must be a mapping"),

@@ -11,7 +11,7 @@ from mulligan.failure import evidence
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.redact import kept
-from mulligan.failure.text import clipped
+from mulligan.failure.text import clipped, first_line
 
 
 class Ledger(StrEnum):
@@ -75,6 +75,12 @@ class Failure:
         message = clipped(self.message, evidence.KEPT_LIMIT)
         return replace(self, types=self.types[: evidence.KEPT_TYPES], message=message, detail="", exception=None)
 
+    @property
+    def line(self) -> str:
+        """Its type and the first line of what it says: `ValueError: no such page`."""
+        said = first_line(self.message)
+        return f"{self.type}: {said}" if said else self.type
+
     def group(self, kind: str) -> str:
         """The fingerprint it shares with the same failure of other jobs of this kind."""
         return fingerprint(self.type, self.message, self.status, self.errno, self.exit, kind=kind)
@@ -128,6 +134,11 @@ class Verdict:
     holds_service: bool = False
     failure: Failure | None = field(default=None, compare=False, repr=False)
     """What was judged, as far as it is kept; None when the engine itself knew."""
+
+    @property
+    def seen(self) -> str:
+        """What happened, in one line for those who mend it; `message` is the line for everybody else."""
+        return self.failure.line if self.failure else first_line(self.detail)
 
 
 def engine_verdict(

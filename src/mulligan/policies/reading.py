@@ -16,6 +16,7 @@ from mulligan.failure.rule import Rule
 from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
 from mulligan.policies import service
+from mulligan.meant import did_you_mean
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
@@ -272,7 +273,8 @@ class _Reading:
             if not isinstance(key, str) or not key:
                 self._note(_below(path, str(key)), f"is no name, it is {key!r}; a name is text, in quotes if need be")
             elif known is not None and key not in known:
-                self._note(_below(path, key), f"is unknown; known are: {', '.join(known)}")
+                possible = f"{did_you_mean(key, known)}known are: {', '.join(known)}"
+                self._note(_below(path, key), f"is unknown; {possible}")
         return {key: one for key, one in value.items() if isinstance(key, str) and key and _is_in(key, known)}
 
     def _each(self, path: str, value: Any) -> list[tuple[str, Any]]:
