@@ -159,6 +159,8 @@ class App:
                 lambda: self._parts.clock,
                 has_database=lambda: self.has_database,
                 stuck_after=lambda: self.settings.stuck_after_sec,
+                policies=self.policies,
+                kinds=lambda: self.tasks.kinds,
             ),
         )
 

@@ -47,17 +47,20 @@ def check(given: Given, file: Path | None) -> None:
     from mulligan.errors import BadPolicies
     from mulligan.policies import Policies, load
 
-    path = file or _configured(given)
+    path, kinds = _checked(given, file)
     found, mistakes = Policies(), tuple[str, ...]()
     try:
         found = load(path)
     except BadPolicies as error:
         mistakes = error.mistakes
+    strangers = found.strangers(kinds) if kinds else []
     if given.as_json:
-        say_json({"file": str(path), "version": found.version, "mistakes": list(mistakes)})
+        document = {"file": str(path), "version": found.version, "mistakes": list(mistakes)}
+        say_json(document | {"unknown_kinds": strangers})
     elif not mistakes:
-        kinds, owners = counted(len(found.all_kinds), "kind"), counted(len(found.owners), "owner")
-        say(safe(f"{path} can be used: version {found.version}, {kinds}, {owners}."))
+        size = f"{counted(len(found.all_kinds), 'kind')}, {counted(len(found.owners), 'owner')}"
+        say(safe(f"{path} can be used: version {found.version}, {size}."))
+        _say_strangers(strangers)
     else:
         for mistake in mistakes:
             click.echo(safe(f"{path}: {mistake}"), err=True)
@@ -65,13 +68,17 @@ def check(given: Given, file: Path | None) -> None:
         raise click.exceptions.Exit(WrongUsage.exit_code)
 
 
-def _configured(given: Given) -> Path:
+def _checked(given: Given, file: Path | None) -> tuple[Path, list[str]]:
+    """The file that is meant, and the kinds of the app if one is named."""
+    if file is not None and given.app is None:
+        return file, []
     with opened(given) as app:
-        if app.policies.path is None:
+        path = file or app.policies.path
+        if path is None:
             raise ConfigurationError(
                 "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
             )
-        return app.policies.path
+        return path, app.tasks.kinds
 
 
 @policies.command("show")
@@ -83,7 +90,7 @@ def show(given: Given, kind: str | None, owner: str) -> None:
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
-        file, strangers = app.policies, [name for name in app.policies.current.all_kinds if name not in app.tasks]
+        file, strangers = app.policies, app.policies.current.strangers(app.tasks.kinds)
     if given.as_json:
         documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
         say_json({"policies": documents, "file": _file_document(file, strangers)})
@@ -113,6 +120,10 @@ def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
         say("Workers that run keep the version they had.")
     else:
         say(safe(f"Version {file.current.version} of {file.path} is in force."))
+    _say_strangers(strangers)
+
+
+def _say_strangers(strangers: list[str]) -> None:
     if strangers:
         say(safe(f"It names kinds that this app does not have: {', '.join(strangers)}."))
 

@@ -1,6 +1,6 @@
 """A policies file as values. Every mistake is found in one go, each with the path to it and what is possible."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
@@ -66,6 +66,14 @@ class Policies:
     @property
     def all_kinds(self) -> list[str]:
         return [*self.kinds, *self.job_types]
+
+    def strangers(self, kinds: Iterable[str]) -> list[str]:
+        """Those of its kinds that are none of these."""
+        known = set(kinds)
+        folded = {name.casefold() for name in known}
+        return [name for name in self.kinds if name not in known] + [
+            name for name in self.job_types if name not in folded
+        ]
 
     def over(self, code: InForce, *, kind: str, owner: str) -> InForce:
         """What the code says, then the file's default, owner, kind, and the owner in the kind: the last word counts."""
