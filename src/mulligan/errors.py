@@ -124,7 +124,8 @@ class BadUrl(ConfigurationError):
     def __init__(self, url: object, problem: str) -> None:
         super().__init__(
             f"{without_password(url)!r} is not a database URL that works here: {problem}; "
-            "use 'sqlite:///jobs.db' for a file beside you or 'sqlite:////var/lib/app/jobs.db' for an absolute path"
+            "use 'sqlite:///jobs.db' for a file beside you, 'sqlite:////var/lib/app/jobs.db' for an absolute path, "
+            "or 'postgresql://user@host/database'"
         )
 
 
@@ -452,5 +453,6 @@ def without_password(url: object) -> object:
     if "@" not in url:
         return url
     credentials, _, place = url.rpartition("@")
-    scheme, separator, user = credentials.rpartition("://")
-    return f"{scheme}{separator}{user.partition(':')[0]}:•••@{place}"
+    scheme, separator, given = credentials.partition("://")
+    user, colon, _ = given.partition(":")
+    return f"{scheme}{separator}{user}{':•••' if colon else ''}@{place}"

@@ -210,3 +210,8 @@ def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPa
     configure("INFO", "text")
     assert bare.handlers == [own]
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("group", [(), ("jobs",), ("policies",), ("duties",), ("schedules",)])
+def test_what_a_command_is_for_is_said_whole_in_the_list(invoke: Callable[..., Result], group: tuple[str, ...]) -> None:
+    assert "..." not in invoke(*group, "--help").stdout.partition("Commands:")[2]

@@ -23,7 +23,7 @@ WIDTH = max(map(len, Level))
 @click.command("doctor", cls=Command)
 @pass_given
 def doctor(given: Given) -> None:
-    """Look at the store, the workers and the jobs; say what is wrong and what mends it. Nothing is changed.
+    """Say what is wrong and what mends it. Looks at the store, the workers and the jobs, and changes nothing.
 
     Ends with 5 if there is a problem; warnings alone end with 0.
     """

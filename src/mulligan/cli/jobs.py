@@ -135,7 +135,7 @@ def _pretty(value: Any) -> str:
 
 
 def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
-    return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt), about_event(event)
+    return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt or ""), about_event(event)
 
 
 def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
@@ -161,7 +161,7 @@ def _raised(detail: str) -> str:
 @click.argument("job_id", metavar="ID", type=text)
 @pass_given
 def explain(given: Given, job_id: str) -> None:
-    """Say in plain sentences what happened to a job and what comes next."""
+    """Say what happened to a job and what comes next."""
     with opened_existing(given) as app:
         explanation, events = app.explain(job_id), app.events(job_id, limit=HISTORY)
     job = explanation.job
@@ -176,4 +176,5 @@ def explain(given: Given, job_id: str) -> None:
     say_heading("What comes next")
     for sentence in explanation.next:
         say(f"- {safe(sentence)}")
-    _say_detail(job, events)
+    if job.state is not State.SUCCEEDED:
+        _say_detail(job, events)

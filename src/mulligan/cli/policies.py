@@ -31,7 +31,7 @@ OWNER = click.option("--owner", type=text, default="", help="As it is for the jo
 @click.group("policies", cls=Group, invoke_without_command=True)
 @click.pass_context
 def policies(context: click.Context) -> None:
-    """Read the policies and rules of an app's tasks, check the file that overrides them, judge failed jobs again."""
+    """Read the policies and rules of an app's tasks. Check the file that overrides them, judge failed jobs again."""
     if context.invoked_subcommand is None:
         context.invoke(show, kind=None, owner="")
 
@@ -43,7 +43,7 @@ policies.add_command(reclassify)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @pass_given
 def check(given: Given, file: Path | None) -> None:
-    """Look for mistakes in a policies file, by default the one in the settings; each is named with its path."""
+    """Look for mistakes in a policies file. By default the one in the settings; each is named with its path."""
     from mulligan.errors import BadPolicies
     from mulligan.policies import Policies, load
 
@@ -86,7 +86,7 @@ def _checked(given: Given, file: Path | None) -> tuple[Path, list[str]]:
 @OWNER
 @pass_given
 def show(given: Given, kind: str | None, owner: str) -> None:
-    """Say in words what is in force for each task, or for one, and which part of the policies file says so."""
+    """Say what is in force. For each task or for one, and which part of the policies file says so."""
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
@@ -141,7 +141,7 @@ def _file_document(file: "PolicyFile", strangers: list[str]) -> dict[str, Any] |
 @OWNER
 @pass_given
 def schedule(given: Given, kind: str, owner: str) -> None:
-    """Print attempt by attempt what would happen to a job that keeps failing."""
+    """Show when a job that keeps failing is tried again."""
     from mulligan.failure.policy import schedule as rows_of
 
     with opened_with_tasks(given) as app:
@@ -163,7 +163,7 @@ def schedule(given: Given, kind: str, owner: str) -> None:
 @policies.command("packs")
 @pass_given
 def packs(given: Given) -> None:
-    """List the packs of rules that are asked after those of the task and of the app, and their rules."""
+    """List the packs of rules. They are asked after the rules of the task and of the app."""
     from mulligan.packs import packs as found
 
     if given.as_json:

@@ -20,7 +20,7 @@ NAME = click.Argument(["name"], metavar="NAME", type=text)
 @click.group("schedules", cls=Group, invoke_without_command=True)
 @click.pass_context
 def schedules(context: click.Context) -> None:
-    """List the schedules: their next ticks, their last run, and whether they are paused."""
+    """List the schedules. Their next ticks, their last run, and whether they are paused."""
     if context.invoked_subcommand is None:
         _list(context.ensure_object(Given))
 
