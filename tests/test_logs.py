@@ -3,9 +3,12 @@
 import asyncio
 import json
 import logging
+import re
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -230,3 +233,25 @@ def test_a_final_failure_is_one_line(app: App, lines: Lines) -> None:
     (failed,) = [line for line in lines.documents if line["level"] == "WARNING"]
     assert failed["message"].count("\n") == 0
     assert failed["error_code"] == "NOT_PDF"
+
+
+STRUCTLOG = re.compile(r"```python\n(import structlog\n.*?)```", re.DOTALL)
+
+
+def test_what_structlog_writes_carries_the_job_as_the_reference_says(
+    app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    structlog = pytest.importorskip("structlog", reason="structlog is not installed: 'pip install structlog'")
+    page = Path(__file__).parent.parent / "docs" / "reference" / "logs.md"
+    (block,) = STRUCTLOG.findall(page.read_text("utf-8"))
+    names: dict[str, Any] = {"app": app, "__name__": "page"}
+    monkeypatch.setitem(sys.modules, "page", ModuleType("page"))
+    try:
+        exec(block, names)
+        job = names["refund"].options(owner="acme").enqueue(7)
+        app.run_until_idle(timeout=20)
+    finally:
+        structlog.reset_defaults()
+    (line,) = [line for line in lines.documents if line["logger"] == "shop"]
+    found = {name: line[name] for name in ("message", "order", "job_id", "owner", "password")}
+    assert found == {"message": "refunding", "order": 7, "job_id": job.id, "owner": "acme", "password": "•••"}

@@ -230,8 +230,8 @@ class UnknownSchedule(MulliganError):
 class ScheduleInUse(MulliganError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"schedule {name!r} cannot be removed: it is in the code of this app or of a running worker, which would "
-            "bring it back; take its @app.cron away first, or pause it"
+            f"schedule {name!r} cannot be removed: it is in the code of this app, or of a worker that was there in "
+            "the last two minutes, which would bring it back; take its @app.cron away first, or pause it"
         )
         self.name = name
 

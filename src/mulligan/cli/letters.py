@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("export", cls=Command)
 @filtered
 @click.option("--events", "with_events", is_flag=True, help="Each with its whole history.")
-@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs mulligan jobs retry")
+@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs -r mulligan jobs retry")
 @pass_given
 def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
     """Write jobs as JSON lines. One object a job, the newest first: mulligan jobs export --state failed > file."""
