@@ -36,12 +36,3 @@ def test_the_examples_can_be_used(page: str) -> None:
     assert examples
     for example in examples:
         assert read(example.encode(), page).all_kinds
-
-
-def test_the_guide_shows_the_message_as_it_is() -> None:
-    from mulligan.errors import BadPolicies
-
-    text = b"kinds: {convert: {backoff: {type: exponential, factor: x}}}"
-    with pytest.raises(BadPolicies) as raised:
-        read(text, "policies.yaml")
-    assert str(raised.value) in (DOCS / "guides/policies.md").read_text("utf-8")

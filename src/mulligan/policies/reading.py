@@ -22,6 +22,8 @@ from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, part
 
 T = TypeVar("T")
 
+# Bytes of a file.
+LARGEST = 2**20
 TOP = ("default", "kinds", "owners", "services", "retry")
 PLAIN = ("max_attempts", "deadline", "max_crashes", "max_snoozes", "longest_hint")
 BACKOFF_KEYS = {"type": "type", "base": "delay", "delay": "delay", "delays": "delays", "factor": "factor"} | {
@@ -99,6 +101,8 @@ def read(content: bytes, shown: str) -> Policies:
     from mulligan.policies import document
 
     reading = _Reading()
+    if len(content) > LARGEST:
+        raise BadPolicies(shown, [f"it takes more than {LARGEST:,} bytes, which is the limit"])
     try:
         policies = reading.file(document.parse(content), version_of(content))
     except BadPolicy as error:
@@ -383,4 +387,5 @@ def _condition(key: str, value: Any) -> Any:
 
 def _range(value: Any) -> Any:
     low, dash, high = value.replace(" ", "").partition("-") if isinstance(value, str) else ("", "", "")
-    return range(int(low), int(high) + 1) if dash and low.isdecimal() and high.isdecimal() else value
+    is_range = dash and all(part.isdecimal() and len(part) < 10 for part in (low, high)) and int(low) <= int(high)
+    return range(int(low), int(high) + 1) if is_range else value
