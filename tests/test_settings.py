@@ -83,3 +83,12 @@ def test_circuit_variables_are_the_default_of_every_service() -> None:
     found = load(environment={f"MULLIGAN_CIRCUIT_{name}": value for name, value in given.items()}).default_service
     assert found == Service("*", window="2m", open_at=0.25, cooldown="5s")
     assert load(environment={"MULLIGAN_CIRCUIT_WINDOW": "5"}).default_service == Service("*", window=5)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named_once(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    environment = {"MULLIGAN_RETNTION_FAILED": "90d", "MULLIGAN_PORT": "tcp://10.0.0.1:80", "RETENTION_FAILD": "1d"}
+    for _ in range(2):
+        load(environment=environment, folder=tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        "MULLIGAN_RETNTION_FAILED is no setting and is ignored; did you mean MULLIGAN_RETENTION_FAILED?"
+    ]

@@ -7,13 +7,23 @@ _LIKENESS = 0.7
 _LONGEST = 100
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """`did you mean 'backoff'? `, to stand before what is known; empty when nothing is near."""
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, if any is."""
     # Most programs never need it.
     from difflib import get_close_matches
 
     if not isinstance(name, str) or len(name) > _LONGEST:
-        return ""
-    by_form = {one.casefold().replace("_", ""): one for one in known}
-    found = get_close_matches(name.casefold().replace("_", ""), by_form, 1, _LIKENESS)
-    return f"did you mean {by_form[found[0]]!r}? " if found else ""
+        return None
+    by_form = {_form(one): one for one in known}
+    found = get_close_matches(_form(name), by_form, 1, _LIKENESS)
+    return by_form[found[0]] if found else None
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """`did you mean 'backoff'? `, to stand before what is known; empty when nothing is near."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}? " if near else ""
+
+
+def _form(name: str) -> str:
+    return name.casefold().replace("_", "")

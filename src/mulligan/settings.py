@@ -1,10 +1,12 @@
 """Settings: code < file < environment. One typed object; nothing below reads either."""
 
+import logging
 import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import LARGEST_WINDOW, Service
 from mulligan.lifecycle import FINAL
-from mulligan.meant import did_you_mean
+from mulligan.meant import did_you_mean, nearest
 from mulligan.retention import Keep
+
+logger = logging.getLogger("mulligan.settings")
 
 PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
@@ -210,6 +214,8 @@ def load(
 ) -> Settings:
     """What the code gave, overridden by `mulligan.toml` in the folder, overridden by `MULLIGAN_…` variables."""
     environment = os.environ if environment is None else environment
+    for variable in environment:
+        _warn_of(variable)
     given = {name: value for name, value in (code or {}).items() if value is not None}
     given |= _from_file((folder or Path()) / FILE)
     given |= {
@@ -218,6 +224,16 @@ def load(
         if (text := environment.get(PREFIX + name.upper())) not in (None, "")
     }
     return Settings(**given)
+
+
+@cache
+def _warn_of(variable: str) -> None:
+    """Once, of a variable that is nearly a setting. Others may be somebody else's: `MULLIGAN_PORT` of a cluster."""
+    name = variable.removeprefix(PREFIX)
+    if name == variable or name.lower() in READERS:
+        return
+    if near := nearest(name, READERS):
+        logger.warning("%s is no setting and is ignored; did you mean %s%s?", variable, PREFIX, near.upper())
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
-from mulligan.policies import service
 from mulligan.meant import did_you_mean
+from mulligan.policies import service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
