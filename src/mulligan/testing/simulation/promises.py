@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # An idle worker finds work within two seconds; what the looks themselves are late is added.
 FOUND = int(2.5 * SECOND)
 MARGIN = int(1.5 * SECOND)
+# A job whose lease ended is claimed again within two seconds, and the store's answers take their time.
+AGAIN = int(2.1 * SECOND)
 
 
 class Promises:
@@ -33,6 +35,8 @@ class Promises:
         lives = world.oracle.lives
         for life in lives.queued.values():
             self._found(life, life.ready_at, up)
+            if life.lost_at is not None and not life.is_late(world.clock.microseconds):
+                self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
             if (late := world.clock.microseconds - life.due) > 0:
                 self._found(life, max(life.ready_at, world.timeline.now - late), up)
@@ -64,6 +68,22 @@ class Promises:
             if process.incarnation != life.holder[0] and world.timeline.now - since > self._interval + MARGIN:
                 seconds = late / SECOND
                 world.break_promise(f"{life.name}: expired for {seconds:.1f} s, and {process.name} does not reclaim it")
+
+    def found_again(self, life: Life, lost_at: int) -> bool:
+        """Whether somebody was there to find it in time; one who was, and has not, breaks the promise."""
+        world = self._world
+        late = world.clock.microseconds - lost_at
+        expired_at = world.timeline.now - late
+        idle = [process for process in world.processes if process.is_up and self._was_idle(process, life, expired_at)]
+        if idle and late > AGAIN:
+            seconds = late / SECOND
+            world.break_promise(f"{life.name}: lost for {seconds:.1f} s beyond its lease, and {idle[0].name} was idle")
+        return bool(idle)
+
+    def _was_idle(self, process: "Process", life: Life, since: int) -> bool:
+        """It could have taken the lease back and the job up, the moment the lease ended."""
+        ready = max(process.steady_since, process.started_at) + self._quiet
+        return life.kind in process.kinds and ready <= since and process.free_since <= since
 
     def _cancelled(self, life: Life) -> None:
         """Who wishes to cancel a running job is heard, and code that does not stop is given up."""
