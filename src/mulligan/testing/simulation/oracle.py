@@ -530,7 +530,9 @@ class Oracle:
         for other, number in self.bodies:
             if other != job or number == attempt:
                 continue
-            self._require(number in life.settled, f"{life.name}: attempts {number} and {attempt} run at once")
+            # The older one may also be the one that begins: its worker has not heard yet that the lease is lost.
+            is_lost = min(number, attempt) in life.settled
+            self._require(is_lost, f"{life.name}: attempts {number} and {attempt} run at once")
             self._reached("two attempts of a job overlap after a lost lease")
         self.bodies[job, attempt] = process
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 # An idle worker finds work within two seconds; what the looks themselves are late is added.
 FOUND = int(2.5 * SECOND)
 MARGIN = int(1.5 * SECOND)
-# A job whose lease ended is claimed again within two seconds, and the store's answers take their time.
-AGAIN = int(2.1 * SECOND)
+# Within two seconds a lost job is claimed again; the store's answers take a moment.
+AGAIN = 2.1
 
 
 class Promises:
@@ -70,20 +70,20 @@ class Promises:
                 world.break_promise(f"{life.name}: expired for {seconds:.1f} s, and {process.name} does not reclaim it")
 
     def found_again(self, life: Life, lost_at: int) -> bool:
-        """Whether somebody was there to find it in time; one who was, and has not, breaks the promise."""
+        """Whether anybody had two seconds to claim it again, from the end of its lease, or from the quiet beat after
+        the last trouble. Who had more breaks the promise."""
         world = self._world
-        late = world.clock.microseconds - lost_at
-        expired_at = world.timeline.now - late
-        idle = [process for process in world.processes if process.is_up and self._was_idle(process, life, expired_at)]
-        if idle and late > AGAIN:
-            seconds = late / SECOND
-            world.break_promise(f"{life.name}: lost for {seconds:.1f} s beyond its lease, and {idle[0].name} was idle")
-        return bool(idle)
+        expired_at = world.timeline.now - (world.clock.microseconds - lost_at)
+        able = [process for process in world.processes if process.is_up and life.kind in process.kinds]
+        for process in able:
+            seconds = (world.timeline.now - max(expired_at, self._able_since(process))) / SECOND
+            if seconds > AGAIN:
+                world.break_promise(f"{life.name}: lost for {seconds:.1f} s, and {process.name} is idle")
+        return any(self._able_since(process) <= expired_at for process in able)
 
-    def _was_idle(self, process: "Process", life: Life, since: int) -> bool:
-        """It could have taken the lease back and the job up, the moment the lease ended."""
-        ready = max(process.steady_since, process.started_at) + self._quiet
-        return life.kind in process.kinds and ready <= since and process.free_since <= since
+    def _able_since(self, process: "Process") -> int:
+        """Since when it could take back a lease that ended, and take up the job."""
+        return max(max(process.steady_since, process.started_at) + self._quiet, process.free_since)
 
     def _cancelled(self, life: Life) -> None:
         """Who wishes to cancel a running job is heard, and code that does not stop is given up."""
