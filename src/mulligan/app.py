@@ -59,7 +59,7 @@ from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
-from mulligan.upkeep.rounds import Rounds, Work
+from mulligan.upkeep.rounds import Rounds, Switches, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
@@ -558,7 +558,11 @@ class App:
         ticks = [self._tick(incarnation)] if self.timetable else []
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._prune(), *ticks]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
-        return look + [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
+        switches = Switches(self.store, self._parts.clock)
+        return look + [self._rounds(work, switches, worker=incarnation) for work in works]
+
+    def _rounds(self, work: Work, switches: Switches, *, worker: str) -> Rounds:
+        return Rounds(work, store=self.store, switches=switches, clock=self._parts.clock, worker=worker)
 
     def _promotions(self) -> list[Promote]:
         settings = self.settings
@@ -577,7 +581,7 @@ class App:
 
     def tick(self) -> None:
         """Enqueue the jobs of schedules whose tick has come, as every worker does once a second."""
-        Rounds(self._tick("no worker"), store=self.store, clock=self._parts.clock, worker="no worker").step()
+        self._rounds(self._tick("no worker"), Switches(self.store, self._parts.clock), worker="no worker").step()
 
     def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()

@@ -156,6 +156,8 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
     """Leases in claim order; the whole job of each is built only when somebody asks for it, with `load` if the rows
     are not whole."""
+    if not rows:
+        return []
     names = _column_names(cursor)
     picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
 

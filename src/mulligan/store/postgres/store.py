@@ -228,8 +228,8 @@ class PostgresStore:
     def _claim(self, db: Connection, claim: Claim) -> Claimed:
         step = TABLE[Move.CLAIM, State.QUEUED]
         with _transaction(db, BEGIN_ASYNCHRONOUS):
-            passed, asks = self._promote(db)
-            if passed:
+            has_id, asks = self._promote(db)
+            if has_id:
                 # In its own transaction: its id would be older than those of jobs that come now, and the log
                 # would start them before they came.
                 db.execute(f"COMMIT; {BEGIN_ASYNCHRONOUS}")
@@ -272,16 +272,14 @@ class PostgresStore:
         return self._play(db, self._services.grants(claim, names, now))
 
     def _promote(self, db: Connection) -> tuple[bool, bool]:
-        """Whether any job passed the door, and whether a service has to be asked before its jobs are claimed."""
-        total = 0
+        """Whether the transaction has an id now, and whether a service has to be asked before its jobs are claimed."""
         for _ in range(PROMOTE_PASSES):
-            passed, held, asks, is_parked = _row(db, SQL["promote"], self._door_values())
-            total += passed
+            passed, held, asks, is_parked, has_id = _row(db, SQL["promote"], self._door_values())
             if passed + held < PROMOTE_PASS:
                 break
         if is_parked:
-            total += self._admit(db)
-        return total > 0, asks
+            self._admit(db)
+        return has_id or is_parked, asks
 
     def _admit(self, db: Connection) -> int:
         """Retries that their services' budgets allow."""

@@ -68,6 +68,8 @@ class Life:
     settled: dict[int, str] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
     started_at: int = 0
+    lost_at: int | None = None
+    """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
 
     @property
     def is_over(self) -> bool:

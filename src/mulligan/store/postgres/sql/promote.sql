@@ -57,10 +57,14 @@ WITH clock AS (
     SELECT :event, id, kind, owner, attempt, now
     FROM promoted
 )
-SELECT (SELECT count(*) FROM promoted), (SELECT count(*) FROM held),
+-- The transaction has an id as soon as it locks a row, also one that another has let through meanwhile.
+SELECT passed.number, kept.number,
     EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted),
     EXISTS (
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-    )
+    ),
+    pg_current_xact_id_if_assigned() IS NOT NULL
+FROM (SELECT count(*) AS number FROM promoted) AS passed,
+     (SELECT count(*) AS number FROM held) AS kept
