@@ -95,10 +95,13 @@ class ServiceDesk:
     def grants(self, claim: Claim, names: Sequence[str], now: int) -> Steps[list[Grant]]:
         """What this claim may take of the services of ready jobs that are not simply closed and can be asked now."""
         yield from self._introduce(names, now)
-        rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
+        rows = yield self._statement("services_asked", names=to_json(list(names)), now=now)
+        # Locked first, read and counted then: in one statement the count would be older than the lock, and two claims
+        # would take one permit.
+        asked = yield from self._locked([row["name"] for row in rows])
         grants = []
-        for row in rows:
-            grants += [(yield from self._grant(_standing(row), claim.limit, now))]
+        for standing in asked.values():
+            grants += [(yield from self._grant(standing, claim.limit, now))]
         return grants
 
     def _introduce(self, names: Iterable[str], now: int) -> Steps[None]:
@@ -137,9 +140,9 @@ class ServiceDesk:
         known = yield from self._known(names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
         yield from self._tally(calls, worker, now)
-        for name in names:
-            if heard[name].quiet or not is_quiet(known[name], calls[name]):
-                known[name] = yield from self._hear(name, heard[name], calls[name], now)
+        loud = [name for name in names if heard[name].quiet or not is_quiet(known[name], calls[name])]
+        for name, before in (yield from self._locked(loud)).items():
+            known[name] = yield from self._hear(before, heard[name], calls[name], now)
         return {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
 
     def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
@@ -158,9 +161,8 @@ class ServiceDesk:
         ]
         yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now)
 
-    def _hear(self, name: str, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
-        service = self._book().of(name)
-        before = yield from self._locked(service, name, now)
+    def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
+        service = self._book().of(before.name)
         found = yield from self._figures(service, before, now)
         turn = heard(service, before, found, calls, now=now)
         for quiet in hearsay.quiet:
@@ -169,12 +171,12 @@ class ServiceDesk:
         yield from self._write(service, before, turn, now)
         return turn.standing
 
-    def _locked(self, service: Service, name: str, now: int) -> Steps[Standing]:
-        rows = yield self._statement("service_locked", name=name)
-        if not rows:
-            yield self._statement("service_new", **_values(service, Standing.plain(name), now))
-            rows = yield self._statement("service_locked", name=name)
-        return _standing(rows[0])
+    def _locked(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
+        """How they stand, and nobody else changes that before this transaction ends."""
+        if not names:
+            return {}
+        yield self._statement("services_lock", names=to_json(list(names)))
+        return (yield from self._known(sorted(names)))
 
     def _figures(self, service: Service, standing: Standing, now: int) -> Steps[Figures]:
         rows = yield self._statement("tallies_of", service=standing.name)
@@ -187,9 +189,8 @@ class ServiceDesk:
         """The gates of services whose retries wait for their budget, and how many may pass; None: all of them."""
         rows = yield self._statement("services_parked")
         admitted = []
-        for name in sorted(row["name"] for row in rows):
+        for name, standing in (yield from self._locked([row["name"] for row in rows])).items():
             service = self._book().of(name)
-            standing = yield from self._locked(service, name, now)
             found = yield from self._figures(service, standing, now)
             in_flight = yield from self._number("retries_in_flight", service=name)
             number = retry_allowance(service, standing, found, in_flight=in_flight)
@@ -201,7 +202,7 @@ class ServiceDesk:
 
     def force(self, request: ServiceRequest, now: int) -> Steps[ServiceRecord]:
         service = self._book().of(request.name)
-        before = yield from self._locked(service, request.name, now)
+        before = (yield from self._locked([request.name]))[request.name]
         to = None if request.to is None else Forced(request.to)
         turn = forced(before, to, actor=request.actor, reason=request.reason, now=now)
         yield from self._write(service, before, turn, now, request=request.id, actor=request.actor)

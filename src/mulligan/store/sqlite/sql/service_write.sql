@@ -1,4 +1,5 @@
-UPDATE mulligan_services
-SET standing = :standing, epoch = :epoch, is_restricted = :is_restricted, ask_at = :ask_at, hold = :hold,
-    is_failing = :is_failing, updated_at = :now
-WHERE name = :name
+INSERT INTO mulligan_services (name, standing, epoch, is_restricted, ask_at, hold, is_failing, updated_at)
+VALUES (:name, :standing, :epoch, :is_restricted, :ask_at, :hold, :is_failing, :now)
+ON CONFLICT (name) DO UPDATE
+SET standing = excluded.standing, epoch = excluded.epoch, is_restricted = excluded.is_restricted, ask_at = excluded.ask_at,
+    hold = excluded.hold, is_failing = excluded.is_failing, updated_at = excluded.updated_at

@@ -1,3 +1,0 @@
-SELECT name, epoch, standing
-FROM mulligan_services
-WHERE name = :name

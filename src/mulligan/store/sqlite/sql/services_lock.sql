@@ -1,0 +1,3 @@
+-- Whoever writes here is alone.
+SELECT value
+FROM json_each(:names)
