@@ -281,14 +281,11 @@ class PostgresStore:
             self._admit(db)
         return has_id or is_parked, asks
 
-    def _admit(self, db: Connection) -> int:
+    def _admit(self, db: Connection) -> None:
         """Retries that their services' budgets allow."""
         (now,) = _row(db, SQL["now"], {"now": self._now})
-        gates = self._play(db, self._services.admitted(now))
-        return sum(
-            int(_row(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})[0])
-            for gate, number in gates
-        )
+        for gate, number in self._play(db, self._services.admitted(now)):
+            _execute(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})
 
     def _play(self, db: Connection, steps: Steps[T]) -> T:
         return play(steps, lambda statement: _rows(db, statement))
