@@ -1,7 +1,8 @@
-"""The duty that carries out redrives: at its rate, canaries first, once for each job, whoever does it and whoever dies."""
+"""Redrives are carried out at their rate, canaries first, once for each job, whoever does it and whoever dies."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.clock import Ids
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, StoreUnavailable
-from mulligan.job import Job
+from mulligan.job import Job, NewJob
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.redrive import HOLD, PATIENCE, Redrive, RedriveState
 from mulligan.redrives import Redrives
@@ -98,10 +99,10 @@ def test_after_an_outage_all_failed_jobs_are_put_back_gently(app: App, box: Sand
     done = app.redrive_status(begun.id)
     assert (done.state, done.retried, done.skipped) == (RedriveState.DONE, 120, {})
     assert states(app, ids) == {State.SUCCEEDED: 120}
-    types = [event.type for event in app.events() if not event.job]
+    types = [event.type for event in app.events(limit=1_000) if not event.job]
     assert types == [REDRIVE_STARTED, REDRIVE_FINISHED]
     told = app.explain(ids[0])
-    assert f"as part of redrive {begun.id}" in " ".join(line.text for line in told.happened)
+    assert f"as part of redrive {begun.id}" in " ".join(told.happened)
 
 
 def test_a_redrive_into_an_outage_stops_with_its_canaries(app: App, box: Sandbox, outage: Outage) -> None:
@@ -274,33 +275,21 @@ class Scene:
     def __init__(self, jobs: int = 6, kinds: tuple[str, ...] = ("send",)) -> None:
         self.clock = VirtualClock()
         self.store = SqliteStore("sqlite:///:memory:", now=self.clock.now, threaded=False)
-        self.ids = Ids(self.clock, __import__("random").Random(1))
+        self.ids = Ids(self.clock, Random(1))
         self.tasks = tasks(*kinds)
         self.redrives = Redrives(lambda: self.store, self.ids)
-        self.asked: list[str] = []
         self._claims = 0
         for kind in kinds:
             self.fail(kind, jobs)
 
     def fail(self, kind: str, number: int) -> None:
-        app = App(settings=Settings(database_url="sqlite:///:memory:"))
-        app.task(name=kind)(lambda: None)
-        with sandbox(app):
-            new = [app.client.new(app.tasks[kind].bind()) for _ in range(0)]
-        assert new == []
-        from mulligan.job import NewJob
-
         self.store.enqueue([NewJob(id=self.ids(), kind=kind, arguments="{}") for _ in range(number)])
-        self.settle(lambda lease: failing(), kind)
+        self.fail_all(kind)
 
-    def settle(self, decision: Callable[[Any], Any], *kinds: str) -> int:
+    def fail_all(self, kind: str) -> None:
         self._claims += 1
-        claim = Claim(
-            incarnation="w", number=self._claims, kinds=kinds or ("send",), limit=1_000, lease=timedelta(minutes=1)
-        )
-        leases = self.store.claim(claim).leases
-        self.store.settle([Outcome(lease, decision(lease)) for lease in leases])
-        return len(leases)
+        claim = Claim(incarnation="w", number=self._claims, kinds=[kind], limit=100, lease=timedelta(minutes=1))
+        self.store.settle([Outcome(lease, failing()) for lease in self.store.claim(claim).leases])
 
     def begin(self, **options: Any) -> Redrive:
         given: Mapping[str, Any] = {
@@ -358,7 +347,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("is_carried_out", [True, False])
-@pytest.mark.parametrize("calls", range(14))
+@pytest.mark.parametrize("calls", range(13))
 def test_killed_between_any_two_calls_it_goes_on_where_it_was(calls: int, is_carried_out: bool) -> None:
     scene = Scene(6)
     scene.begin()
@@ -389,8 +378,6 @@ def test_two_that_race_for_every_step_retry_each_job_once() -> None:
     rival = scene.worker("rival")
 
     class Raced:
-        is_at_it = False
-
         def __getattr__(self, name: str) -> Any:
             def call(*args: Any, **options: Any) -> Any:
                 answer = getattr(scene.store, name)(*args, **options)
