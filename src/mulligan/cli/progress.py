@@ -30,7 +30,8 @@ def follow(app: "App", redrive_id: str, *, as_json: bool, document: Callable[["R
             for found in _changes(app, redrive_id):
                 say(safe(line(found)))
     except KeyboardInterrupt:
-        say(safe(f"\nIt goes on without you. Look again with: mulligan redrive show {redrive_id} --follow"))
+        say()
+        say(safe(f"It goes on without you. Look again with: mulligan redrive show {redrive_id} --follow"))
         return True
     return str(found.state) not in ("stopped", "cancelled")
 
