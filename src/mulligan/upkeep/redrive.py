@@ -117,7 +117,7 @@ class Redriving:
         after = spent(carried_out(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
         if not after.course.cursors:
             after = ended(after, RedriveState.DONE, now)
-        return self._store.advance_redrive(after, requests)
+        return self._store.advance_redrive(after, moves=requests)
 
     def _candidates(self, redrive: Redrive, kind: str, number: int) -> Page[Any]:
         return self._store.candidates(
