@@ -625,7 +625,8 @@ class App:
     def _redriving(self, worker: str) -> Redriving:
         interval = self.settings.duty_redrive_interval_sec.total_seconds()
         limit = self.settings.duty_redrive_limit
-        return Redriving(self.store, self.tasks, worker=worker, interval=interval, limit=limit)
+        clock = self._parts.clock
+        return Redriving(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
 
     def _prune(self) -> Prune:
         interval = self.settings.duty_prune_interval_sec.total_seconds()

@@ -304,7 +304,7 @@ class Scene:
         return self.redrives.begin(self.redrives.planned(FAILED, **{**given, **options}))
 
     def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> Redriving:
-        return Redriving(store or self.store, known or self.tasks, worker=name, limit=limit)
+        return Redriving(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
 
     @property
     def redrive(self) -> Redrive:
@@ -420,6 +420,24 @@ def test_a_precondition_that_breaks_is_a_refusal_and_one_that_needs_the_store_wa
     assert scene.redrive.skipped == {}
     worker.step()
     assert (scene.redrive.state, scene.redrive.skipped) == (RedriveState.DONE, {"not allowed": 2})
+
+
+def test_slow_preconditions_make_smaller_chunks_and_nobody_takes_over() -> None:
+    scene, asked = Scene(9), []
+    app = App(settings=Settings(database_url="sqlite:///:memory:"))
+    rival = scene.worker("rival", limit=9)
+
+    def may(job: Job[Any]) -> None:
+        asked.append(job.id)
+        scene.clock.advance(timedelta(seconds=2))
+        assert rival.step() == 0
+
+    app.task(name="send", can_retry=may)(_nothing)
+    scene.begin()
+    worker = scene.worker("slow", known=app.tasks, limit=9)
+    while not scene.redrive.state.is_over:
+        worker.step()
+    assert scene.redrive.retried == 9 and len(asked) == 9, "each was asked once"
 
 
 def test_several_operations_go_side_by_side_and_share_no_job_twice() -> None:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from mulligan.clock import Clock
 from mulligan.errors import MulliganError, StoreError
 from mulligan.job import Job, Page
 from mulligan.lifecycle import Move
 from mulligan.permission import require_permission
 from mulligan.redrive import (
+    HOLD,
     Redrive,
     RedriveState,
     allowance,
@@ -31,6 +33,8 @@ logger = logging.getLogger("mulligan.upkeep")
 
 # Chunks of one operation in one step: what is left of the rate comes with the next.
 PASSES = 10
+# A task's `can_retry` may be slow: a chunk is written before another worker may think that this one is gone.
+ASKING_SECONDS = HOLD.total_seconds() / 3
 
 
 class Redriving:
@@ -43,9 +47,19 @@ class Redriving:
 
     name = "redrive"
 
-    def __init__(self, store: Store, tasks: Registry, *, worker: str, interval: float = 1.0, limit: int = 100) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tasks: Registry,
+        *,
+        clock: Clock,
+        worker: str,
+        interval: float = 1.0,
+        limit: int = 100,
+    ) -> None:
         self._store = store
         self._tasks = tasks
+        self._clock = clock
         self._worker = worker
         self.interval = interval
         self.limit = limit
@@ -112,6 +126,7 @@ class Redriving:
             return self._store.advance_redrive(ended(redrive, RedriveState.DONE, now))
         page = self._candidates(redrive, kind, number)
         requests, refused = self._asked(redrive, page.jobs)
+        page = _cut(page, len(requests) + len(refused))
         damaged = [(kind, "damaged") for _ in page.damaged]
         left = _left(redrive, kind, page)
         after = spent(carried_out(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
@@ -129,9 +144,13 @@ class Redriving:
         )
 
     def _asked(self, redrive: Redrive, jobs: Sequence[Job[Any]]) -> tuple[list[Request], list[tuple[str, str]]]:
-        """Requests for those whose task allows it; the others with why not."""
-        requests, refused = [], []
+        """Requests for those whose task allows it; the others with why not. As many as there is time for."""
+        requests: list[Request] = []
+        refused: list[tuple[str, str]] = []
+        end = self._clock.monotonic() + ASKING_SECONDS
         for job in jobs:
+            if (requests or refused) and self._clock.monotonic() > end:
+                break
             try:
                 require_permission(self._tasks, job)
                 requests.append(_request(redrive, job))
@@ -152,6 +171,13 @@ def _request(redrive: Redrive, job: Job[Any]) -> Request:
         reason=redrive.reason,
         redrive=redrive.id,
     )
+
+
+def _cut(page: Page[Any], number: int) -> Page[Any]:
+    """The first so many of them; the others come with the next chunk."""
+    if number == len(page.jobs):
+        return page
+    return Page(page.jobs[:number], page.jobs[number - 1].id)
 
 
 def _left(redrive: Redrive, kind: str, page: Page[Any]) -> Redrive:
