@@ -588,7 +588,7 @@ class PostgresStore:
     def _advance_redrive(self, db: Connection, redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
         with _transaction(db, BEGIN):
             after = operations.advance(db, redrive, moves, self._now, lambda request: self._change(db, request))
-            if moves:
+            if after is not None and after.retried > redrive.retried:
                 self._promote(db)
             return after
 

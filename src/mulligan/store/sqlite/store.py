@@ -668,7 +668,7 @@ class SqliteStore:
     def _advance_redrive(self, db: "sqlite3.Connection", redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
         now = self._now(db)
         after = operations.advance(db, redrive, moves, now, lambda request: self._change(db, request, now))
-        if moves:
+        if after is not None and after.retried > redrive.retried:
             self._promote(db, now)
         return after
 

@@ -1,8 +1,9 @@
 """Redrives: an operation begins once, one step of it is one transaction, and no job is moved twice for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -198,6 +199,18 @@ class OperationRules(Bench):
         after = self._advance(redrive, jobs.values())
         assert after is not None and (after.retried, after.skipped) == (0, {MOVED_ON: 5})
         assert {name: self.job(jobs[name].id) for name in names[:4]} == before
+
+    def test_a_retry_by_hand_in_the_same_moment_and_the_step_make_one_retry(self) -> None:
+        jobs = [self._failed() for _ in range(4)]
+        redrive = self._begun(matched=4)
+        moves = [self._request(redrive, job) for job in jobs]
+        calls: list[Callable[[], Any]] = [partial(self.move, Move.RETRY_BY_HAND, job.id) for job in jobs]
+        calls.append(partial(self.store.advance_redrive, redrive, moves))
+        answers = at_once(calls)
+        by_hand = sum(isinstance(answer, Job) for answer in answers)
+        after = self.store.redrives()[0]
+        assert after.retried + by_hand == self._retries(*jobs) == 4
+        assert after.looked_at == 4
 
     def test_a_twin_that_holds_the_key_is_a_conflict_and_stops_no_other(self) -> None:
         jobs = [self._failed(dedupe_key="k"), self._failed()]
