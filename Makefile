@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := interleavings model zones chaos
+SOAK   := interleavings model zones simulation chaos
 PARTS  ?= $(SOAK)
 
 .PHONY: demo test bench soak check unit servers clean
@@ -51,6 +51,11 @@ soak-model: $(READY) servers
 soak-zones: export MULLIGAN_ALL_ZONES := 1
 soak-zones: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py tests/test_cron.py $(ARGS)
+
+# As many worlds of one simulated hour; a seed that failed: python -m mulligan.testing.simulation SEED --trace.
+soak-simulation: export MULLIGAN_SEEDS ?= 1000-3999
+soak-simulation: $(READY)
+	$(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py $(ARGS)
 
 # Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
 soak-chaos: export MULLIGAN_KILLS ?= 5000

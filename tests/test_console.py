@@ -1,3 +1,4 @@
+import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -170,6 +171,18 @@ def test_the_tasks_own_precondition_is_asked_and_its_answer_reaches_the_person()
         with pytest.raises(NotAllowed, match="can_retry of task 'buggy' failed: division by zero"):
             app.retry(third.id)
         assert app.job(job.id).state is State.FAILED
+
+
+def test_a_precondition_that_gives_no_answer_allows_nothing() -> None:
+    app = App("sqlite:///:memory:")
+    answer: asyncio.Future[bool] = asyncio.Future(loop=asyncio.new_event_loop())
+    task = app.task("task", retry=RetryPolicy(1), can_retry=lambda _: answer)(flaky(9))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        box.run()
+        with pytest.raises(NotAllowed, match="it cannot be async"):
+            app.retry(job.id)
+    answer.get_loop().close()
 
 
 def test_somebody_elses_job_is_not_found_just_as_one_that_is_not_there() -> None:

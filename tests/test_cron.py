@@ -113,6 +113,7 @@ def test_the_ticks_of_an_expression(expression, place, after, ticks):
         (5, "UTC", "text such as"),
         ("* " * 200, "UTC", "text such as"),
         ("* * * * *", "Europe/Atlantis", "'Europe/Atlantis' is not the name of a time zone"),
+        ("* * * * *", "europe/berln", "did you mean 'Europe/Berlin'"),
         ("* * * * *", "../../etc/passwd", "is not the name of a time zone"),
         ("* * * * *", "", "is not the name of a time zone"),
         ("* * * * *", None, "is not the name of a time zone"),
@@ -121,6 +122,11 @@ def test_the_ticks_of_an_expression(expression, place, after, ticks):
 def test_what_is_no_expression_or_no_zone_is_refused_with_what_is_possible(expression, place, says):
     with pytest.raises(BadSchedule, match=says):
         Cron(expression, place)
+
+
+def test_a_week_may_end_with_sunday():
+    found = upcoming(Cron("0 0 * * Sat-Sun"), utc("2026-11-20T12:00"), number=3)
+    assert [f"{tick:%a %d}" for tick in found] == ["Sat 21", "Sun 22", "Sat 28"]
 
 
 def test_every_alias_can_be_read():

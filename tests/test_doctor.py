@@ -176,8 +176,36 @@ def test_a_pause_is_told_and_one_without_an_end_is_a_problem_after_a_day(app: Ap
     app.pause(duty="expire", actor="bob")
     assert level(app, Check.DUTIES_PAUSED) is Level.WARNING
     finding = found(app, Check.DUTIES_PAUSED, EVERYTHING)
-    assert (finding.level, finding.remedy) == (Level.PROBLEM, "mulligan duties resume expire")
+    assert (finding.level, finding.remedy) == (Level.PROBLEM, "mulligan resume --duty expire")
     assert "by bob, with no end" in finding.found
+
+
+def test_the_remedy_for_a_paused_schedule_resumes_it(app: App) -> None:
+    @app.cron("@daily", name="every night")
+    @app.task
+    def report() -> None: ...
+
+    app.migrate()
+    app.pause(schedule="every night", actor="ann")
+    assert found(app, Check.DUTIES_PAUSED).remedy == "mulligan resume --schedule 'every night'"
+
+
+def test_a_policies_file_that_is_broken_or_names_nobody_is_told(tmp_path: Any) -> None:
+    file = tmp_path / "policies.yaml"
+    with App(f"sqlite:///{tmp_path}/jobs.db", policies=file) as app:
+        app.migrate()
+        assert level(app, Check.POLICIES_FILE) is Level.PROBLEM, "it is not there"
+        file.write_text("kinds: {convrt: {max_attempts: 2}}")
+        assert level(app, Check.POLICIES_FILE) is Level.OK, "without tasks nothing can be said of kinds"
+        app.task(name="convert", aliases=("Former",))(print)
+        finding = found(app, Check.POLICIES_FILE)
+        assert (finding.level, "'convrt'" in finding.found) == (Level.WARNING, True)
+        assert finding.remedy.startswith("did you mean 'convert'?")
+        file.write_text("kinds: {Former: {}}\nretry: {policies: [{jobType: CONVERT}]}")
+        assert level(app, Check.POLICIES_FILE) is Level.OK
+        file.write_text("kinds: {convert: {max_attemps: 2}}")
+        finding = found(app, Check.POLICIES_FILE)
+        assert (finding.level, "kinds.convert.max_attemps" in finding.found) == (Level.PROBLEM, True)
 
 
 def test_a_reader_of_the_log_that_stands_still_is_told(app: App) -> None:

@@ -1,10 +1,14 @@
 """What is logged: which lines, with which fields, safe from the texts of others."""
 
+import asyncio
 import json
 import logging
+import re
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -68,10 +72,29 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     }  # fmt: skip
     assert retried["delay_ms"] == 1
     assert retried["duration_ms"] >= 0
-    assert "attempt 1 with NETWORK" in retried["message"]
+    assert "attempt 1 with NETWORK (ConnectionError: gone)" in retried["message"]
     assert (failed["status"], failed["because"]) == ("failed", "attempts exhausted")
+    assert failed["error"] == "ConnectionError: gone"
     assert (asked["actor"], asked["reason"]) == ("ann", "mended")
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
+
+
+def test_what_was_raised_is_said_in_one_masked_line(app: App, lines: Lines) -> None:
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def pay() -> None:
+        raise ValueError(f"no, password=hunter2 {NASTY}")
+
+    @app.task(retry=RetryPolicy(max_attempts=1), timeout="50ms")
+    async def linger() -> None:
+        await asyncio.sleep(60)
+
+    pay.enqueue()
+    linger.enqueue()
+    app.run_until_idle(timeout=20)
+    said = {line["kind"]: line["error"] for line in lines.of("job.failed")}
+    assert said["pay"].startswith("ValueError: no, password=•••")
+    assert "\n" not in said["pay"]
+    assert said["linger"] == "TimeoutError: no result after 50ms"
 
 
 def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: Lines) -> None:
@@ -210,3 +233,25 @@ def test_a_final_failure_is_one_line(app: App, lines: Lines) -> None:
     (failed,) = [line for line in lines.documents if line["level"] == "WARNING"]
     assert failed["message"].count("\n") == 0
     assert failed["error_code"] == "NOT_PDF"
+
+
+STRUCTLOG = re.compile(r"```python\n(import structlog\n.*?)```", re.DOTALL)
+
+
+def test_what_structlog_writes_carries_the_job_as_the_reference_says(
+    app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    structlog = pytest.importorskip("structlog", reason="structlog is not installed: 'pip install structlog'")
+    page = Path(__file__).parent.parent / "docs" / "reference" / "logs.md"
+    (block,) = STRUCTLOG.findall(page.read_text("utf-8"))
+    names: dict[str, Any] = {"app": app, "__name__": "page"}
+    monkeypatch.setitem(sys.modules, "page", ModuleType("page"))
+    try:
+        exec(block, names)
+        job = names["refund"].options(owner="acme").enqueue(7)
+        app.run_until_idle(timeout=20)
+    finally:
+        structlog.reset_defaults()
+    (line,) = [line for line in lines.documents if line["logger"] == "shop"]
+    found = {name: line[name] for name in ("message", "order", "job_id", "owner", "password")}
+    assert found == {"message": "refunding", "order": 7, "job_id": job.id, "owner": "acme", "password": "•••"}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from live import eventually
-from mulligan import App
+from mulligan import App, Failure
 from mulligan.failure.policy import Succeed
 from mulligan.finding import Check, Level
 from mulligan.job import JobFilter, NewJob
@@ -112,6 +112,9 @@ def a_bad_deploy(shop: Shop) -> None:
     shop.enqueue("a")
     shop.enqueue("b")
     shop.settle(failing("BAD_DEPLOY"))
+    shop.enqueue("judged")
+    outage = Failure.of(ConnectionError("the gateway is down")).kept
+    shop.settle(failing("WRONG_RULE", failure=outage))
 
 
 def thousands_failed(shop: Shop) -> None:
@@ -149,7 +152,7 @@ CASES = {
     "The disk is full": Case(the_disk_is_full, lambda shop: shop.states() == {"queued"}, is_provoked=False),
     "A bad deploy made many jobs fail": Case(
         a_bad_deploy,
-        lambda shop: shop.states() == {"queued"} and len((shop.folder / "failed.jsonl").read_text().splitlines()) == 2,
+        lambda shop: shop.states() == {"queued"} and len((shop.folder / "failed.jsonl").read_text().splitlines()) == 3,
     ),
     "Thousands failed in an outage": Case(thousands_failed, lambda shop: shop.states() == {"succeeded"}),
     "Duties are paused": Case(retries_are_paused, lambda shop: shop.app.store.pauses() == []),
@@ -245,5 +248,6 @@ def test_what_was_exported_before_the_retry_can_be_read_again(shop: Shop, enviro
     shop.app.close()
     run(["mulligan jobs export --state failed --events > failed.jsonl"], environment)
     kept = [json.loads(line) for line in (shop.folder / "failed.jsonl").read_text().splitlines()]
-    assert [(job["id"], job["error_code"]) for job in kept] == [("b", "BAD_DEPLOY"), ("a", "BAD_DEPLOY")]
+    found = {job["id"]: job["error_code"] for job in kept}
+    assert found == {"a": "BAD_DEPLOY", "b": "BAD_DEPLOY", "judged": "WRONG_RULE"}
     assert [event["type"] for event in kept[0]["events"]][-1] == "job.failed"

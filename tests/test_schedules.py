@@ -242,7 +242,7 @@ def test_what_nobody_knows_is_named_with_what_is_known(app: App, ran: list[Any])
             lambda: app.run_schedule("rapport"),
             lambda: app.remove_schedule("rapport"),
         ):
-            with pytest.raises(UnknownSchedule, match="no schedule is named 'rapport'; known are: 'report'"):
+            with pytest.raises(UnknownSchedule, match=r"named 'rapport'; did you mean 'report'\? known are: 'report'"):
                 call()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.errors import without_password
 from planted import MARK, MESSAGES, S, app
 
 HERE = Path(__file__).parent
@@ -108,3 +109,17 @@ def test_arguments_and_results_are_stored_as_given(tmp_path: Path) -> None:
         job = login.enqueue("hunter2")
         own.run_until_idle(timeout=20)
         assert own.wait(job) == "password=hunter2"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://app:hunter2@db/shop", "postgresql://app:•••@db/shop"),
+        ("postgresql://app:a://b@c@db/shop", "postgresql://app:•••@db/shop"),
+        ("postgresql://app@db/shop", "postgresql://app@db/shop"),
+        ("postgresql://db/shop?user=app&password=hunter2", "postgresql://db/shop?user=app&password=•••"),
+        ("sqlite:///jobs.db", "sqlite:///jobs.db"),
+    ],
+)
+def test_the_url_of_a_database_is_shown_without_a_password_and_as_it_is_else(url: str, shown: str) -> None:
+    assert without_password(url) == shown

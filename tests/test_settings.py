@@ -6,6 +6,7 @@ import pytest
 from mulligan import App, RetryPolicy
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.policy import schedule
+from mulligan.failure.service import Service
 from mulligan.settings import load
 
 
@@ -26,6 +27,12 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_p
         ("MULLIGAN_WORKER_LEASE_TTL_SEC", "-5", "between 1s and 1d"),
         ("MULLIGAN_RETRY_MAX_ATTEMPTS", "3.5", "a whole number"),
         ("MULLIGAN_RETRY_BASE_DELAY_MS", "5s", "a number of milliseconds"),
+        ("MULLIGAN_CIRCUIT_WINDOW", "0", "a number of calls from 1 to 500, or a duration between 1s and 1h"),
+        ("MULLIGAN_CIRCUIT_WINDOW", "2h", "such as '2m'"),
+        ("MULLIGAN_CIRCUIT_WINDOW", "all", "such as '2m'"),
+        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "0", "a share above 0, at most 1"),
+        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "nan", "a share above 0, at most 1"),
+        ("MULLIGAN_CIRCUIT_COOLDOWN_MS", "30s", "a number of milliseconds between 100ms and 1d"),
         ("MULLIGAN_LOG_LEVEL", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
     ],
 )
@@ -39,7 +46,7 @@ def test_a_bad_value_stops_the_start_with_its_name_and_what_is_allowed(name: str
 
 def test_an_unknown_key_in_the_file_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "mulligan.toml").write_text("concurrency = 3\n")
-    with pytest.raises(ConfigurationError, match=r"unknown key 'concurrency'; known are: .*worker_concurrency"):
+    with pytest.raises(ConfigurationError, match=r"unknown key 'concurrency'; did you mean 'worker_concurrency'\?"):
         load(environment={}, folder=tmp_path)
 
 
@@ -67,4 +74,21 @@ def test_retry_variables_replace_the_default_policy_only(monkeypatch: pytest.Mon
     assert [row.delay for row in schedule(plain.retry, draw=0.5)][:2] == [
         timedelta(seconds=7.5),
         timedelta(seconds=12.5),
+    ]
+
+
+def test_circuit_variables_are_the_default_of_every_service() -> None:
+    assert load(environment={}).default_service == Service("*")
+    given = {"WINDOW": "2m", "FAIL_THRESHOLD": "0.25", "COOLDOWN_MS": "5000"}
+    found = load(environment={f"MULLIGAN_CIRCUIT_{name}": value for name, value in given.items()}).default_service
+    assert found == Service("*", window="2m", open_at=0.25, cooldown="5s")
+    assert load(environment={"MULLIGAN_CIRCUIT_WINDOW": "5"}).default_service == Service("*", window=5)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named_once(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    environment = {"MULLIGAN_RETNTION_FAILED": "90d", "MULLIGAN_PORT": "tcp://10.0.0.1:80", "RETENTION_FAILD": "1d"}
+    for _ in range(2):
+        load(environment=environment, folder=tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        "MULLIGAN_RETNTION_FAILED is no setting and is ignored; did you mean MULLIGAN_RETENTION_FAILED?"
     ]

@@ -1,3 +1,4 @@
+import asyncio
 import dataclasses
 import enum
 from datetime import UTC, datetime, timedelta, timezone
@@ -277,7 +278,8 @@ def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: 
         ({"retry": 3}, r"retry of task 'task' must be a RetryPolicy"),
         ({"rules": [5]}, r"the rules of task 'task' must be a list of Rule"),
         ({"rules": 5}, r"the rules of task 'task' must be a list of Rule"),
-        ({"can_retry": 5}, r"can_retry of task 'task' must be a function"),
+        ({"can_retry": 5}, r"can_retry of task 'task' must be a plain function"),
+        ({"can_retry": asyncio.sleep}, r"can_retry of task 'task' must be a plain function"),
         ({"service": 5}, r"service of task 'task' must be a name"),
     ],
 )

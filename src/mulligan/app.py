@@ -27,6 +27,7 @@ from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.failure.service import Service, ServiceBook
 from mulligan.finding import Finding, Limits
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
@@ -61,7 +62,7 @@ from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.redrive import Redriving
-from mulligan.upkeep.rounds import Rounds, Work
+from mulligan.upkeep.rounds import Rounds, Switches, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
@@ -93,7 +94,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class Parts:
     """What an app is made of. The sandbox puts others in their place."""
 
-    open_store: Callable[[str], Store] = open_store
+    open_store: Callable[[str, Callable[[], ServiceBook]], Store] = open_store
     changes: Callable[[Store], Changes] = field(default=lambda store: store.changes())
     driver: Callable[[], Driver] = ThreadDriver
     loop: Callable[[], asyncio.AbstractEventLoop] = _new_loop
@@ -112,6 +113,7 @@ class App:
         *,
         rules: Sequence[AnyRule] = (),
         catalogue: Iterable[ErrorCode] = (),
+        services: Iterable[Service] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -138,6 +140,7 @@ class App:
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
             policies=self.policies,
+            services=ServiceBook(services, default=self.settings.default_service),
         )
         self.client = Client(
             lambda: self.store,
@@ -159,6 +162,8 @@ class App:
                 lambda: self._parts.clock,
                 has_database=lambda: self.has_database,
                 stuck_after=lambda: self.settings.stuck_after_sec,
+                policies=self.policies,
+                kinds=lambda: self.tasks.kinds,
             ),
         )
 
@@ -183,7 +188,7 @@ class App:
         with self._opening:
             if self._store is None:
                 end_reading()
-                self._store = self._parts.open_store(self.settings.database_url)
+                self._store = self._parts.open_store(self.settings.database_url, self.judge.services)
             return self._store
 
     @property
@@ -593,7 +598,11 @@ class App:
         redriving = self._redriving(incarnation)
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
-        return look + [Rounds(work, store=self.store, clock=self._parts.clock, worker=incarnation) for work in works]
+        switches = Switches(self.store, self._parts.clock)
+        return look + [self._rounds(work, switches, worker=incarnation) for work in works]
+
+    def _rounds(self, work: Work, switches: Switches, *, worker: str) -> Rounds:
+        return Rounds(work, store=self.store, switches=switches, clock=self._parts.clock, worker=worker)
 
     def _promotions(self) -> list[Promote]:
         settings = self.settings
@@ -613,9 +622,9 @@ class App:
     def tick(self) -> int:
         """Enqueue the jobs of schedules whose tick has come and carry on redrives, as every worker does once a second;
         how many jobs were made or retried."""
-        worker = "no worker"
+        worker, switches = "no worker", Switches(self.store, self._parts.clock)
         works: list[Work] = [self._tick(worker), self._redriving(worker)]
-        return sum(Rounds(work, store=self.store, clock=self._parts.clock, worker=worker).step() for work in works)
+        return sum(self._rounds(work, switches, worker=worker).step() for work in works)
 
     def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()

@@ -10,12 +10,15 @@ from typing import Any, Unpack
 
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
-from mulligan.errors import LeaseLost
+from mulligan.errors import BadPolicy, LeaseLost
 from mulligan.failure.redact import kept
+from mulligan.failure.service.config import checked_name
 from mulligan.interruption import Interrupted
-from mulligan.job import Fence, Job, Lease
+from mulligan.job import Called, Fence, Job, Lease
 
 LONGEST_TEXT = 500
+# More than that in one attempt tell nothing new.
+MOST_CALLS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Attempt:
         """The task is a plain function: it may block the thread it runs in, whichever that is."""
         self.has_looked = False
         """The task asked for the record of its job."""
+        self.calls: list[Called] = []
         self.ratio = 0.0
         self._said = self._looked_at = self._text = ""
 
@@ -161,6 +165,22 @@ class Attempt:
     @property
     def _is_stopped(self) -> bool:
         return self.cancelled or self.lost or self.is_over
+
+    def called(
+        self, service: str, *, status: int | None = None, seconds: float | None = None, ok: bool | None = None
+    ) -> None:
+        """Report a call of a service, so that its breaker hears of it: the job's own, or another one.
+
+        By `status` 5xx, 408 and 429 blame the service, anything else does not; `ok` says it outright. What is reported
+        of the job's own service counts instead of how the attempt ends.
+        """
+        name = checked_name(service)
+        if name.endswith("*"):
+            raise BadPolicy(f"the name of a service: {name!r} is a pattern; report a call of one service")
+        if ok is None:
+            ok = status is None or (status < 500 and status not in (408, 429))
+        if self._lease is not None and len(self.calls) < MOST_CALLS:
+            self.calls.append(Called(name, ok, status, seconds))
 
     def idempotency_key(self, step: str = "") -> str:
         """The same for every attempt of this job: hand it to services that refuse a second time.

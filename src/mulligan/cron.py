@@ -11,11 +11,12 @@ from copy import copy
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
 from mulligan.errors import BadSchedule
+from mulligan.meant import did_you_mean
 
 ALIASES = {
     "@hourly": "0 * * * *",
@@ -27,6 +28,7 @@ ALIASES = {
     "@annually": "0 0 1 1 *",
 }
 LONGEST = 200
+_SUNDAY_LAST = re.compile(r"-sun\b", re.IGNORECASE)
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
@@ -132,7 +134,8 @@ def _parsed(fields: object, given: object) -> CronSim:
     if fields.startswith("@"):
         raise BadSchedule(f"{given!r:.200} is no alias of a cron expression; possible are: {', '.join(ALIASES)}")
     try:
-        parsed = CronSim(fields, _ANY_DAY)
+        # Sunday ends a week, but as a word it is day 0.
+        parsed = CronSim(_SUNDAY_LAST.sub("-7", fields), _ANY_DAY)
         next(copy(parsed))
     except (CronSimError, AssertionError, ValueError, OverflowError) as error:
         problem = re.sub(r"^(\w)", lambda found: found[0].lower(), str(error)) or "it cannot be read"
@@ -156,5 +159,6 @@ def _zone(timezone: str) -> ZoneInfo:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError, TypeError, AttributeError):
         raise BadSchedule(
-            f"{timezone!r:.200} is not the name of a time zone such as 'Europe/Berlin' or 'UTC'"
+            f"{timezone!r:.200} is not the name of a time zone; "
+            f"{did_you_mean(timezone, available_timezones())}it must be one such as 'Europe/Berlin' or 'UTC'"
         ) from None

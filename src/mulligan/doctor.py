@@ -1,5 +1,6 @@
 """The doctor: looks at store, workers and jobs, and says what is wrong and what mends it. It changes nothing."""
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -11,6 +12,8 @@ from mulligan.explain.words import at, counted, listed, relative
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.job import JobFilter, Lease
 from mulligan.lifecycle import State
+from mulligan.meant import did_you_mean
+from mulligan.policies import PolicyFile
 from mulligan.store.protocols import Lane, Store, WorkerRecord
 
 NAMED = 3
@@ -27,11 +30,15 @@ class Doctor:
         *,
         has_database: Callable[[], bool],
         stuck_after: Callable[[], timedelta],
+        policies: PolicyFile,
+        kinds: Callable[[], Sequence[str]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._has_database = has_database
         self._stuck_after = stuck_after
+        self._policies = policies
+        self._kinds = kinds
 
     def examine(self, limits: Limits) -> list[Finding]:
         """Every check, as far as the store lets it be made."""
@@ -71,10 +78,11 @@ class Doctor:
         yield failed(store, now)
         yield paused(store, now, limits)
         yield cursors(store, now, limits)
+        yield policies_file(self._policies, self._kinds())
 
 
 def _unreachable(error: StoreError) -> Finding:
-    remedy = "what it says; nothing is lost meanwhile: workers keep what they run, and try again"
+    remedy = "mend that; nothing is lost meanwhile: workers keep what they run, and try again"
     return problem(Check.REACHABLE, str(error), remedy)
 
 
@@ -199,7 +207,7 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
         + (f" until {at(pause.until, now)}" if pause.until else ", with no end")
         for pause in shown
     ]
-    remedy = f"mulligan duties resume {shown[0].name}"
+    remedy = f"mulligan resume --{shown[0].what} {shlex.quote(shown[0].name)}"
     if forgotten:
         return problem(Check.DUTIES_PAUSED, f"paused, and forgotten perhaps: {'; '.join(said)}", remedy)
     return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(said)}", remedy)
@@ -218,3 +226,24 @@ def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
         f"{at(behind[0].updated_at, now)}; nothing that they have not read is deleted",
         f"start what reads there; if it comes no more: app.store.drop_cursor({behind[0].name!r})",
     )
+
+
+def policies_file(file: PolicyFile, kinds: Sequence[str]) -> Finding:
+    """`kinds` are those of the app; without any, what the file names cannot be held against them."""
+    if file.path is None:
+        return ok(Check.POLICIES_FILE, "no policies file is named")
+    file.look()
+    if file.problem is not None:
+        return problem(
+            Check.POLICIES_FILE,
+            str(file.problem),
+            "mend it, then: mulligan policies check; workers keep the version they had, but none starts with this one",
+        )
+    strangers = file.current.strangers(kinds) if kinds else []
+    if strangers:
+        return warning(
+            Check.POLICIES_FILE,
+            f"{file.path} names kinds that this app does not have: {listed(strangers)}",
+            f"{did_you_mean(strangers[0], kinds)}see which it has: mulligan policies show",
+        )
+    return ok(Check.POLICIES_FILE, f"version {file.current.version} of {file.path} can be used")

@@ -56,6 +56,7 @@ from typing import ClassVar
 
 from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.meant import did_you_mean
 
 __all__ = [
     "BadConnection",
@@ -127,7 +128,8 @@ class BadUrl(ConfigurationError):
     def __init__(self, url: object, problem: str) -> None:
         super().__init__(
             f"{without_password(url)!r} is not a database URL that works here: {problem}; "
-            "use 'sqlite:///jobs.db' for a file beside you or 'sqlite:////var/lib/app/jobs.db' for an absolute path"
+            "use 'sqlite:///jobs.db' for a file beside you, 'sqlite:////var/lib/app/jobs.db' for an absolute path, "
+            "or 'postgresql://user@host/database'"
         )
 
 
@@ -160,7 +162,8 @@ class BadHook(ConfigurationError):
     def __init__(self, what: str, function: object) -> None:
         super().__init__(
             f"{what} must be a function that gives a context manager, plain or async, or a generator function "
-            f"with one yield, not {function!r:.200}"
+            f"with one yield, called with {'the app' if what == 'lifespan' else 'the attempt'} or with nothing; "
+            f"not {function!r:.200}"
         )
 
 
@@ -187,7 +190,7 @@ class UnknownKind(Refused):
     def __init__(self, kind: str, known: Iterable[str]) -> None:
         names = sorted(known)
         listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
-        super().__init__(f"no task is named {kind!r}; known are: {listed or 'none'}")
+        super().__init__(f"no task is named {kind!r}; {did_you_mean(kind, names)}known are: {listed or 'none'}")
         self.kind = kind
 
 
@@ -229,21 +232,24 @@ class JobNotFound(MulliganError):
 
 class UnknownDuty(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no duty is named {name!r:.200}; known are: {', '.join(known)}")
+        names = list(known)
+        super().__init__(f"no duty is named {name!r:.200}; {did_you_mean(name, names)}known are: {', '.join(names)}")
         self.name = name
 
 
 class UnknownSchedule(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no schedule is named {name!r:.300}; known are: {', '.join(map(repr, known)) or 'none'}")
+        names = list(known)
+        listed = ", ".join(map(repr, names)) or "none"
+        super().__init__(f"no schedule is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed}")
         self.name = name
 
 
 class ScheduleInUse(MulliganError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"schedule {name!r} cannot be removed: it is in the code of this app or of a running worker, which would "
-            "bring it back; take its @app.cron away first, or pause it"
+            f"schedule {name!r} cannot be removed: it is in the code of this app, or of a worker that was there in "
+            "the last two minutes, which would bring it back; take its @app.cron away first, or pause it"
         )
         self.name = name
 
@@ -432,12 +438,20 @@ class RetryableError(TaskError):
 
 
 class RateLimitedError(TaskError):
-    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt."""
+    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt.
+
+    With `scope="service"` all jobs of the task's service wait so long, not this one alone.
+    """
 
     default_code = "RATE_LIMITED"
 
-    def __init__(self, message: str = "", *, retry_after: Duration | None = None, code: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, retry_after: Duration | None = None, code: str | None = None, scope: str = "job"
+    ) -> None:
         super().__init__(message, code=code)
+        if scope not in ("job", "service"):
+            raise ValueError(f"the scope of a rate limit is 'job' or 'service', not {scope!r:.80}")
+        self.scope = scope
         self.retry_after: timedelta | None = None if retry_after is None else parse(retry_after)
 
 
@@ -457,5 +471,6 @@ def without_password(url: object) -> object:
     if "@" not in url:
         return url
     credentials, _, place = url.rpartition("@")
-    scheme, separator, user = credentials.rpartition("://")
-    return f"{scheme}{separator}{user.partition(':')[0]}:•••@{place}"
+    scheme, separator, given = credentials.partition("://")
+    user, colon, _ = given.partition(":")
+    return f"{scheme}{separator}{user}{':•••' if colon else ''}@{place}"

@@ -40,6 +40,7 @@ class Check(StrEnum):
     JOBS_WAITING = "jobs.waiting"
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
+    POLICIES_FILE = "policies.file"
 
 
 @dataclass(frozen=True, slots=True)

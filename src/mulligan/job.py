@@ -157,6 +157,15 @@ class Fence(NamedTuple):
     claim: int
 
 
+class Called(NamedTuple):
+    """A call of a service that a task reports: whether that did its part."""
+
+    service: str
+    ok: bool
+    status: int | None = None
+    seconds: float | None = None
+
+
 @dataclass(slots=True)
 class Lease:
     """The right to run one attempt of a job until `until` by the store's clock."""
@@ -170,6 +179,12 @@ class Lease:
     load: Callable[[], Job[Any]] = field(repr=False)
     is_whole: bool = True
     """The whole record is at hand; else `job` asks the store, which takes its time and may not answer."""
+    service: str = ""
+    service_epoch: int = 0
+    is_retry: bool = False
+    """It failed before."""
+    is_refused: bool = False
+    """Its service is open and fails fast: it is to fail without being run."""
     is_suspect: bool = False
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     _job: Job[Any] | None = field(default=None, repr=False)

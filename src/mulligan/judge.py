@@ -13,6 +13,7 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
 from mulligan.failure.policy import Decision, Fail, RetryPolicy, Succeed, decide
+from mulligan.failure.service import ServiceBook, service_open
 from mulligan.job import Job, Lease
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.store.settlement import damaged
@@ -34,6 +35,7 @@ class Judge:
         default: RetryPolicy,
         draw: Callable[[], float],
         policies: PolicyFile = NO_FILE,
+        services: ServiceBook | None = None,
     ) -> None:
         self._tasks = tasks
         self._rules: tuple[AnyRule, ...] = tuple(rules)
@@ -41,6 +43,8 @@ class Judge:
         self._default = default
         self._draw = draw
         self._file = policies
+        self._services = services or ServiceBook()
+        self._services_found: tuple[Policies | None, ServiceBook] = (None, self._services)
         self._found: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
 
     def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
@@ -81,6 +85,19 @@ class Judge:
             return policies.over(InForce(self._default, parse(DEFAULT_TIMEOUT)), kind=kind, owner=owner)
         task = self._tasks[kind]
         return policies.over(InForce(task.retry, task.timeout), kind=task.name, owner=owner)
+
+    def services(self) -> ServiceBook:
+        """The services in force: those of the code with what the policies file says of them."""
+        current = self._file.current
+        policies, book = self._services_found
+        if policies is not current:
+            _, book = self._services_found = (current, current.services_over(self._services))
+        return book
+
+    def refused(self, lease: Lease) -> Verdict:
+        """What is said of a job that is not tried, for its service is open and fails fast."""
+        service = self.services().of(lease.service)
+        return service_open(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
 
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
         """Whether an attempt took more time than it has; the policies file may give more than the row says."""

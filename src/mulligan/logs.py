@@ -34,6 +34,7 @@ FIELDS = {
     "duration_ms": "how long the attempt ran",
     "delay_ms": "how long the job waits before its next attempt",
     "error_code": "the code of the failure",
+    "error": "what was raised, in one line: `ValueError: no such page`",
     "because": "why no retry follows",
     "actor": "who did it by hand",
     "reason": "and why",

@@ -1,5 +1,6 @@
 """Permission: the task's own precondition for a retry by hand."""
 
+from inspect import isawaitable
 from typing import Any
 
 from mulligan.errors import MulliganError, NotAllowed
@@ -27,5 +28,7 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
         raise NotAllowed(
             f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
         ) from error
+    if isawaitable(answer):
+        raise NotAllowed(f"can_retry of task {job.kind!r} gave {answer!r:.100}, which is no answer: it cannot be async")
     if answer is False:
         raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")

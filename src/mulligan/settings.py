@@ -1,10 +1,12 @@
 """Settings: code < file < environment. One typed object; nothing below reads either."""
 
+import logging
 import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,12 @@ from mulligan.duration import BadDuration, parse
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.service.config import LARGEST_WINDOW, Service
 from mulligan.lifecycle import FINAL
+from mulligan.meant import did_you_mean, nearest
 from mulligan.retention import Keep
+
+logger = logging.getLogger("mulligan.settings")
 
 PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
@@ -27,6 +33,9 @@ class Settings:
     retry_max_attempts: int | None = None
     retry_base_delay_ms: timedelta | None = None
     retry_jitter_max_ms: timedelta | None = None
+    circuit_window: int | timedelta = 20
+    circuit_fail_threshold: float = 0.5
+    circuit_cooldown_ms: timedelta = timedelta(seconds=30)
     worker_concurrency: int = 10
     worker_lease_ttl_sec: timedelta = timedelta(seconds=60)
     stuck_after_sec: timedelta = timedelta(minutes=30)
@@ -67,6 +76,16 @@ class Settings:
         return policy
 
     @property
+    def default_service(self) -> Service:
+        """The service of names that nobody described."""
+        return Service(
+            "*",
+            window=self.circuit_window,
+            open_at=self.circuit_fail_threshold,
+            cooldown=self.circuit_cooldown_ms,
+        )
+
+    @property
     def reclaim_interval(self) -> timedelta:
         """Ten looks a lease, and one a second at least, unless it is set."""
         return self.duty_reclaim_interval_sec or min(timedelta(seconds=1), self.worker_lease_ttl_sec / 10)
@@ -102,6 +121,30 @@ def _duration(unit: str, low: str, high: str) -> tuple[Callable[[str], timedelta
         return value
 
     return read, f"a number of {'milliseconds' if unit == 'ms' else 'seconds'} between {low} and {high}"
+
+
+def _window(calls: int, low: str, high: str) -> tuple[Callable[[str], int | timedelta], str]:
+    number, _ = _number(1, calls)
+
+    def read(text: str) -> int | timedelta:
+        if text.strip().isdecimal():
+            return number(text)
+        length = parse(text)
+        if not parse(low) <= length <= parse(high):
+            raise ValueError
+        return length
+
+    return read, f"a number of calls from 1 to {calls}, or a duration between {low} and {high} such as '2m'"
+
+
+def _share() -> tuple[Callable[[str], float], str]:
+    def read(text: str) -> float:
+        share = float(text)
+        if not 0 < share <= 1:
+            raise ValueError
+        return share
+
+    return read, "a share above 0, at most 1"
 
 
 KEPT = "keep"
@@ -144,6 +187,9 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "retry_max_attempts": _number(1, 1_000),
     "retry_base_delay_ms": _duration("ms", "0s", "30d"),
     "retry_jitter_max_ms": _duration("ms", "0s", "30d"),
+    "circuit_window": _window(LARGEST_WINDOW, "1s", "1h"),
+    "circuit_fail_threshold": _share(),
+    "circuit_cooldown_ms": _duration("ms", "100ms", "1d"),
     "worker_concurrency": _number(1, 10_000),
     "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
     "stuck_after_sec": _duration("s", "1s", "365d"),
@@ -172,6 +218,8 @@ def load(
 ) -> Settings:
     """What the code gave, overridden by `mulligan.toml` in the folder, overridden by `MULLIGAN_…` variables."""
     environment = os.environ if environment is None else environment
+    for variable in environment:
+        _warn_of(variable)
     given = {name: value for name, value in (code or {}).items() if value is not None}
     given |= _from_file((folder or Path()) / FILE)
     given |= {
@@ -180,6 +228,16 @@ def load(
         if (text := environment.get(PREFIX + name.upper())) not in (None, "")
     }
     return Settings(**given)
+
+
+@cache
+def _warn_of(variable: str) -> None:
+    """Once, of a variable that is nearly a setting. Others may be somebody else's: `MULLIGAN_PORT` of a cluster."""
+    name = variable.removeprefix(PREFIX)
+    if name == variable or name.lower() in READERS:
+        return
+    if near := nearest(name, READERS):
+        logger.warning("%s is no setting and is ignored; did you mean %s%s?", variable, PREFIX, near.upper())
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -195,7 +253,8 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
     unknown = sorted(set(table) - set(READERS))
     if unknown:
-        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; known are: {', '.join(READERS)}")
+        possible = f"{did_you_mean(unknown[0], READERS)}known are: {', '.join(READERS)}"
+        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; {possible}")
     return {name: _read(f"{path}: {name}", name, str(value)) for name, value in table.items()}
 
 

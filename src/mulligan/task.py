@@ -372,8 +372,9 @@ def _service(name: str, service: ServiceName) -> ServiceName:
 
 
 def _callable(name: str, what: str, function: CanRetry | None) -> CanRetry | None:
-    if function is not None and not callable(function):
-        raise BadTask(f"{what} of task {name!r} must be a function of the job, not {function!r:.200}")
+    # What an async function gives is neither True nor False: it would allow everything.
+    if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
+        raise BadTask(f"{what} of task {name!r} must be a plain function of the job, not {function!r:.200}")
     return function
 
 

@@ -3,16 +3,17 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chaos.ledger import Run, runs
-from chaos.workers import Life, Workers, environment
+from chaos.workers import CONCURRENCY, Life, Workers, environment
 from live import eventually
 from mulligan.event import Event
-from mulligan.job import MAX_LOSSES, Job, NewJob
+from mulligan.job import MAX_LOSSES, Job, JobFilter, NewJob
 from mulligan.lifecycle import State
 from mulligan.store import open_store
 from mulligan.store.protocols import Store
@@ -117,6 +118,27 @@ def test_a_job_whose_worker_is_killed_each_time_fails_at_the_tenth_loss(scene: S
     assert (ended.losses, ended.failures, ended.crashes) == (MAX_LOSSES, 0, 0)
     assert len(scene.events(job, "job.released")) == MAX_LOSSES - 1
     assert len(scene.events(job, "job.failed")) == 1
+
+
+def test_what_a_killed_worker_held_is_claimed_again_within_its_lease_and_two_seconds(scene: Scene) -> None:
+    """All by the store's own times: the end of the lease stands in the row, the next claim in the log."""
+    lease = {"MULLIGAN_WORKER_LEASE_TTL_SEC": "3"}
+    scene.workers.add(**lease)
+    jobs = [scene.enqueue("slow", number, milliseconds=60_000) for number in range(CONCURRENCY)]
+    (holder,) = {scene.run_of(job, 1).worker for job in jobs}
+    scene.workers.add(**lease)
+    # It has looked for lost leases once, so that its quiet beat is over before the leases are.
+    eventually(lambda: any(done.duty == "reclaim" and done.worker != holder for done in scene.store.rounds()), 60.0)
+    scene.workers.lives[0].process.kill()
+    killed = scene.store.now()
+    ends = {job.id: job.lease_until for job in scene.store.jobs(JobFilter(state="running")).jobs}
+    assert sorted(ends) == sorted(jobs)
+    eventually(lambda: all(len(scene.events(job, "job.started")) == 2 for job in jobs), 60.0)
+    for job, end in ends.items():
+        again = scene.events(job, "job.started")[1]
+        assert end is not None and end <= killed + timedelta(seconds=3)
+        assert end < again.at <= end + timedelta(seconds=2)
+        assert again.data["worker"] != holder
 
 
 def test_workers_of_two_hosts_share_a_queue(scene: Scene) -> None:

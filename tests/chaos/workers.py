@@ -2,12 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from chaos.nursery import Born, Nursery
 
 TESTS = Path(__file__).parent.parent
 CONCURRENCY = 4
@@ -18,6 +18,9 @@ def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": path,
+        # A hundred processes are started: what the first one compiles is to be there for the others.
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(ledger.parent / "compiled"),
         "MULLIGAN_DATABASE_URL": url,
         "MULLIGAN_WORKER_LEASE_TTL_SEC": str(lease),
         "CHAOS_LEDGER": str(ledger),
@@ -28,7 +31,7 @@ def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
 class Life:
     """One process, by the clock of this machine, which is the store's too."""
 
-    process: subprocess.Popen[bytes]
+    process: Born
     born: float
     killed: float | None = None
     stops: list[tuple[float, float]] = field(default_factory=list)
@@ -44,27 +47,15 @@ class Life:
 class Workers:
     def __init__(self, slots: int, environment: Mapping[str, str], log: Path) -> None:
         self._environment = environment
-        self._log = log
+        self._nursery = Nursery(environment, log)
         self._slots: list[Life] = []
         self.lives: list[Life] = []
         for _ in range(slots):
             self._slots.append(self._start())
 
     def _start(self, **more: str) -> Life:
-        command = [sys.executable, "-m", "mulligan", "worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
-        with self._log.open("ab") as log:
-            life = Life(
-                subprocess.Popen(
-                    command,
-                    env={**self._environment, **more},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self._log.parent,
-                    process_group=0,
-                ),
-                time.time(),
-            )
+        command = ["worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
+        life = Life(self._nursery.start(command, {**self._environment, **more}), time.time())
         self.lives.append(life)
         return life
 
@@ -119,3 +110,4 @@ class Workers:
             if life.process.poll() is None:
                 life.process.kill()
                 life.process.wait()
+        self._nursery.close()

@@ -1,5 +1,6 @@
 """The demo, as a newcomer meets it: the real command, real processes, a real database."""
 
+import json
 import os
 import re
 import shlex
@@ -394,3 +395,14 @@ def test_the_bar_is_full_and_shows_every_state_there_is(states: dict[str, int]) 
     cells = lengths(states, 40)
     assert sum(cells.values()) == (40 if states else 0)
     assert set(cells) == {State(state) for state in states}
+
+
+@pytest.mark.xdist_group("demo")
+def test_a_program_gets_the_summary_as_json_and_names_the_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shown.db"
+    played = run(demo("--seconds", "2", "--json", "--database", url), tmp_path, TMPDIR=str(tmp_path))
+    summary = json.loads(played.stdout)
+    assert (summary["is_clean"], summary["lost"], summary["database"]) == (True, 0, url)
+    assert summary["accepted"] == sum(summary["states"].values())
+    with closing(sqlite3.connect(tmp_path / "shown.db")) as database:
+        assert database.execute("SELECT count(*) FROM mulligan_jobs").fetchone()[0] >= summary["accepted"]

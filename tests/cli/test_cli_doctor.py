@@ -24,7 +24,7 @@ def test_what_is_wrong_comes_first_with_its_remedy_and_the_exit_code_is_5(
     lines = result.stdout.splitlines()
     assert lines[0] == "problem  workers.alive: no worker is alive, and jobs wait for one"
     assert lines[1] == "         → start one: mulligan worker MODULE:APP"
-    assert re.fullmatch(r"1 problems, \d warnings\.", lines[-1])
+    assert re.fullmatch(r"1 problem, \d warnings?\.", lines[-1])
 
 
 def test_warnings_alone_are_no_failure(invoke: Invoke, works: App) -> None:

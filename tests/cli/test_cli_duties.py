@@ -82,6 +82,7 @@ def test_a_duty_is_run_by_hand_while_it_is_paused(
     works.run_until_idle(timeout=20)
     assert works.job(job).state is State.WAITING
     assert invoke("duties", "run", "DELAYED_JOBS", *HERE).stdout == "promote was done here: 1 job moved.\n"
+    assert invoke("duties", "run", "prune", *HERE).stdout == "prune was done here: 0 jobs deleted.\n"
     assert works.job(job).state is State.QUEUED
     assert read_json(invoke("duties", "run", "promote", "--json", *HERE))["did"] == 0
     works.resume(duty="promote")

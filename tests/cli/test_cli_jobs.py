@@ -177,12 +177,14 @@ def test_show_tells_all_that_is_known(invoke: Invoke, enqueue: Enqueue) -> None:
     assert '"FINE"' in shown
     assert [line.split() for line in shown.splitlines() if line.startswith("owner")] == [["owner", "acme"]]
     assert "job.succeeded" in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("timeout")] == [["timeout", "15m"]]
 
 
 def test_show_gives_the_technical_detail_only_when_asked(invoke: Invoke, enqueue: Enqueue) -> None:
     job = enqueue("bad", run=True)
     plain = invoke("jobs", "show", job, *HERE).stdout
     assert "Traceback" not in plain
+    assert 'The last failure was "mulligan.errors.FinalError: not a PDF"' in plain
     assert f"mulligan jobs show {job} --detail" in plain
     assert "FinalError: not a PDF" in invoke("jobs", "show", job, "--detail", *HERE).stdout
 
@@ -204,6 +206,8 @@ def test_explain_tells_what_happened_and_what_comes_next(invoke: Invoke, enqueue
     assert said.startswith(f"convert {job} is waiting.")
     assert "failure 1 of 3); it is tried again 1h later." in said
     assert "It waits for its next try until " in said
+    assert 'The last failure was "OSError: the disk hiccuped"' in said
+    assert f"mulligan jobs show {job} --detail" in said
 
 
 def test_explain_as_json_gives_the_sentences_apart(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:

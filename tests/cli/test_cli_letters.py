@@ -75,7 +75,7 @@ def test_a_purge_only_shows_what_it_would_do(invoke: Invoke, works: App, failed:
     said = invoke(*PURGE)
     assert said.exit_code == 0
     assert said.stdout.splitlines()[1].split() == ["convert", "failed", "NOT_PDF", "2"]
-    assert "2 jobs would be deleted, with their history. To do it: the same with --apply" in said.stdout
+    assert "2 jobs would be deleted, with all history. To do it: the same with --apply" in said.stdout
     assert len(works.jobs().jobs) == 3
 
 
@@ -98,7 +98,7 @@ def test_young_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue:
     assert "There is nothing to delete." in invoke(*PURGE, "--older-than", "1h").stdout
     said = invoke(*PURGE, "--apply").stdout
     assert "1 job held: a dedupe key still refers to them, and they stay." in said
-    assert "2 jobs deleted, with their history." in said
+    assert "2 jobs deleted, with all history." in said
 
 
 def test_many_are_purged_in_batches(works: App) -> None:

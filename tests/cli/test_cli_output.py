@@ -146,12 +146,15 @@ def test_the_version_is_printed(invoke: Invoke) -> None:
 # The demo is another's; here only that its options arrive
 
 
-def test_the_demo_gets_its_seconds(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[float | None] = []
-    monkeypatch.setattr("mulligan.cli.demo.run_demo", lambda *, seconds: given.append(seconds))
+def test_the_demo_gets_its_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr("mulligan.cli.demo.run_demo", lambda **options: given.append(options))
     assert invoke("demo", "--seconds", "2.5").exit_code == 0
-    assert invoke("demo").exit_code == 0
-    assert given == [2.5, None]
+    assert invoke("demo", "--json", "--database", "sqlite:///demo.db").exit_code == 0
+    assert given == [
+        {"seconds": 2.5, "database": None, "as_json": False},
+        {"seconds": None, "database": "sqlite:///demo.db", "as_json": True},
+    ]
     assert invoke("demo", "--seconds", "0").exit_code == 2
 
 
@@ -210,3 +213,8 @@ def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPa
     configure("INFO", "text")
     assert bare.handlers == [own]
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("group", [(), ("jobs",), ("policies",), ("duties",), ("schedules",)])
+def test_what_a_command_is_for_is_said_whole_in_the_list(invoke: Callable[..., Result], group: tuple[str, ...]) -> None:
+    assert "..." not in invoke(*group, "--help").stdout.partition("Commands:")[2]

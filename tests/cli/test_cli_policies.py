@@ -103,4 +103,5 @@ def test_a_long_schedule_says_where_it_was_cut(invoke: Invoke) -> None:
 def test_an_unknown_kind_is_not_found(invoke: Invoke, command: str) -> None:
     missing = invoke("policies", command, "convrt")
     assert missing.exit_code == 4
-    assert missing.stderr == "Error: no task is named 'convrt'; known are: 'convert', 'often', 'once'\n"
+    possible = "did you mean 'convert'? known are: 'convert', 'often', 'once'"
+    assert missing.stderr == f"Error: no task is named 'convrt'; {possible}\n"

@@ -54,9 +54,21 @@ def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> N
     for checked in (invoke("policies", "check"), invoke("policies", "check", "policies.yaml")):
         assert checked.exit_code == 0
         assert checked.stdout.startswith("policies.yaml can be used: version ")
-        assert checked.stdout.endswith(", 2 kinds, 0 owners.\n")
+        assert ", 2 kinds, 0 owners.\n" in checked.stdout
     found = read_json(invoke("policies", "check", "--json"))
     assert (found["file"], found["mistakes"], len(found["version"])) == ("policies.yaml", [], 12)
+
+
+def test_kinds_that_the_app_does_not_have_are_named_and_are_no_mistake(
+    invoke: Invoke, put: Callable[[str], None]
+) -> None:
+    put("kinds: {stranger: {max_attempts: 2}}")
+    checked = invoke("policies", "check")
+    assert (checked.exit_code, checked.stdout.splitlines()[1:]) == (
+        0,
+        ["It names kinds that this app does not have: stranger."],
+    )
+    assert "stranger" not in invoke("policies", "check", "policies.yaml").stdout, "no app is asked for a file"
 
 
 def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: Callable[[str], None]) -> None:
@@ -64,7 +76,7 @@ def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: 
     checked = invoke("policies", "check", "policies.yaml")
     assert (checked.exit_code, checked.stdout) == (2, "")
     unknown, wrong = checked.stderr.splitlines()
-    assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; known are: max_attempts, backoff")
+    assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; did you mean 'backoff'? known are: ")
     assert wrong == "policies.yaml: kinds.convert.max_attempts is 0, but it must be a whole number from 1 to 1,000,000"
     as_json = invoke("policies", "check", "--json")
     assert as_json.exit_code == 2

@@ -37,6 +37,8 @@ class Session:
             (binary / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
             (binary / name).chmod(0o755)
         os.environ["PATH"] = f"{binary}:{os.environ['PATH']}"
+        # A page is written for no terminal in particular.
+        os.environ.pop("COLUMNS", None)
         sys.modules["page"] = self._module
         sys.path.insert(0, str(Path.cwd()))
 

@@ -38,6 +38,8 @@ def _nothing_known() -> Iterator[None]:
         ("{'token': b'hunter2', 'n': 1}", "{'token': b'•••', 'n': 1}"),
         ("[('X-Api-Key', 'hunter2'), ('Accept', '*/*')]", "[('X-Api-Key', '•••'), ('Accept', '*/*')]"),
         ("environ['DB_PASS'] = 'hunter2'", "environ['DB_PASS'] = '•••'"),
+        ("assert cfg['password'] == 'hunter2', cfg", "assert cfg['password'] == '•••', cfg"),
+        ("if secret != hunter2:", "if secret != •••"),
         ("DETAIL: Key (api_key)=(hunter2) already exists.", "DETAIL: Key (api_key)=(•••) already exists."),
         ("client_secret: hunter2\nregion: eu", "client_secret: •••\nregion: eu"),
         ("passphrase: correct horse battery\nnext", "passphrase: •••\nnext"),

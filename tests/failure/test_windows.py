@@ -148,6 +148,7 @@ def test_windows_that_forbid_everything_are_refused(windows):
         (lambda: Window("09:00", "17:00", timezone="Mars/Olympus"), "'Mars/Olympus'"),
         (lambda: Window("09:00", "17:00", timezone="../../etc/passwd"), "the name of a time zone"),
         (lambda: Window("09:00", "17:00", timezone="Europe"), "the name of a time zone"),
+        (lambda: Window("09:00", "17:00", timezone="Europe/Berln"), "did you mean 'Europe/Berlin'"),
         (lambda: Window("09:00", "17:00", timezone=""), "the name of a time zone"),
         (lambda: Window("09:00", "17:00", timezone=2), "the name of a time zone"),
     ],

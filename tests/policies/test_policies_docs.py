@@ -8,6 +8,7 @@ import pytest
 from mulligan.policies import read
 from mulligan.policies.reading import BACKOFF_KEYS, JOB_TYPE, RULE_KEYS, SPELLINGS, TOP, WINDOW_KEYS
 from mulligan.policies.section import KEYS
+from mulligan.policies.service import KEYS as SERVICE_KEYS
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference/policies.md").read_text("utf-8")
@@ -17,6 +18,7 @@ PARTS = {
     "A backoff": BACKOFF_KEYS,
     "A window": WINDOW_KEYS,
     "A rule": RULE_KEYS,
+    "A service": SERVICE_KEYS,
     "The other spelling": (JOB_TYPE, *SPELLINGS),
 }
 
@@ -34,12 +36,3 @@ def test_the_examples_can_be_used(page: str) -> None:
     assert examples
     for example in examples:
         assert read(example.encode(), page).all_kinds
-
-
-def test_the_guide_shows_the_message_as_it_is() -> None:
-    from mulligan.errors import BadPolicies
-
-    text = b"kinds: {convert: {backoff: {type: exponential, factor: x}}}"
-    with pytest.raises(BadPolicies) as raised:
-        read(text, "policies.yaml")
-    assert str(raised.value) in (DOCS / "guides/policies.md").read_text("utf-8")

@@ -220,12 +220,25 @@ KNOWN = (
 )
 
 
+# A line each, and nine times as much as the one before.
+ALIASES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("kind: {}", "kind is unknown; known are: default, kinds, owners, retry"),
-        ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, retry"),
-        ("kinds: {convert: {attempts: 3}}", f"kinds.convert.attempts is unknown; known are: {KNOWN}, owners"),
+        ("kind: {}", "kind is unknown; did you mean 'kinds'? known are: default, kinds, owners, services, retry"),
+        ("rules: {}", "rules is unknown; known are: default, kinds, owners, services, retry"),
+        (
+            "default: {maxAttempts: 3}",
+            f"default.maxAttempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}",
+        ),
+        ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, services, retry"),
+        (
+            "kinds: {convert: {attempts: 3}}",
+            f"kinds.convert.attempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}, owners",
+        ),
         ("owners: {acme: {owners: {}}}", f"owners.acme.owners is unknown; known are: {KNOWN}"),
         ("kinds: {7: {}}", "kinds.7 is no name, it is 7; a name is text, in quotes if need be"),
         ("kinds: [convert]", "kinds is ['convert'], but it must be a mapping"),
@@ -283,7 +296,18 @@ KNOWN = (
         ("? [a]\n: b", "it is not YAML that can be read"),
         ("[" * 5_000, "it is not YAML that can be read"),
         ("default: {max_attempts: " + "9" * 5_000 + "}", "it is not YAML that can be read"),
-        ("#" * 2**21, "it takes 2,097,152 bytes, the limit is 1,048,576"),
+        (ALIASES, "it has more than 100,000 values, its aliases written out, which is the limit"),
+        (MERGES, "it has more than 100,000 values, its aliases written out, which is the limit"),
+        ("kinds: &a {convert: *a}", "it is not YAML that can be read: it contains itself (line 1, column 8)"),
+        (
+            "default: {rules: [{code: A, class: final, status: 500-400}]}",
+            "default.rules[0].status is '500-400', but it must be a number from 100 to 599",
+        ),
+        (
+            "default: {rules: [{code: A, class: final, status: 1-" + "9" * 5_000 + "}]}",
+            "default.rules[0].status is '1-999",
+        ),
+        ("#" * 2**21, "it takes more than 1,048,576 bytes, which is the limit"),
     ],
 )
 def test_a_mistake_is_named_with_its_path_and_what_is_possible(text: str, expected: str) -> None:
@@ -327,3 +351,8 @@ def test_whatever_the_file_says_it_is_used_or_refused_and_never_raises_anything_
         assert all(mistake.startswith("kinds.convert") or "YAML" in mistake for mistake in error.mistakes)
     else:
         found.over(CODE, kind="convert", owner="acme")
+
+
+def test_a_section_may_be_written_once_and_used_often() -> None:
+    found = read(b"kinds:\n  a: &patient {max_attempts: 9}\n  b: *patient\n  c: {<<: *patient, timeout: 5s}", "shown")
+    assert [found.kinds[name].section.max_attempts for name in "abc"] == [9, 9, 9]

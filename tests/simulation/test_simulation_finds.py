@@ -13,6 +13,7 @@ from mulligan.store.sqlite import store as sqlite
 from mulligan.testing.simulation import simulate
 from mulligan.upkeep import redrive
 from mulligan.upkeep.reclaim import Reclaim
+from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.worker import Worker
 
@@ -119,6 +120,10 @@ def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
     statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
 
 
+def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "POLL_SECONDS", 2.4)
+
+
 MUTANTS: dict[str, Break] = {
     "a settle without a fence": without_a_fence,
     "a settle that needs no running job": statement(
@@ -155,6 +160,7 @@ MUTANTS: dict[str, Break] = {
     "a cancellation nobody hears": without_cancelling,
     "a keeper that extends once": with_a_keeper_that_extends_once,
     "a claim that cannot be repeated": with_a_new_number_for_each_try,
+    "a worker that lets lost jobs wait": with_a_slow_poll,
 }
 
 

@@ -93,6 +93,20 @@ def test_a_lock_that_another_holds_is_a_problem_until_he_lets_go(tmp_path: Path)
         assert "cannot be opened: No such file" in of(store.examine(limits), Check.SQLITE_LOCK).found
 
 
+def test_a_transaction_that_another_program_left_open_is_a_problem_until_it_ends(tmp_path: Path) -> None:
+    limits = Limits(lock=timedelta(milliseconds=20))
+    path = tmp_path / "jobs.db"
+    with (
+        closing(SqliteStore(f"sqlite:///{path}")) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        finding = of(store.examine(limits), Check.SQLITE_LOCK)
+        assert (finding.level, f"fuser {path}" in finding.remedy) == (Level.PROBLEM, True)
+        other.execute("ROLLBACK")
+        assert of(store.examine(limits), Check.SQLITE_LOCK).level is Level.OK
+
+
 def of(findings: list[Finding], code: Check) -> Finding:
     (finding,) = [finding for finding in findings if finding.code is code]
     return finding

@@ -8,11 +8,11 @@ import pytest
 from live import eventually, working
 from mulligan import App
 from mulligan.job import NewJob
-from mulligan.pause import PauseRequest
+from mulligan.pause import Pause, PauseRequest
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.rounds import NOTE_SECONDS, Rounds, whole_passes
+from mulligan.upkeep.rounds import NOTE_SECONDS, Rounds, Switches, whole_passes
 
 
 class Sweeping:
@@ -31,7 +31,8 @@ class Scene:
         self.clock = VirtualClock()
         self.store = SqliteStore("sqlite:///:memory:", now=self.clock.now, threaded=False)
         self.work = Sweeping()
-        self.rounds = Rounds(self.work, store=self.store, clock=self.clock, worker="us")
+        switches = Switches(self.store, self.clock)
+        self.rounds = Rounds(self.work, store=self.store, switches=switches, clock=self.clock, worker="us")
 
     def step(self, times: int = 1) -> None:
         for _ in range(times):
@@ -46,6 +47,21 @@ def test_a_paused_duty_is_not_done_and_goes_on_by_itself() -> None:
     assert (scene.work.steps, scene.store.rounds()) == (0, [])
     scene.step()
     assert scene.work.steps == 1
+
+
+def test_one_reading_of_the_pauses_serves_all_duties_for_less_than_a_second() -> None:
+    scene, read = Scene(), []
+
+    class Reading(SqliteStore):
+        def pauses(self) -> list[Pause]:
+            read.append(scene.clock.monotonic())
+            return super().pauses()
+
+    switches = Switches(Reading("sqlite:///:memory:", now=scene.clock.now, threaded=False), scene.clock)
+    for _ in range(4):
+        assert [switches.is_paused(name) for name in ("expire", "reclaim", "prune")] == [False] * 3
+        scene.clock.advance(timedelta(seconds=0.5))
+    assert len(read) == 2
 
 
 def test_rounds_are_noted_at_first_and_then_now_and_then_with_all_they_did() -> None:

@@ -418,7 +418,7 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
     async def effect(number: int) -> None:
         runs.append(number)
 
-    def open_store(url: str) -> SqliteStore:
+    def open_store(url: str, _services: object) -> SqliteStore:
         store = LosesReplies(url)
         store.lost = []
         return store

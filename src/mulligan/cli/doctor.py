@@ -9,6 +9,7 @@ from mulligan.cli.failing import NotNow
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened
 from mulligan.cli.screen import say, say_json
+from mulligan.explain.words import counted
 from mulligan.finding import Level
 from mulligan.safe import safe
 
@@ -22,7 +23,7 @@ WIDTH = max(map(len, Level))
 @click.command("doctor", cls=Command)
 @pass_given
 def doctor(given: Given) -> None:
-    """Look at the store, the workers and the jobs; say what is wrong and what mends it. Nothing is changed.
+    """Say what is wrong and what mends it. Looks at the store, the workers and the jobs, and changes nothing.
 
     Ends with 5 if there is a problem; warnings alone end with 0.
     """
@@ -35,7 +36,7 @@ def doctor(given: Given) -> None:
     else:
         for finding in [*problems, *warnings, *_of(findings, Level.OK)]:
             _say(finding)
-        say(f"\n{len(problems)} problems, {len(warnings)} warnings.")
+        say(f"\n{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}.")
     if problems:
         raise click.exceptions.Exit(NotNow.exit_code)
 

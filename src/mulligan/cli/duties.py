@@ -23,7 +23,7 @@ NAME = click.Argument(["name"], metavar="NAME", type=text)
 @click.group("duties", cls=Group, invoke_without_command=True)
 @click.pass_context
 def duties(context: click.Context) -> None:
-    """List the duties: when each was done last, with what result, and whether it is paused."""
+    """List the duties. When each was done last, with what result, and whether it is paused."""
     if context.invoked_subcommand is None:
         _list(context.ensure_object(Given))
 
@@ -75,7 +75,8 @@ def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
     if given.as_json:
         say_json(document_of(done))
     else:
-        say(safe(f"{done.duty} was done here: {counted(done.did, 'job')} moved."))
+        did = "deleted" if done.duty == "prune" else "moved"
+        say(safe(f"{done.duty} was done here: {counted(done.did, 'job')} {did}."))
 
 
 def _command(verb: str, callback: Any, params: Sequence[click.Parameter], about: str) -> click.Command:
@@ -83,7 +84,7 @@ def _command(verb: str, callback: Any, params: Sequence[click.Parameter], about:
 
 
 RUN = "Do a duty once, in this process, also while it is paused. With reclaim, stuck jobs are settled as timed out."
-PAUSE = "Hold a duty back in all workers, for a while or until it is resumed."
+PAUSE = "Hold a duty back in all workers. For a while, or until it is resumed."
 RESUME = "End a pause."
 
 duties.add_command(_command("run", _run, [NAME], RUN))

@@ -78,7 +78,7 @@ def _cells(event: "Event") -> tuple[str, ...]:
         event.type,
         event.job,
         event.kind,
-        str(event.attempt),
+        str(event.attempt or ""),
         about_event(event),
     )
 

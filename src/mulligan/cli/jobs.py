@@ -1,7 +1,8 @@
 """`mulligan jobs`: find jobs, look at one, and have it explained. The moves by hand are in moves.py."""
 
 import json
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,10 @@ from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.clock import SystemClock
-from mulligan.explain.words import at, relative, stamp, stands
+from mulligan.duration import describe
+from mulligan.explain.facts import Facts
+from mulligan.explain.words import at, quoted, relative, stamp, stands
+from mulligan.failure.text import first_line
 from mulligan.lifecycle import State
 from mulligan.safe import safe, safe_lines
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 # Shown in their own way.
 APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
 HISTORY = 1_000
+TRACEBACK = "Traceback (most recent call last):\n"
 
 
 @click.group("jobs", cls=Group)
@@ -116,9 +121,13 @@ def _fields(job: "Job[Any]") -> dict[str, Any]:
 def _value(value: Any, now: datetime) -> str:
     if isinstance(value, datetime):
         return at(value, now)
+    if isinstance(value, timedelta):
+        return describe(value)
     if isinstance(value, tuple):
         return safe(", ".join(value))
-    return safe(dict(value) if hasattr(value, "items") else value)
+    if isinstance(value, Mapping):
+        return safe(", ".join(f"{name} {one}" for name, one in value.items()))
+    return safe(value)
 
 
 def _pretty(value: Any) -> str:
@@ -126,27 +135,35 @@ def _pretty(value: Any) -> str:
 
 
 def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
-    return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt), about_event(event)
+    return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt or ""), about_event(event)
 
 
-def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool) -> None:
-    found = next((event.data["detail"] for event in reversed(events) if event.data.get("detail")), None)
-    if found is None:
+def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
+    """What was raised last: people who mend it need more than the line for everybody."""
+    detail = next((text for event in reversed(events) if (text := Facts(event.data).text("detail"))), None)
+    if detail is None:
         return
     if wanted:
         say_heading("Detail of the last failure")
-        say(safe_lines(found))
+        say(safe_lines(detail))
     else:
-        say(f"\nThe technical detail of the last failure: mulligan jobs show {safe(job.id)} --detail")
+        say(f"\nThe last failure was {safe(quoted(_raised(detail)))}")
+        say(f"All of it, with the traceback: mulligan jobs show {safe(job.id)} --detail")
+
+
+def _raised(detail: str) -> str:
+    """The line that names the exception: the first one behind the frames of the last traceback."""
+    lines = iter(detail.rpartition(TRACEBACK)[2].splitlines())
+    return next((line for line in lines if line[:1].strip()), first_line(detail))
 
 
 @jobs.command("explain")
 @click.argument("job_id", metavar="ID", type=text)
 @pass_given
 def explain(given: Given, job_id: str) -> None:
-    """Say in plain sentences what happened to a job and what comes next."""
+    """Say what happened to a job and what comes next."""
     with opened_existing(given) as app:
-        explanation = app.explain(job_id)
+        explanation, events = app.explain(job_id), app.events(job_id, limit=HISTORY)
     job = explanation.job
     if given.as_json:
         told = {"happened": list(explanation.happened), "next": list(explanation.next)}
@@ -159,3 +176,5 @@ def explain(given: Given, job_id: str) -> None:
     say_heading("What comes next")
     for sentence in explanation.next:
         say(f"- {safe(sentence)}")
+    if job.state is not State.SUCCEEDED:
+        _say_detail(job, events)

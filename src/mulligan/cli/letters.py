@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.command("export", cls=Command)
 @filtered
 @click.option("--events", "with_events", is_flag=True, help="Each with its whole history.")
-@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs mulligan jobs retry")
+@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs -r mulligan jobs retry")
 @pass_given
 def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
-    """Write jobs as JSON lines, one object a job, the newest first: mulligan jobs export --state failed > file."""
+    """Write jobs as JSON lines. One object a job, the newest first: mulligan jobs export --state failed > file."""
     from mulligan.job import JobFilter
 
     with opened_existing(given) as app:
@@ -69,8 +69,8 @@ def _say(done: "Purge") -> None:
     if done.held:
         say(f"{counted(done.held, 'job')} held: a dedupe key still refers to them, and they stay.")
     if not done.is_dry:
-        say(f"{counted(done.purged, 'job')} deleted, with their history.")
+        say(f"{counted(done.purged, 'job')} deleted, with all history.")
     elif done.found:
-        say(f"{counted(done.found, 'job')} would be deleted, with their history. To do it: the same with --apply")
+        say(f"{counted(done.found, 'job')} would be deleted, with all history. To do it: the same with --apply")
     else:
         say("There is nothing to delete.")

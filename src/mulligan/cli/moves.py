@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mulligan.job import Job
 
 HELP = {
-    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero; a stuck one is taken from its worker first.",
+    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero. A stuck one is taken from its worker first.",
     Move.RUN_NOW: "Run jobs now, with the counters as they are.",
     Move.CANCEL_BY_HAND: "Cancel jobs; a running one is asked to stop.",
     Move.SNOOZE_BY_HAND: "Let jobs wait for so long from now.",

@@ -90,6 +90,6 @@ pause = Command(
     "pause",
     callback=_of_the_one_named(pausing),
     params=[*_options(), LENGTH, *SIGNED],
-    help="Hold a duty or a schedule back in all workers, for a while or until it is resumed.",
+    help="Hold a duty or a schedule back in all workers. For a while, or until it is resumed.",
 )
 resume = Command("resume", callback=_of_the_one_named(resuming), params=[*_options(), *SIGNED], help="End a pause.")

@@ -31,7 +31,7 @@ OWNER = click.option("--owner", type=text, default="", help="As it is for the jo
 @click.group("policies", cls=Group, invoke_without_command=True)
 @click.pass_context
 def policies(context: click.Context) -> None:
-    """Read the policies and rules of an app's tasks, check the file that overrides them, judge failed jobs again."""
+    """Read the policies and rules of an app's tasks. Check the file that overrides them, judge failed jobs again."""
     if context.invoked_subcommand is None:
         context.invoke(show, kind=None, owner="")
 
@@ -43,21 +43,24 @@ policies.add_command(reclassify)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @pass_given
 def check(given: Given, file: Path | None) -> None:
-    """Look for mistakes in a policies file, by default the one in the settings; each is named with its path."""
+    """Look for mistakes in a policies file. By default the one in the settings; each is named with its path."""
     from mulligan.errors import BadPolicies
     from mulligan.policies import Policies, load
 
-    path = file or _configured(given)
+    path, kinds = _checked(given, file)
     found, mistakes = Policies(), tuple[str, ...]()
     try:
         found = load(path)
     except BadPolicies as error:
         mistakes = error.mistakes
+    strangers = found.strangers(kinds) if kinds else []
     if given.as_json:
-        say_json({"file": str(path), "version": found.version, "mistakes": list(mistakes)})
+        document = {"file": str(path), "version": found.version, "mistakes": list(mistakes)}
+        say_json(document | {"unknown_kinds": strangers})
     elif not mistakes:
-        kinds, owners = counted(len(found.all_kinds), "kind"), counted(len(found.owners), "owner")
-        say(safe(f"{path} can be used: version {found.version}, {kinds}, {owners}."))
+        size = f"{counted(len(found.all_kinds), 'kind')}, {counted(len(found.owners), 'owner')}"
+        say(safe(f"{path} can be used: version {found.version}, {size}."))
+        _say_strangers(strangers)
     else:
         for mistake in mistakes:
             click.echo(safe(f"{path}: {mistake}"), err=True)
@@ -65,13 +68,17 @@ def check(given: Given, file: Path | None) -> None:
         raise click.exceptions.Exit(WrongUsage.exit_code)
 
 
-def _configured(given: Given) -> Path:
+def _checked(given: Given, file: Path | None) -> tuple[Path, list[str]]:
+    """The file that is meant, and the kinds of the app if one is named."""
+    if file is not None and given.app is None:
+        return file, []
     with opened(given) as app:
-        if app.policies.path is None:
+        path = file or app.policies.path
+        if path is None:
             raise ConfigurationError(
                 "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
             )
-        return app.policies.path
+        return path, app.tasks.kinds
 
 
 @policies.command("show")
@@ -79,11 +86,11 @@ def _configured(given: Given) -> Path:
 @OWNER
 @pass_given
 def show(given: Given, kind: str | None, owner: str) -> None:
-    """Say in words what is in force for each task, or for one, and which part of the policies file says so."""
+    """Say what is in force. For each task or for one, and which part of the policies file says so."""
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
-        file, strangers = app.policies, [name for name in app.policies.current.all_kinds if name not in app.tasks]
+        file, strangers = app.policies, app.policies.current.strangers(app.tasks.kinds)
     if given.as_json:
         documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
         say_json({"policies": documents, "file": _file_document(file, strangers)})
@@ -113,6 +120,10 @@ def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
         say("Workers that run keep the version they had.")
     else:
         say(safe(f"Version {file.current.version} of {file.path} is in force."))
+    _say_strangers(strangers)
+
+
+def _say_strangers(strangers: list[str]) -> None:
     if strangers:
         say(safe(f"It names kinds that this app does not have: {', '.join(strangers)}."))
 
@@ -130,7 +141,7 @@ def _file_document(file: "PolicyFile", strangers: list[str]) -> dict[str, Any] |
 @OWNER
 @pass_given
 def schedule(given: Given, kind: str, owner: str) -> None:
-    """Print attempt by attempt what would happen to a job that keeps failing."""
+    """Show when a job that keeps failing is tried again."""
     from mulligan.failure.policy import schedule as rows_of
 
     with opened_with_tasks(given) as app:
@@ -152,7 +163,7 @@ def schedule(given: Given, kind: str, owner: str) -> None:
 @policies.command("packs")
 @pass_given
 def packs(given: Given) -> None:
-    """List the packs of rules that are asked after those of the task and of the app, and their rules."""
+    """List the packs of rules. They are asked after the rules of the task and of the app."""
     from mulligan.packs import packs as found
 
     if given.as_json:

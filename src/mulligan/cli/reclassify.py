@@ -43,7 +43,7 @@ def reclassify(
     reason: str | None,
     actor: str,
 ) -> None:
-    """Judge failed jobs again, by the rules and policies of today: which would now be retried?
+    """Judge failed jobs again. By the rules and policies of today, which would now be retried?
 
     A preview; with --apply those are retried, each as by hand.
     """
@@ -55,14 +55,14 @@ def reclassify(
     if given.as_json:
         say_json(_document(found, is_applied=is_applied))
         return
-    _say_found(found)
+    _say_found(found, is_applied=is_applied)
     if is_applied:
         _say_retried(found)
     elif found.would_retry:
         say("\nNothing was changed. Retry them with: --apply")
 
 
-def _say_found(found: "Reclassification") -> None:
+def _say_found(found: "Reclassification", *, is_applied: bool) -> None:
     counts = Counter(_change(job) for job in found.jobs)
     if counts:
         headings = ("Jobs", "Kind", "Was", "Is", "Rule", "Then")
@@ -71,7 +71,7 @@ def _say_found(found: "Reclassification") -> None:
         say("No failed job could be judged again.")
     if found.unjudged:
         say(f"\n{counted(len(found.unjudged), 'job')} left alone: the log holds no failure that rules could judge.")
-    if found.would_retry:
+    if found.would_retry and not is_applied:
         say(f"\nWould be retried: {counted(len(found.would_retry), 'job')}")
         _say_ids(found.would_retry)
     if not found.is_complete:

@@ -20,7 +20,7 @@ NAME = click.Argument(["name"], metavar="NAME", type=text)
 @click.group("schedules", cls=Group, invoke_without_command=True)
 @click.pass_context
 def schedules(context: click.Context) -> None:
-    """List the schedules: their next ticks, their last run, and whether they are paused."""
+    """List the schedules. Their next ticks, their last run, and whether they are paused."""
     if context.invoked_subcommand is None:
         _list(context.ensure_object(Given))
 
@@ -28,6 +28,7 @@ def schedules(context: click.Context) -> None:
 def _list(given: Given) -> None:
     with opened_existing(given) as app:
         found = app.console.schedules()
+        held = next((duty.paused for duty in app.console.duties() if duty.name == "schedule"), None)
         now = app.store.now()
     if given.as_json:
         say_json({"schedules": [_document(schedule) for schedule in found]})
@@ -36,6 +37,8 @@ def _list(given: Given) -> None:
     else:
         headings = ("Schedule", "Task", "Expression", "Zone", "Last", "Next", "About")
         say_table(headings, [_row(schedule, now) for schedule in found])
+        if held:
+            say(safe(f"\nNone of them runs: the duty 'schedule' is {said(held, now)}."))
 
 
 def _document(schedule: Any) -> dict[str, Any]:

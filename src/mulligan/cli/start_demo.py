@@ -2,7 +2,7 @@
 
 import click
 
-from mulligan.cli.given import Command
+from mulligan.cli.given import Command, Given
 
 
 @click.command("demo", cls=Command)
@@ -11,7 +11,11 @@ from mulligan.cli.given import Command
 )
 @click.pass_context
 def demo(context: click.Context, *, seconds: float | None) -> None:
-    """Watch jobs flow, fail, wait, succeed and die, on a database of their own."""
+    """Watch jobs flow, fail, wait, succeed and die. On a database of its own, unless --database names one.
+
+    With --json only the summary is printed, at the end.
+    """
     from mulligan.cli.demo import run_demo
 
-    context.exit(run_demo(seconds=seconds))
+    given = context.ensure_object(Given)
+    context.exit(run_demo(seconds=seconds, database=given.database, as_json=given.as_json))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 @pass_given
 def stuck(given: Given, *, owner: str | None, limit: int) -> None:
-    """List jobs that run longer than the stuck limit and than their own timeout, the longest first."""
+    """List jobs that run for too long. Longer than the stuck limit and than their own timeout; the longest first."""
     with opened_existing(given) as app:
         found, workers, now = app.stuck(owner=owner, limit=limit), app.console.workers(), app.store.now()
         after = describe(app.settings.stuck_after_sec)
@@ -47,7 +47,7 @@ def _row(job: "Job[Any]", workers: Any, now: datetime) -> tuple[str, ...]:
 @click.option("--actor", type=text, default=login, help="Who; kept in each job's history.  [default: your login name]")
 @pass_given
 def process_stuck(given: Given, *, owner: str | None, limit: int, actor: str) -> None:
-    """Take stuck jobs from their workers and settle each as a TIMEOUT failure, by its policy.
+    """Take stuck jobs from their workers. Each is settled as a TIMEOUT failure, by its policy.
 
     Name the app with --app: without it a retry waits as by the default policy.
     """

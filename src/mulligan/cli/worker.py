@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
 @pass_given
 def worker(given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None) -> None:
-    """Run jobs until SIGTERM or Ctrl-C, which let running ones finish; a second one hands them back."""
+    """Run jobs until SIGTERM or Ctrl-C. Running ones may finish then; a second one hands them back."""
     from mulligan.logs import configure
 
     given.app = name or given.app

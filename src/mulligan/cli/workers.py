@@ -17,7 +17,7 @@ from mulligan.explain.words import relative
 @click.command("workers", cls=Command)
 @pass_given
 def workers(given: Given) -> None:
-    """List the workers: whether they are alive, how many jobs they hold, what they take."""
+    """List the workers. Whether they are alive, how many jobs they hold, what they take."""
     with opened_existing(given) as app:
         found = app.console.workers()
     now = SystemClock().now()

@@ -41,13 +41,18 @@ def without_promise(message: str) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ErrorCode:
-    """`message` is shown while a retry is coming; `final_message`, or it without its promise, when none is."""
+    """`message` is shown while a retry is coming; `final_message`, or it without its promise, when none is.
+
+    `blames_service`: True for what is the fault of the service a task calls, False for what it answered in good
+    health, None for what says nothing about it.
+    """
 
     code: str
     message: str
     error_class: ErrorClass = ErrorClass.RETRYABLE
     status: int = 500
     final_message: str | None = None
+    blames_service: bool | None = None
 
     def __init__(
         self,
@@ -56,6 +61,8 @@ class ErrorCode:
         error_class: ErrorClass | str = ErrorClass.RETRYABLE,
         status: int = 500,
         final_message: str | None = None,
+        *,
+        blames_service: bool | None = None,
     ) -> None:
         if not is_code(code):
             raise refused("code", code, CODE_ALLOWED)
@@ -66,12 +73,19 @@ class ErrorCode:
             error_class=ErrorClass.of(error_class),
             status=whole(f"the status of {code}", status, least=100, most=599),
             final_message=None if final_message is None else _line(f"the final message of {code}", final_message),
+            blames_service=blame(f"blames_service of {code}", blames_service),
         )
 
     @property
     def last_word(self) -> str:
         """The message when nothing follows."""
         return self.final_message or without_promise(self.message)
+
+
+def blame(field: str, blames: bool | None) -> bool | None:  # noqa: FBT001
+    if blames not in (True, False, None):
+        raise refused(field, blames, "True (the service is at fault), False (it answered), or None (it says nothing)")
+    return blames
 
 
 def _line(field: str, text: str) -> str:
@@ -134,9 +148,11 @@ def _undescribed(code: str) -> ErrorCode:
 _SHARED = (
     ErrorCode("NOT_PDF", "Only PDF files are supported.", "final", 400),
     ErrorCode("TOO_LARGE", "File exceeds 50 MB limit.", "final", 413),
-    ErrorCode("GW_4XX", "Couldn’t convert this file with the selected mapping.", "final", 422),
-    ErrorCode("GW_5XX", "Converter service is having an issue. We’ll retry shortly.", "retryable", 502),
-    ErrorCode("GW_TIMEOUT", "Conversion is taking too long. We’ll retry.", "retryable", 504),
+    ErrorCode("GW_4XX", "Couldn’t convert this file with the selected mapping.", "final", 422, blames_service=False),
+    ErrorCode(
+        "GW_5XX", "Converter service is having an issue. We’ll retry shortly.", "retryable", 502, blames_service=True
+    ),
+    ErrorCode("GW_TIMEOUT", "Conversion is taking too long. We’ll retry.", "retryable", 504, blames_service=True),
     ErrorCode("IO_ERROR", "Temporary storage issue. We’ll retry.", "retryable", 500),
     ErrorCode("NOT_READY", "Conversion not finished yet.", "retryable", 409),
     ErrorCode("EXPIRED", "File was removed by retention. Re-upload to regenerate.", "final", 404),
@@ -145,35 +161,48 @@ _SHARED = (
 )
 
 _ENGINE = (
-    ErrorCode("RATE_LIMITED", "We were asked to slow down. We’ll retry.", "rate_limited", 429),
+    ErrorCode("RATE_LIMITED", "We were asked to slow down. We’ll retry.", "rate_limited", 429, blames_service=True),
     ErrorCode("SNOOZED", "This was put off until later.", "rate_limited", 503),
     ErrorCode("SNOOZE_LIMIT", "This was put off too many times.", "final", 503),
     ErrorCode("REJECTED", "This can’t be done.", "final", 422),
-    ErrorCode("TIMEOUT", "This took too long. We’ll retry.", "retryable", 504),
+    ErrorCode("TIMEOUT", "This took too long. We’ll retry.", "retryable", 504, blames_service=True),
     ErrorCode("DEADLINE", "The deadline came before this was done.", "final", 504),
     ErrorCode("WORKER_LOST", "The worker running this went away. We’ll retry.", "retryable", 500),
     ErrorCode("CRASHED", "The process running this died. We’ll retry.", "retryable", 500),
     ErrorCode("SEGFAULT", "The process running this died of a memory fault. We’ll retry.", "retryable", 500),
+    ErrorCode("SERVICE_OPEN", "A service this needs is out of order. This was not tried.", "final", 503),
     ErrorCode("INVALID_INPUT", "The input of this job isn’t valid.", "final", 422),
     ErrorCode("RESULT_INVALID", "This ran, but its result can’t be stored as JSON.", "final", 500),
     ErrorCode("UNSTORABLE", "This ran, but its outcome can’t be stored.", "final", 500),
 )
 
 _PACKS = (
-    ErrorCode("CERTIFICATE_INVALID", "Another system couldn’t prove that it is the right one.", "final", 502),
+    ErrorCode(
+        "CERTIFICATE_INVALID",
+        "Another system couldn’t prove that it is the right one.",
+        "final",
+        502,
+        blames_service=True,
+    ),
     ErrorCode("CONSTRAINT_VIOLATED", "The database’s own rules don’t allow this.", "final", 409),
     ErrorCode("DATABASE_BUSY", "The database is busy with something else. We’ll retry.", "retryable", 503),
     ErrorCode("DATABASE_DAMAGED", "The database is damaged.", "final", 500),
-    ErrorCode("DATABASE_UNAVAILABLE", "The database can’t be reached. We’ll retry.", "retryable", 503),
+    ErrorCode(
+        "DATABASE_UNAVAILABLE", "The database can’t be reached. We’ll retry.", "retryable", 503, blames_service=True
+    ),
     ErrorCode("DISK_FULL", "There is no space left to store this. We’ll retry.", "retryable", 507),
     ErrorCode("FILE_MISSING", "A file this needs isn’t there. We’ll retry.", "retryable", 500),
-    ErrorCode("HTTP_3XX", "Another system sent this elsewhere, and it can’t be followed.", "final", 502),
-    ErrorCode("HTTP_4XX", "Another system refused this.", "final", 422),
-    ErrorCode("HTTP_5XX", "Another system is having an issue. We’ll retry.", "retryable", 502),
-    ErrorCode("HTTP_BROKEN", "Another system’s answer was broken. We’ll retry.", "retryable", 502),
-    ErrorCode("HTTP_BUSY", "Another system can’t take this right now. We’ll retry.", "retryable", 503),
+    ErrorCode(
+        "HTTP_3XX", "Another system sent this elsewhere, and it can’t be followed.", "final", 502, blames_service=False
+    ),
+    ErrorCode("HTTP_4XX", "Another system refused this.", "final", 422, blames_service=False),
+    ErrorCode("HTTP_5XX", "Another system is having an issue. We’ll retry.", "retryable", 502, blames_service=True),
+    ErrorCode("HTTP_BROKEN", "Another system’s answer was broken. We’ll retry.", "retryable", 502, blames_service=True),
+    ErrorCode(
+        "HTTP_BUSY", "Another system can’t take this right now. We’ll retry.", "retryable", 503, blames_service=False
+    ),
     ErrorCode("IMPORT_FAILED", "Part of the program is missing on a worker. We’ll retry.", "retryable", 500),
-    ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502),
+    ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502, blames_service=True),
     ErrorCode("NOT_PERMITTED", "The worker isn’t permitted to do this.", "final", 500),
     ErrorCode("OUT_OF_MEMORY", "This was stopped, most likely for lack of memory. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_CRASHED", "A program this needs crashed. We’ll retry.", "retryable", 500),

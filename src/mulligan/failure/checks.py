@@ -28,7 +28,7 @@ def duration(field: str, value: Duration, *, most: timedelta) -> timedelta:
 def number(field: str, value: float, *, least: float, most: float) -> float:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     if not fits or not math.isfinite(value) or not least <= value <= most:
-        raise refused(field, value, f"a number from {least:g} to {most:g}")
+        raise refused(field, value, f"a number from {least:,.10g} to {most:,.10g}")
     return float(value)
 
 

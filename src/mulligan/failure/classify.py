@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mulligan.duration import parse
 from mulligan.failure import evidence
-from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, is_code, without_promise
+from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, blame, is_code, without_promise
 from mulligan.failure.checks import refused
 from mulligan.failure.redact import kept
 from mulligan.failure.rule import AnyRule, Rule, name_of
@@ -63,6 +63,7 @@ def _own_word(failure: Failure, notes: list[str]) -> Verdict | None:
         message=first_line(failure.message),
         rule="raised",
         retry_after=failure.retry_after,
+        holds_service=failure.holds_service,
     )
 
 
@@ -96,6 +97,8 @@ def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
         detail=kept(verdict.detail, evidence.DETAIL_LIMIT),
         retry_after=None if verdict.retry_after is None else parse(verdict.retry_after),
         ledger=Ledger(verdict.ledger),
+        blames_service=blame("blames_service of a verdict", verdict.blames_service),
+        holds_service=bool(verdict.holds_service),
         notes=tuple(_line(note) for note in verdict.notes),
     )
 
@@ -123,5 +126,6 @@ def _completed(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Cata
         group=verdict.group or failure.group(kind),
         detail=verdict.detail or failure.detail,
         notes=(*verdict.notes, *notes)[:_MOST_NOTES],
+        blames_service=entry.blames_service if verdict.blames_service is None else verdict.blames_service,
         failure=failure.kept,
     )

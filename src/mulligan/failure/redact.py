@@ -172,12 +172,12 @@ def _is_prose(match: re.Match[str], group: str) -> bool:
     return len(value) < SHORTEST_SECRET if group != "bare" else len(value) < 16 and not any(map(str.isdigit, value))
 
 
-# What follows a name: `=x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`.
+# What follows a name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`.
 _ASSIGNED = re.compile(
     rf"""(?ix)
     {_FIRST} (?: (?P<line> authorization | cookie | passphrase ) | {_STRONG} | (?P<weak> {_WEAK} ) ) {_ABOUT}
     [\w-]{{0,24}}+ (?P<close> \\{{0,8}}["'] )? [\])]{{0,2}}
-    (?P<after> [ \t]{{0,8}} (?: => | := | = | : ) \s{{0,8}} | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
+    (?P<after> [ \t]{{0,8}} (?: => | := | !?={{1,3}}+ | : ) \s{{0,8}} | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
     (?: {_QUOTED} | (?(line) (?P<rest> (?: [^\n"'\\]++ | \\(?![nr"']) )++ ) | \(? (?P<bare> {_BARE} ) ) )
     """,
     re.VERBOSE,

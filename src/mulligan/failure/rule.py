@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from mulligan.duration import LONGEST, Duration, describe
 from mulligan.failure import checks, evidence
-from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, is_code
+from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
 from mulligan.failure.checks import refused
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
@@ -36,7 +36,8 @@ class Rule:
     was raised from or wraps. `status`, `exit` and `errno` are a number, a range, or several of these.
     `sqlstate` is what a database says or how it begins, or several: `"40"`, `"23505"`, `"SQLITE_BUSY"`.
     `message` is a regular expression, searched for without regard to case. `retry_after` is the hint
-    when the failure brings none.
+    when the failure brings none. `blames_service` says whether the service of the task is at fault; None leaves that to
+    the catalogue's word about the code.
     """
 
     code: str
@@ -51,6 +52,7 @@ class Rule:
     kind: str | None
     name: str
     retry_after: timedelta | None
+    blames_service: bool | None
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Rule:
         kind: str | None = None,
         name: str | None = None,
         retry_after: Duration | None = None,
+        blames_service: bool | None = None,
     ) -> None:
         if not is_code(code):
             raise refused("the code of a rule", code, CODE_ALLOWED)
@@ -90,6 +93,7 @@ class Rule:
             retry_after=None
             if retry_after is None
             else checks.duration(f"retry_after {where}", retry_after, most=LONGEST),
+            blames_service=blame(f"blames_service {where}", blames_service),
         )
 
     def matches(self, failure: Failure) -> bool:
@@ -115,6 +119,7 @@ class Rule:
             "" if self.message is None else f"message /{self.message.pattern}/",
             "" if self.kind is None else f"kind {self.kind}",
             "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
+            {True: "blames the service", False: "does not blame the service", None: ""}[self.blames_service],
         ]
         return "; ".join(part for part in said if part)
 
@@ -126,6 +131,7 @@ class Rule:
             error_class=self.error_class,
             rule=self.name,
             retry_after=self.retry_after if failure.retry_after is None else failure.retry_after,
+            blames_service=self.blames_service,
         )
 
 

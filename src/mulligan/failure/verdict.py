@@ -11,7 +11,7 @@ from mulligan.failure import evidence
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.redact import kept
-from mulligan.failure.text import clipped
+from mulligan.failure.text import clipped, first_line
 
 
 class Ledger(StrEnum):
@@ -42,6 +42,7 @@ class Failure:
     code: str | None = None
     error_class: ErrorClass | None = None
     retry_after: timedelta | None = None
+    holds_service: bool = False
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -64,6 +65,7 @@ class Failure:
             code=_own_code(speaker) if error_class else None,
             error_class=error_class,
             retry_after=evidence.first(evidence.hint_of, chain),
+            holds_service=_holds_service(speaker),
             exception=speaker,
         )
 
@@ -72,6 +74,12 @@ class Failure:
         """What is kept of it, so that it can be judged again: without the exception and the traceback, and small."""
         message = clipped(self.message, evidence.KEPT_LIMIT)
         return replace(self, types=self.types[: evidence.KEPT_TYPES], message=message, detail="", exception=None)
+
+    @property
+    def line(self) -> str:
+        """Its type and the first line of what it says: `ValueError: no such page`."""
+        said = first_line(self.message)
+        return f"{self.type}: {said}" if said else self.type
 
     def group(self, kind: str) -> str:
         """The fingerprint it shares with the same failure of other jobs of this kind."""
@@ -98,12 +106,18 @@ def _own_code(exception: BaseException) -> str | None:
     return kept(code, 200) if type(code) is str else None
 
 
+def _holds_service(exception: BaseException) -> bool:
+    return evidence.is_a(exception, RateLimitedError) and evidence.attribute(exception, "scope") == "service"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a failure is. A rule of your own may leave out all but code and class.
 
     `message` is the line for people while a retry is coming, `final_message` when none is; `detail` is
-    for those who mend it. `notes` say what went wrong while judging.
+    for those who mend it. `notes` say what went wrong while judging. `blames_service` is True when the service of the
+    task is at fault, False when it answered in good health, None when nothing is known of it; `holds_service`, when all
+    of that service wants the quiet of `retry_after`.
     """
 
     code: str
@@ -116,8 +130,15 @@ class Verdict:
     ledger: Ledger = Ledger.FAILURES
     final_message: str = ""
     notes: tuple[str, ...] = ()
+    blames_service: bool | None = None
+    holds_service: bool = False
     failure: Failure | None = field(default=None, compare=False, repr=False)
     """What was judged, as far as it is kept; None when the engine itself knew."""
+
+    @property
+    def seen(self) -> str:
+        """What happened, in one line for those who mend it; `message` is the line for everybody else."""
+        return self.failure.line if self.failure else first_line(self.detail)
 
 
 def engine_verdict(
@@ -139,6 +160,7 @@ def engine_verdict(
         group=fingerprint(entry.code, "", kind=kind),
         detail=kept(detail, evidence.DETAIL_LIMIT),
         ledger=ledger,
+        blames_service=entry.blames_service,
     )
 
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from mulligan.errors import BadPolicy
 from mulligan.failure.checks import fill, refused
+from mulligan.meant import did_you_mean
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = timedelta(days=1)
@@ -159,7 +160,8 @@ def _zone(timezone: str | ZoneInfo) -> ZoneInfo:
     try:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError, TypeError, AttributeError):
-        allowed = "the name of a time zone such as 'Europe/Berlin'"
+        near = did_you_mean(timezone, available_timezones()).strip()
+        allowed = "the name of a time zone such as 'Europe/Berlin'" + (f"; {near}" if near else "")
         raise refused("the timezone of a window", timezone, allowed) from None
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from mulligan.errors import BadPolicy
 
-LARGEST = 2**20
+MOST_VALUES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -36,14 +36,37 @@ for _name, _pattern, _first in (
 
 def parse(content: bytes) -> Any:
     """The values in a file's content. Raises BadPolicy with the line when it is no YAML."""
-    if len(content) > LARGEST:
-        raise BadPolicy(f"it takes {len(content):,} bytes, the limit is {LARGEST:,}")
     try:
-        return yaml.load(content.decode(), _Loader)  # noqa: S506 - a SafeLoader
+        loader = _Loader(content.decode())
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        # Before anything is made of it: an alias of an alias of many is written in a line, and fills the memory.
+        if _size(node, {}) > MOST_VALUES:
+            raise BadPolicy(f"it has more than {MOST_VALUES:,} values, its aliases written out, which is the limit")
+        return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise BadPolicy(f"it is not YAML that can be read: {_told(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BadPolicy(f"it is not YAML that can be read: {str(error).splitlines()[0]}") from None
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many values it has when every alias in it is written out."""
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise yaml.constructor.ConstructorError(None, None, "it contains itself", node.start_mark)
+        return sizes[id(node)]
+    sizes[id(node)] = 0
+    match node:
+        case yaml.MappingNode(value=pairs):
+            inner = [one for pair in pairs for one in pair]
+        case yaml.SequenceNode(value=inner):
+            pass
+        case _:
+            inner = []
+    sizes[id(node)] = 1 + sum(_size(one, sizes) for one in inner)
+    return sizes[id(node)]
 
 
 def _told(error: yaml.MarkedYAMLError) -> str:

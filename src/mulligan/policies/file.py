@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mulligan.clock import Clock, SystemClock
 from mulligan.errors import BadPolicies
-from mulligan.policies.reading import Policies, read
+from mulligan.policies.reading import LARGEST, Policies, read
 
 logger = logging.getLogger("mulligan.policies")
 
@@ -100,7 +100,9 @@ def load(path: Path) -> Policies:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            # Whatever was named by mistake, not all of it is read every two seconds.
+            return file.read(LARGEST + 1)
     except OSError as error:
         raise BadPolicies(str(path), [f"it cannot be read: {error.strerror}"]) from None
 

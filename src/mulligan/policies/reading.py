@@ -1,6 +1,6 @@
 """A policies file as values. Every mistake is found in one go, each with the path to it and what is possible."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
@@ -13,13 +13,18 @@ from mulligan.failure.backoff import Added, Decorrelated, Full
 from mulligan.failure.checks import refused
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
+from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
+from mulligan.meant import did_you_mean
+from mulligan.policies import service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
 T = TypeVar("T")
 
-TOP = ("default", "kinds", "owners", "retry")
+# Bytes of a file.
+LARGEST = 2**20
+TOP = ("default", "kinds", "owners", "services", "retry")
 PLAIN = ("max_attempts", "deadline", "max_crashes", "max_snoozes", "longest_hint")
 BACKOFF_KEYS = {"type": "type", "base": "delay", "delay": "delay", "delays": "delays", "factor": "factor"} | {
     "cap": "cap",
@@ -31,6 +36,7 @@ RULE_KEYS = {"code": "code", "class": "error_class", "exception": "when", "statu
     "message": "message",
     "retry_after": "retry_after",
     "name": "name",
+    "blames_service": "blames_service",
 }
 CONDITIONS = ("exception", "status", "exit", "errno", "message")
 # Another spelling of the same, and what it means.
@@ -57,10 +63,19 @@ class Policies:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     job_types: Mapping[str, Kind] = field(default_factory=dict)
     """Kinds of the other spelling, in small letters: these are compared without regard to case."""
+    services: service.SaidServices = field(default_factory=dict)
 
     @property
     def all_kinds(self) -> list[str]:
         return [*self.kinds, *self.job_types]
+
+    def strangers(self, kinds: Iterable[str]) -> list[str]:
+        """Those of its kinds that are none of these."""
+        known = set(kinds)
+        folded = {name.casefold() for name in known}
+        return [name for name in self.kinds if name not in known] + [
+            name for name in self.job_types if name not in folded
+        ]
 
     def over(self, code: InForce, *, kind: str, owner: str) -> InForce:
         """What the code says, then the file's default, owner, kind, and the owner in the kind: the last word counts."""
@@ -68,6 +83,10 @@ class Policies:
         for section in self.sections(kind, owner):
             found = found.under(section)
         return found
+
+    def services_over(self, book: ServiceBook) -> ServiceBook:
+        """The services of the code with what the file says of them."""
+        return service.over(book, self.services) if self.services else book
 
     def sections(self, kind: str, owner: str) -> list[Section]:
         found = [self.default, self.owners.get(owner)]
@@ -82,6 +101,8 @@ def read(content: bytes, shown: str) -> Policies:
     from mulligan.policies import document
 
     reading = _Reading()
+    if len(content) > LARGEST:
+        raise BadPolicies(shown, [f"it takes more than {LARGEST:,} bytes, which is the limit"])
     try:
         policies = reading.file(document.parse(content), version_of(content))
     except BadPolicy as error:
@@ -114,6 +135,7 @@ class _Reading:
             owners=self._named("owners", top.get("owners"), self._section),
             kinds=kinds,
             job_types=job_types,
+            services=self._named("services", top.get("services"), self._service),
         )
 
     # Sections
@@ -136,6 +158,16 @@ class _Reading:
             else:
                 found[name.casefold()] = kind
         return found
+
+    def _service(self, path: str, value: Any) -> dict[str, Any]:
+        self._part(path, checked_name, path.removeprefix("services."))
+        said = self._mapping(path, value, service.KEYS)
+        before = len(self.mistakes)
+        for key, one in said.items():
+            self._part(f"{path}.{key}", service.checked, key, one)
+        if len(self.mistakes) == before:
+            self._part(f"{path}.min_calls", service.checked_together, said)
+        return said
 
     def _section(self, path: str, value: Any) -> Section:
         given = self._spelled(path, self._mapping(path, value, (*KEYS, *SPELLINGS)))
@@ -253,7 +285,8 @@ class _Reading:
             if not isinstance(key, str) or not key:
                 self._note(_below(path, str(key)), f"is no name, it is {key!r}; a name is text, in quotes if need be")
             elif known is not None and key not in known:
-                self._note(_below(path, key), f"is unknown; known are: {', '.join(known)}")
+                possible = f"{did_you_mean(key, known)}known are: {', '.join(known)}"
+                self._note(_below(path, key), f"is unknown; {possible}")
         return {key: one for key, one in value.items() if isinstance(key, str) and key and _is_in(key, known)}
 
     def _each(self, path: str, value: Any) -> list[tuple[str, Any]]:
@@ -354,4 +387,5 @@ def _condition(key: str, value: Any) -> Any:
 
 def _range(value: Any) -> Any:
     low, dash, high = value.replace(" ", "").partition("-") if isinstance(value, str) else ("", "", "")
-    return range(int(low), int(high) + 1) if dash and low.isdecimal() and high.isdecimal() else value
+    is_range = dash and all(part.isdecimal() and len(part) < 10 for part in (low, high)) and int(low) <= int(high)
+    return range(int(low), int(high) + 1) if is_range else value

@@ -1,29 +1,32 @@
 """What is true: durable jobs, their events, and who may change them."""
 
+from collections.abc import Callable
+
 from mulligan.errors import BadUrl
+from mulligan.failure.service import ServiceBook
 from mulligan.store.protocols import Store
 
 __all__ = ["has_database", "open_store"]
 
 
-def open_store(url: str) -> Store:
-    """The store a URL names."""
+def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook) -> Store:
+    """The store a URL names. `services` are those in force."""
     scheme = url.partition(":")[0] if isinstance(url, str) else ""
     if scheme == "sqlite":
         from mulligan.store.sqlite import SqliteStore
 
-        return SqliteStore(url)
+        return SqliteStore(url, services=services)
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url)
+        return _open_postgres(url, services)
     raise BadUrl(url, "jobs are kept in SQLite or in PostgreSQL")
 
 
-def _open_postgres(url: str) -> Store:
+def _open_postgres(url: str, services: Callable[[], ServiceBook]) -> Store:
     try:
         from mulligan.store.postgres import PostgresStore
     except ImportError as error:
         raise BadUrl(url, "psycopg is not installed: pip install 'mulligan[postgres]'") from error
-    return PostgresStore(url)
+    return PostgresStore(url, services=services)
 
 
 def has_database(url: str) -> bool:

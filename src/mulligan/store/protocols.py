@@ -5,7 +5,7 @@ A store is synchronous; async callers go through a thread. Instants come from th
 `StoreUnavailable`, and the same call may be made again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,12 +16,13 @@ from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
 from mulligan.finding import Finding, Limits
-from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move, State
 from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
 
@@ -62,6 +63,13 @@ class Outcome(NamedTuple):
     reclaimed_by: str | None = None
     stuck_after: timedelta | None = None
     actor: str | None = None
+    calls: tuple[Called, ...] = ()
+    """Of services, as the task reported them."""
+
+    @property
+    def teller(self) -> str:
+        """Who tells what is heard of services."""
+        return self.reclaimed_by or self.lease.fence.incarnation
 
     @property
     def settled_by(self) -> str:
@@ -76,6 +84,15 @@ class Settled(StrEnum):
     REPEATED = "repeated"  # the same was accepted before: its reply had been lost
     REFUSED = "refused"  # the lease was another's by then; recorded in the log
     UNSTORABLE = "unstorable"  # the outcome could not be written; the job failed saying so
+
+
+class Answers(list[Settled]):
+    """One for each outcome. `held` are the services of these jobs that are not closed, with their epochs: whoever has
+    claimed jobs of them and not begun should let them go."""
+
+    def __init__(self, answers: Iterable[Settled] = (), held: Mapping[str, int] | None = None) -> None:
+        super().__init__(answers)
+        self.held: Mapping[str, int] = held or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +195,7 @@ class JobStore(Protocol):
         """Extend the leases still held, also expired ones that nobody took."""
         ...
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def settle(self, outcomes: Sequence[Outcome]) -> Answers:
         """Write what became of attempts: one transaction, fenced, repeatable, one answer for each."""
         ...
 
@@ -329,6 +346,18 @@ class Operations(Protocol):
         ...
 
 
+class Services(Protocol):
+    """For whoever looks at services, forces them, or probes them. Claim and settle do the rest."""
+
+    def services(self) -> list[ServiceRecord]:
+        """Those of which something is known, by name."""
+        ...
+
+    def force(self, request: ServiceRequest) -> ServiceRecord:
+        """Force a service by hand, whatever its calls say."""
+        ...
+
+
 class Reader(Protocol):
     """For people who look."""
 
@@ -406,7 +435,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Schedules, Clearing, Operations, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Schedules, Clearing, Operations, Services, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

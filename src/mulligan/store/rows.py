@@ -36,6 +36,9 @@ LEASE_COLUMNS = (
     "lease_until",
     "losses",
     "crashes",
+    "service",
+    "service_epoch",
+    "failures",
 )
 # What a claim brings: a whole record has fifty columns, and most attempts need none of the others.
 CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
@@ -60,6 +63,10 @@ def from_time(value: int) -> datetime:
     except OverflowError:
         # Only a row changed by hand holds such a number; it must not stop whoever reads past it.
         return _LATEST if value > 0 else _EARLIEST
+
+
+def earliest(*moments: int | None) -> int | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _moment(value: int | None) -> datetime | None:
@@ -149,11 +156,14 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
     """Leases in claim order; the whole job of each is built only when somebody asks for it, with `load` if the rows
     are not whole."""
+    if not rows:
+        return []
     names = _column_names(cursor)
     picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
 
     def to_lease(row: Sequence[Any]) -> Lease:
-        id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, losses, crashes = picked(row)
+        id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
+        losses, crashes, service, service_epoch, failures = rest
         return Lease(
             Fence(id_, attempt, incarnation, claim),
             kind,
@@ -163,6 +173,9 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], 
             time(until),
             _builder(names, row) if load is None else partial(load, id_),
             is_whole=load is None,
+            service=service,
+            service_epoch=service_epoch,
+            is_retry=failures > 0,
             is_suspect=bool(losses or crashes),
         )
 

@@ -173,7 +173,9 @@ def _kept(verdict: Verdict) -> dict[str, Any]:
     if verdict.failure is None:
         return {}
     kept: dict[str, Any] = msgspec.to_builtins(verdict.failure)
-    return {"failure": {name: value for name, value in kept.items() if value not in (None, "", ())}}
+    return {
+        "failure": {name: value for name, value in kept.items() if value is not False and value not in (None, "", ())}
+    }
 
 
 def failure_kept(data: Mapping[str, Any]) -> Failure | None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
 from mulligan.duration import Duration, parse
+from mulligan.failure.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
@@ -75,8 +76,8 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
     clock = VirtualClock(now)
     box = Sandbox(app, clock)
 
-    def open_store(_url: str) -> Store:
-        return SqliteStore("sqlite:///:memory:", now=clock.now, threaded=False)
+    def open_store(_url: str, services: Callable[[], ServiceBook]) -> Store:
+        return SqliteStore("sqlite:///:memory:", now=clock.now, threaded=False, services=services)
 
     parts = Parts(
         open_store=open_store,

@@ -14,10 +14,11 @@ class Expire:
         self._store = store
         self.interval = interval
         self.limit = limit
+        self._verdict = deadline_passed()
 
     def step(self) -> int:
         return whole_passes(
-            lambda limit: self._store.expire(deadline_passed(), limit=limit), limit=self.limit, passes=PASSES
+            lambda limit: self._store.expire(self._verdict, limit=limit), limit=self.limit, passes=PASSES
         )
 
     def run(self, _actor: str | None) -> int:

@@ -10,6 +10,8 @@ from mulligan.store.protocols import Upkeep
 
 # A row for each duty and worker, and not more often than that: nobody waits for another's record.
 NOTE_SECONDS = 10.0
+# All duties that come due about now go by one reading.
+FRESH_SECONDS = 0.9
 
 
 class Work(Protocol):
@@ -22,10 +24,28 @@ class Work(Protocol):
     def step(self) -> int: ...
 
 
+class Switches:
+    """The pauses of duties as one worker knows them: one begun or ended by hand is in force within a second."""
+
+    def __init__(self, store: Upkeep, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._off: frozenset[str] = frozenset()
+        self._stale_at: float | None = None
+
+    def is_paused(self, duty: str) -> bool:
+        now = self._clock.monotonic()
+        if self._stale_at is None or now >= self._stale_at:
+            self._off = frozenset(pause.name for pause in self._store.pauses() if pause.what == "duty")
+            self._stale_at = now + FRESH_SECONDS
+        return duty in self._off
+
+
 class Rounds:
-    def __init__(self, work: Work, *, store: Upkeep, clock: Clock, worker: str) -> None:
+    def __init__(self, work: Work, *, store: Upkeep, switches: Switches, clock: Clock, worker: str) -> None:
         self._work = work
         self._store = store
+        self._switches = switches
         self._clock = clock
         self._worker = worker
         self.name = work.name
@@ -34,7 +54,7 @@ class Rounds:
         self._did = 0
 
     def step(self) -> int:
-        if is_paused(self._store, self.name):
+        if self._switches.is_paused(self.name):
             return 0
         began = self._clock.monotonic()
         did = self._work.step()
@@ -56,10 +76,6 @@ class Rounds:
                 limit=self._work.limit,
             )
         )
-
-
-def is_paused(store: Upkeep, duty: str) -> bool:
-    return any((pause.what, pause.name) == ("duty", duty) for pause in store.pauses())
 
 
 def whole_passes(one: Callable[[int], int], *, limit: int, passes: int) -> int:

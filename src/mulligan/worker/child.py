@@ -181,7 +181,10 @@ class Child:
         except MemoryError as error:
             # There was not even enough to say so.
             ended = Failed(Failure.of(error))
-        return self._answer(errand, ended)
+        answer = self._answer(errand, ended)
+        if isinstance(answer, wire.Succeeded | wire.Failed):
+            answer.calls = running.attempt.calls
+        return answer
 
     def _run(self, running: Running, task: Task[..., Any, Any]) -> Ended:
         if task.is_async:

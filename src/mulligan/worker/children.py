@@ -372,6 +372,8 @@ def _job(lease: Lease) -> Job[Any] | None:
 
 
 def _ended(answer: wire.Answer, running: Running) -> Ended:
+    if isinstance(answer, wire.Succeeded | wire.Failed):
+        running.attempt.calls.extend(answer.calls)
     match answer:
         case wire.Succeeded(result=result):
             return Success(result)

@@ -30,6 +30,7 @@ class Why(StrEnum):
     CANCELLED = "cancelled"
     SHUTDOWN = "shutdown"
     LOST = "lost"
+    HELD = "its service is held"
 
 
 @dataclass(frozen=True, slots=True)

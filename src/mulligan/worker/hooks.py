@@ -33,7 +33,9 @@ class Hook:
         self.what = what
         self.function = function
         self._makes = _manager_function(function)
-        self._takes_subject = _takes_argument(function)
+        self._takes_subject = _takes(function, "subject")
+        if not self._takes_subject and not _takes(function):
+            raise BadHook(what, function)
 
     def __call__(self, subject: Any) -> Manager:
         made = self._makes(subject) if self._takes_subject else self._makes()
@@ -48,9 +50,9 @@ def _manager_function(function: Function) -> Function:
     return contextmanager(function) if inspect.isgeneratorfunction(function) else function
 
 
-def _takes_argument(function: Function) -> bool:
+def _takes(function: Function, *subject: object) -> bool:
     try:
-        inspect.signature(function).bind("subject")
+        inspect.signature(function).bind(*subject)
     except TypeError:
         return False
     except ValueError:

@@ -51,14 +51,18 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
         case Succeed():
             return logging.INFO, "succeeded at attempt %d", (lease.fence.attempt,)
         case Fail(verdict=verdict, reasons=reasons):
-            return logging.WARNING, "failed for good with %s: %s", (verdict.code, reasons.get("because"))
+            return logging.WARNING, "failed for good with %s: %s", (_what(verdict), reasons.get("because"))
         case Retry(verdict=verdict, delay=delay):
-            words = (lease.fence.attempt, verdict.code, describe(delay))
+            words = (lease.fence.attempt, _what(verdict), describe(delay))
             return logging.INFO, "failed at attempt %d with %s, retried in %s", words
-        case Release(verdict=Verdict(code=code), reasons=reasons):
+        case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
-            return logging.WARNING, "took its process down with %s, %s: it runs again", (code, of)
+            return logging.WARNING, "took its process down with %s, %s: it runs again", (_what(verdict), of)
     return logging.INFO, "was told to %s", (type(decision).__name__.lower(),)
+
+
+def _what(verdict: Verdict) -> str:
+    return f"{verdict.code} ({verdict.seen})" if verdict.seen else verdict.code
 
 
 def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str, Any]:
@@ -70,6 +74,7 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
         fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
     if isinstance(decision, Retry | Snooze | Fail | Release) and decision.verdict is not None:
         fields["error_code"] = decision.verdict.code
+        fields["error"] = decision.verdict.seen
     if isinstance(decision, Fail) and "because" in decision.reasons:
         fields["because"] = str(decision.reasons["because"])
     return fields

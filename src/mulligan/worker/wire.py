@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mulligan.failure.verdict import Verdict
-from mulligan.job import Fence, Job
+from mulligan.job import Called, Fence, Job
 from mulligan.worker.ended import Why
 from mulligan.worker.home import Home
 
@@ -86,6 +86,7 @@ class Said(msgspec.Struct, tag=True):
 
 class Succeeded(msgspec.Struct, tag=True):
     result: str
+    calls: list[Called] = []
 
 
 class Failed(msgspec.Struct, tag=True):
@@ -93,6 +94,7 @@ class Failed(msgspec.Struct, tag=True):
 
     verdict: Verdict
     is_spent: bool = False
+    calls: list[Called] = []
 
 
 class Stopped(msgspec.Struct, tag=True):

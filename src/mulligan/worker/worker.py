@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -293,7 +293,10 @@ class Worker:
     def _start_waiting(self) -> None:
         while self._backlog and len(self._running) < self._options.concurrency - len(self._left_behind):
             running = self._backlog.popleft()
-            if running.why is None:
+            if running.why is None and running.lease.is_refused:
+                running.is_over = True
+                self._offer(running, Judged(self._judge.refused(running.lease)))
+            elif running.why is None:
                 self._start(running)
             else:
                 self._drop(running, running.why)
@@ -453,9 +456,22 @@ class Worker:
         outcomes = [self._outcome(end) for end in batch]
         answers = await self._persist(lambda: self._store.settle(outcomes))
         self._settling = []
+        if answers.held:
+            self._let_go(answers.held)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
+
+    def _let_go(self, held: Mapping[str, int]) -> None:
+        """Jobs that were claimed before their service changed, and have not begun, stay out of the outage."""
+        stale = [
+            running
+            for running in self._backlog
+            if running.lease.service in held and running.lease.service_epoch < held[running.lease.service]
+        ]
+        for running in stale:
+            self._backlog.remove(running)
+            self._drop(running, Why.HELD)
 
     async def _load(self, batch: Sequence[End]) -> None:
         """The records of jobs that failed, as far as they are missing, all at once."""
@@ -467,7 +483,7 @@ class Worker:
     def _outcome(self, end: End) -> Outcome:
         decision = self._decision(end)
         said.decided(end.running.lease, decision, end.seconds)
-        return Outcome(end.running.lease, decision, end.seconds)
+        return Outcome(end.running.lease, decision, end.seconds, calls=tuple(end.running.attempt.calls))
 
     def _decision(self, end: End) -> Decision:
         lease = end.running.lease

@@ -12,15 +12,16 @@ from urllib.parse import quote
 
 from mulligan import App
 from mulligan.cli.demo.stage import Stage
-from mulligan.cli.demo.summary import Summary, next_lines, sum_up, summary_lines
+from mulligan.cli.demo.summary import Summary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app as demo_app
-from mulligan.cli.demo.view import View, fitting_view
+from mulligan.cli.demo.view import Silence, View, fitting_view
+from mulligan.cli.screen import say_json
 from mulligan.errors import BadUrl
 
 TICK = 0.1
 
 
-def play(*, seconds: float | None, database: str | None) -> int:
+def play(*, seconds: float | None, database: str | None, as_json: bool) -> int:
     if database is not None and ":memory:" in database:
         raise BadUrl(database, "the demo's workers are processes of their own, which need a file to share")
     folder = Path(tempfile.mkdtemp(prefix="mulligan-"))
@@ -28,9 +29,12 @@ def play(*, seconds: float | None, database: str | None) -> int:
     with _app_on(url) as app, _stop_signals() as stopped:
         stage = Stage(app, url, log=folder / "workers.log", seconds=seconds)
         with stage:
-            _watch(stage, fitting_view(), stopped)
+            _watch(stage, Silence() if as_json else fitting_view(), stopped)
         summary = sum_up(stage)
-    _print(summary, url, folder)
+    if as_json:
+        say_json(summary_document(summary) | {"database": url, "folder": str(folder)})
+    else:
+        _print(summary, url, folder)
     return 0 if summary.is_clean else 1
 
 

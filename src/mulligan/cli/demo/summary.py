@@ -12,6 +12,7 @@ from typing import Any
 from mulligan import App, Job, State
 from mulligan.cli.demo.stage import Stage
 from mulligan.cli.demo.story import PAGE
+from mulligan.cli.documents import Document, document_of
 from mulligan.lifecycle import LIVE
 
 MENDED = "mulligan.cli.demo.mended:app"
@@ -76,6 +77,11 @@ def _all_jobs(app: App) -> Iterator[Job[Any]]:
         cursor = page.cursor
         if cursor is None:
             return
+
+
+def summary_document(summary: Summary) -> Document:
+    example = summary.example and summary.example.id
+    return document_of(summary) | {"example": example, "is_clean": summary.is_clean}
 
 
 def summary_lines(summary: Summary) -> Iterator[str]:

@@ -80,6 +80,23 @@ def fitting_view() -> View:
     return Picture(Console()) if is_terminal else Lines()
 
 
+class Silence:
+    """For a program, which only wants to know how it ended."""
+
+    interval = 1.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+    def show(self, scene: Scene) -> None:
+        pass
+
+
 class Picture:
     """Redrawn in place; of the same height from the first moment on, so that nothing jumps."""
 

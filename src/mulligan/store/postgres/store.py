@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
+from mulligan.failure.service import ServiceBook
 from mulligan.failure.text import storable
 from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
@@ -21,12 +23,15 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.hearsay import hearsay
 from mulligan.store.postgres import health, operations, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.protocols import (
+    Answers,
     Beat,
     BeatReply,
     Changes,
@@ -42,6 +47,7 @@ from mulligan.store.rows import (
     CLAIMED,
     Record,
     complete,
+    earliest,
     from_time,
     is_repeat,
     records,
@@ -63,6 +69,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.schema import check_version
 from mulligan.store.script import Script, Statement, Steps, play
+from mulligan.store.services import Grant, ServiceDesk
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.values import (
@@ -126,10 +133,17 @@ SQL = Statements("mulligan.store.postgres", in_pyformat)
 
 
 class PostgresStore:
-    """`now` replaces the server's clock."""
+    """`now` replaces the server's clock; `services` are those in force."""
 
-    def __init__(self, url: str, *, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None = None,
+        services: Callable[[], ServiceBook] = ServiceBook,
+    ) -> None:
         address = parse_url(url)
+        self._services = ServiceDesk(SQL, services)
         self._given_now = now
         self._address = address
         self._listens = address.listens
@@ -215,19 +229,22 @@ class PostgresStore:
     def _claim(self, db: Connection, claim: Claim) -> Claimed:
         step = TABLE[Move.CLAIM, State.QUEUED]
         with _transaction(db, BEGIN_ASYNCHRONOUS):
-            if self._promote(db):
+            has_id, asks = self._promote(db)
+            if has_id:
                 # In its own transaction: its id would be older than those of jobs that come now, and the log
                 # would start them before they came.
                 db.execute(f"COMMIT; {BEGIN_ASYNCHRONOUS}")
-            where = {
+            where: dict[str, Any] = {
                 "now": self._now,
                 "kinds": list(claim.kinds),
                 "queues": None if claim.queues is None else list(claim.queues),
+                "grants": None,
             }
-            columns = "mulligan_jobs.*" if claim.whole else CLAIMED
+            grants = self._grants(db, claim, where) if asks or self._services.has_rates else []
+            where["grants"] = to_json([grant.values for grant in grants])
             leases = _leases(
                 db,
-                SQL["claim"].format(columns=columns),
+                _claiming("claim", whole=claim.whole, source="granted" if grants else "picked"),
                 {
                     **where,
                     "incarnation": claim.incarnation,
@@ -243,19 +260,39 @@ class PostgresStore:
                 load=None if claim.whole else self.job,
             )
             due, now = _row(db, SQL["next_due"], {"now": self._now})
-            if len(leases) < claim.limit and _row(db, SQL["claim_left"], where)[0]:
-                due = min(now + CLAIM_AGAIN, now + CLAIM_AGAIN if due is None else due)
+            if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
+                due = earliest(due, now + CLAIM_AGAIN)
+            if grants:
+                self._play(db, self._services.taken(grants, leases, now))
+                due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
-    def _promote(self, db: Connection) -> bool:
-        """Whether any job passed the door."""
-        total = 0
+    def _grants(self, db: Connection, claim: Claim, where: dict[str, Any]) -> list[Grant]:
+        (now,) = _row(db, SQL["now"], {"now": self._now})
+        names = _ids(db, _claiming("claim_services"), where)
+        return self._play(db, self._services.grants(claim, names, now))
+
+    def _promote(self, db: Connection) -> tuple[bool, bool]:
+        """Whether the transaction has an id now, and whether a service has to be asked before its jobs are claimed."""
         for _ in range(PROMOTE_PASSES):
-            passed, held = _row(db, SQL["promote"], self._door_values())
-            total += passed
+            passed, held, asks, is_parked, has_id = _row(db, SQL["promote"], self._door_values())
             if passed + held < PROMOTE_PASS:
                 break
-        return total > 0
+        if is_parked:
+            self._admit(db)
+        return has_id or is_parked, asks
+
+    def _admit(self, db: Connection) -> int:
+        """Retries that their services' budgets allow."""
+        (now,) = _row(db, SQL["now"], {"now": self._now})
+        gates = self._play(db, self._services.admitted(now))
+        return sum(
+            int(_row(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})[0])
+            for gate, number in gates
+        )
+
+    def _play(self, db: Connection, steps: Steps[T]) -> T:
+        return play(steps, lambda statement: _rows(db, statement))
 
     def _door_values(self, *, duty: str | None = None, limit: int = PROMOTE_PASS) -> dict[str, Any]:
         step = TABLE[Move.PROMOTE, State.WAITING]
@@ -289,6 +326,7 @@ class PostgresStore:
                 _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
             _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
             _execute(db, SQL["forget"], {**given, "silence": to_duration(FORGOTTEN_AFTER)})
+            self._play(db, self._services.forget(self._now))
             cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
             (now,) = _row(db, SQL["now"], given)
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
@@ -298,29 +336,43 @@ class PostgresStore:
 
     # Settle
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def settle(self, outcomes: Sequence[Outcome]) -> Answers:
         if short := [outcome.lease for outcome in outcomes if needs_record(outcome)]:
             self.load(short)
         return self._run(lambda db: self._settle(db, outcomes))
 
-    def _settle(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def _settle(self, db: Connection, outcomes: Sequence[Outcome]) -> Answers:
         try:
             return self._settle_together(db, outcomes)
         except DATA_ERRORS:
-            return [self._settle_alone(db, outcome) for outcome in outcomes]
+            return Answers(self._settle_alone(db, outcome) for outcome in outcomes)
 
-    def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
         others = {n: (outcome, settlement(outcome)) for n, outcome in firsts.items() if n not in succeeded}
         # Most settles are one statement, and need no more.
-        is_more = (succeeded and others) or any(change.target is State.FAILED for _, change in others.values())
+        is_more = (
+            (succeeded and others)
+            or any(change.target is State.FAILED for _, change in others.values())
+            or any(outcome.lease.service or outcome.calls for outcome in outcomes)
+        )
         with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
-        return [
+            held = self._hear(db, [outcomes[n] for n in accepted])
+        answers = [
             Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
             for n, outcome in enumerate(outcomes)
         ]
+        return Answers(answers, held)
+
+    def _hear(self, db: Connection, accepted: Sequence[Outcome]) -> dict[str, int]:
+        """What these attempts tell of their services; the services that are not closed."""
+        heard = hearsay(accepted)
+        if not heard:
+            return {}
+        (now,) = _row(db, SQL["now"], {"now": self._now})
+        return self._play(db, self._services.heard(heard, accepted[0].teller, now))
 
     def _settle_alone(self, db: Connection, outcome: Outcome) -> Settled:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
@@ -333,8 +385,10 @@ class PostgresStore:
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
 
     def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
-        is_accepted = self._write(db, {0: (outcome, change)})
-        return Settled.ACCEPTED if is_accepted else self._not_settled(db, outcome, change)
+        if not self._write(db, {0: (outcome, change)}):
+            return self._not_settled(db, outcome, change)
+        self._hear(db, [outcome])
+        return Settled.ACCEPTED
 
     def _write_succeeded(self, db: Connection, outcomes: Mapping[int, Outcome]) -> list[int]:
         """Which of them were accepted, by their numbers."""
@@ -477,6 +531,23 @@ class PostgresStore:
             expired = [FailedRow(*row) for row in _execute(db, SQL["expire"], values)]
             self._follow(db, expired)
         return len(expired)
+
+    # Services
+
+    def services(self) -> list[ServiceRecord]:
+        return self._run(lambda db: self._play(db, self._services.listed(_row(db, SQL["now"], {"now": self._now})[0])))
+
+    def force(self, request: ServiceRequest) -> ServiceRecord:
+        record = self._run(lambda db: self._force(db, request))
+        self._notifier.hint()
+        return record
+
+    def _force(self, db: Connection, request: ServiceRequest) -> ServiceRecord:
+        with _transaction(db, BEGIN):
+            (now,) = _row(db, SQL["now"], {"now": self._now})
+            if _is_done(db, request.id):
+                return self._play(db, self._services.of(request.name, now))
+            return self._play(db, self._services.force(request, now))
 
     # Schedules
 
@@ -772,6 +843,13 @@ class PostgresStore:
     @property
     def _now(self) -> int | None:
         return None if self._given_now is None else to_time(self._given_now())
+
+
+@cache
+def _claiming(name: str, *, whole: bool = False, source: str = "") -> str:
+    """A statement about the lanes that a claim may take from."""
+    columns = "mulligan_jobs.*" if whole else CLAIMED
+    return SQL[name].format(lanes=SQL["claim_lanes"], columns=columns, source=source)
 
 
 def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:

@@ -98,7 +98,7 @@ def lock(database: Path, patience: timedelta) -> Finding:
         )
     try:
         if _is_free(file, patience):
-            return ok(Check.SQLITE_LOCK, f"{path} is free")
+            return _write_lock(database, patience)
     finally:
         os.close(file)
     return problem(
@@ -106,6 +106,24 @@ def lock(database: Path, patience: timedelta) -> Finding:
         f"{path} has been held by another process for {describe(patience)}: nobody else can write meanwhile",
         f"find it with 'fuser {path}'; one that is stopped or hangs must go on or be killed",
     )
+
+
+def _write_lock(database: Path, patience: timedelta) -> Finding:
+    """Whether one can write: other programs know nothing of our lock file. Nothing is written."""
+    connection = sqlite3.connect(str(database), isolation_level=None, timeout=patience.total_seconds())
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        return problem(
+            Check.SQLITE_LOCK,
+            f"nobody could write to {database} for {describe(patience)}: {error}",
+            f"find who has it open with 'fuser {database}'; a transaction left open there, in a shell or a backup, "
+            "must end",
+        )
+    finally:
+        connection.close()
+    return ok(Check.SQLITE_LOCK, f"{database} can be written to")
 
 
 def _is_free(file: int, patience: timedelta) -> bool:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
+from mulligan.failure.service import ServiceBook
 from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
@@ -21,8 +22,11 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.hearsay import hearsay
 from mulligan.store.protocols import (
+    Answers,
     Beat,
     BeatReply,
     Changes,
@@ -38,6 +42,7 @@ from mulligan.store.rows import (
     CLAIMED,
     Record,
     complete,
+    earliest,
     from_time,
     is_repeat,
     records,
@@ -57,7 +62,8 @@ from mulligan.store.rows import (
     to_time,
     to_worker,
 )
-from mulligan.store.script import Script, Statement, Steps
+from mulligan.store.script import Script, Statement, Steps, play
+from mulligan.store.services import ServiceDesk
 from mulligan.store.settlement import (
     Settlement,
     damaged,
@@ -71,6 +77,7 @@ from mulligan.store.sqlite import health, operations, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
+from mulligan.store.sqlite.lanes import LaneHead, Open, services_of
 from mulligan.store.sqlite.url import parse_url
 from mulligan.store.statements import Statements
 from mulligan.store.values import (
@@ -99,6 +106,7 @@ from mulligan.store.values import (
 )
 
 SQL = Statements("mulligan.store.sqlite")
+T = TypeVar("T")
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
@@ -122,9 +130,17 @@ HAS_TAG = "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WH
 
 
 class SqliteStore:
-    """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread."""
+    """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
+    force."""
 
-    def __init__(self, url: str, *, now: Callable[[], datetime] | None = None, threaded: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None = None,
+        threaded: bool = True,
+        services: Callable[[], ServiceBook] = ServiceBook,
+    ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_VERSION:
             oldest = ".".join(map(str, OLDEST_VERSION))
             raise StoreError(
@@ -132,6 +148,7 @@ class SqliteStore:
             )
         path, synchronous = parse_url(url)
         self._given_now = now
+        self._services = ServiceDesk(SQL, services)
         self._synchronous = synchronous.lower()
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
         try:
@@ -230,23 +247,37 @@ class SqliteStore:
 
     def _claim(self, db: "sqlite3.Connection", claim: Claim) -> Claimed:
         now = self._now(db)
-        self._promote(db, now)
+        asks = self._promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := _leases(db, SQL["claim_repeated"], values):
             return Claimed(repeated, None)
-        leases = self._take(db, claim, now)
+        lanes = self._lanes(db, claim, now)
+        asked = services_of(lanes) if asks or self._services.has_rates else []
+        grants = _play(db, self._services.grants(claim, asked, now)) if asked else []
+        leases = self._take(db, claim, Open(lanes, _restricted(db) if asked else frozenset(), grants), now)
         (due,) = db.execute(SQL["next_due"]).fetchone()
         if due is not None and due <= now:
             self._promote_past_damage(db, now)
             (due,) = db.execute(SQL["next_due"]).fetchone()
+        if grants:
+            _play(db, self._services.taken(grants, leases, now))
+            due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
-    def _promote(self, db: "sqlite3.Connection", now: int) -> None:
-        if not db.execute(SQL["door"], {"now": now}).fetchone()[0]:
-            return
-        for _ in range(PROMOTE_PASSES):
+    def _promote(self, db: "sqlite3.Connection", now: int) -> bool:
+        """Whether a service has to be asked before its jobs are claimed."""
+        is_somebody_there, asks, is_parked = db.execute(SQL["door"], {"now": now}).fetchone()
+        if is_parked:
+            self._admit(db, now)
+        for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
             if sum(self._promote_pass(db, now)) < PROMOTE_PASS:
-                return
+                break
+        return bool(asks)
+
+    def _admit(self, db: "sqlite3.Connection", now: int) -> None:
+        """Retries that their services' budgets allow."""
+        for gate, number in _play(db, self._services.admitted(now)):
+            self._promote_pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS)
 
     def _promote_pass(
         self,
@@ -255,11 +286,12 @@ class SqliteStore:
         *,
         statement: str = "promote",
         duty: str | None = None,
+        gate: str | None = None,
         limit: int = PROMOTE_PASS,
     ) -> tuple[int, int]:
         """How many passed the door, and how many a pause holds back from now on."""
         step = TABLE[Move.PROMOTE, State.WAITING]
-        values = {"now": now, "limit": limit, "queued": step.target, "duty": duty, "gate": f"duty/{duty}"}
+        values = {"now": now, "limit": limit, "queued": step.target, "duty": duty, "gate": gate or f"duty/{duty}"}
         moved = _past_damage(db, SQL[statement], values).fetchall()
         rows = [row for *row, state in moved if state == step.target]
         _append(
@@ -272,35 +304,45 @@ class SqliteStore:
         left = PROMOTE_PASS - sum(self._promote_pass(db, now))
         self._condemn(db, _left(db, SQL["promote_left"], now, left), now, sources=[State.WAITING])
 
-    def _take(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[Lease]:
+    def _lanes(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[LaneHead]:
+        """The lanes with ready jobs for this claim that nobody has paused."""
+        kinds = frozenset(claim.kinds)
+        paused = frozenset(db.execute(SQL["claim_paused"], {"now": now}).fetchall())
+        return [
+            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
+            for queue, kind, service, priority, rank, id_ in db.execute(SQL["claim_lanes"]).fetchall()
+            if kind in kinds
+            and (claim.queues is None or queue in claim.queues)
+            and not (paused and paused & {("queue", queue), ("kind", kind), ("service", service)})
+        ]
+
+    def _take(self, db: "sqlite3.Connection", claim: Claim, lanes: Open, now: int) -> list[Lease]:
         leases: list[Lease] = []
         while True:
             wanted = claim.limit - len(leases)
-            picked = [seq for *_, seq in islice(self._in_order(db, claim, now), wanted)]
+            picked = [seq for *_, seq in islice(self._in_order(db, lanes), wanted)]
             taken = self._lease(db, claim, picked, now) if picked else []
             leases += taken
             if len(taken) == len(picked):
                 return leases
             self._condemn(db, picked, now, sources=[State.QUEUED])
 
-    def _in_order(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Iterator[tuple[int, int, str, int]]:
+    def _in_order(self, db: "sqlite3.Connection", lanes: Open) -> Iterator[tuple[int, int, str, int]]:
         """Ready jobs of all lanes, merged lazily: a lane is opened when its first job's turn comes, and read no
         further than it is needed."""
-        kinds = frozenset(claim.kinds)
-        heads: list[tuple[Any, ...]] = [
-            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
-            for queue, kind, service, priority, rank, id_ in db.execute(SQL["claim_lanes"]).fetchall()
-            if kind in kinds and (claim.queues is None or queue in claim.queues)
-        ]
+        heads: list[tuple[Any, ...]] = [(*head, place, None, None) for *head, place in lanes.heads]
         heapq.heapify(heads)
         while heads:
-            *_, place = heapq.heappop(heads)
-            lane, job = (db.execute(SQL["claim_lane"], place), None) if isinstance(place, dict) else place
+            *_, place, lane, job = heapq.heappop(heads)
+            if not lanes.has_room(place):
+                continue
             if job is not None:
+                lanes.take(place)
                 yield job
+            lane = db.execute(SQL["claim_lane"], place) if lane is None else lane
             if (following := lane.fetchone()) is not None:
                 priority, rank, id_, _ = following
-                heapq.heappush(heads, (priority, rank, id_, (lane, following)))
+                heapq.heappush(heads, (priority, rank, id_, place, lane, following))
 
     def _lease(self, db: "sqlite3.Connection", claim: Claim, picked: list[int], now: int) -> list[Lease]:
         step = TABLE[Move.CLAIM, State.QUEUED]
@@ -354,6 +396,7 @@ class SqliteStore:
             db.execute(SQL["progress"], {**fence_values(progress.fence), **values})
         db.execute(SQL["worker"], {**worker_values(beat.worker), "now": now})
         db.execute(SQL["forget"], {"now": now, "silence": to_duration(FORGOTTEN_AFTER)})
+        _play(db, self._services.forget(now))
         cancelled = db.execute(SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 
@@ -362,18 +405,25 @@ class SqliteStore:
 
     # Settle
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def settle(self, outcomes: Sequence[Outcome]) -> Answers:
         if short := [outcome.lease for outcome in outcomes if needs_record(outcome)]:
             self.load(short)
         return self._database.write(lambda db: self._settle(db, outcomes))
 
-    def _settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome]) -> list[Settled]:
+    def _settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome]) -> Answers:
         now = self._now(db)
         try:
             with _savepoint(db):
-                return self._settle_together(db, outcomes, now)
+                answers = self._settle_together(db, outcomes, now)
         except DATA_ERRORS:
-            return [self._settle_alone(db, outcome, now) for outcome in outcomes]
+            answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
+        accepted = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer is Settled.ACCEPTED]
+        return Answers(answers, self._hear(db, accepted, now))
+
+    def _hear(self, db: "sqlite3.Connection", accepted: Sequence[Outcome], now: int) -> dict[str, int]:
+        """What these attempts tell of their services; the services that are not closed."""
+        heard = hearsay(accepted)
+        return _play(db, self._services.heard(heard, accepted[0].teller, now)) if heard else {}
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
@@ -555,6 +605,9 @@ class SqliteStore:
         return [to_round(row) for row in self._database.read(lambda db: _all(db, SQL["rounds"], {}))]
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
+        # Nearly always nobody is late, and a look keeps no writer waiting.
+        if not self._database.read(lambda db: _left(db, SQL["expire_left"], self._now(db), 1)):
+            return 0
         return self._database.write(lambda db: self._expire(db, verdict, limit))
 
     def _expire(self, db: "sqlite3.Connection", verdict: Verdict, limit: int) -> int:
@@ -565,6 +618,20 @@ class SqliteStore:
         left = _left(db, SQL["expire_left"], now, limit - len(rows))
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
         return len(rows)
+
+    # Services
+
+    def services(self) -> list[ServiceRecord]:
+        return self._database.read(lambda db: _play(db, self._services.listed(self._now(db))))
+
+    def force(self, request: ServiceRequest) -> ServiceRecord:
+        return self._database.write(lambda db: self._force(db, request))
+
+    def _force(self, db: "sqlite3.Connection", request: ServiceRequest) -> ServiceRecord:
+        now = self._now(db)
+        if _is_done(db, request.id):
+            return _play(db, self._services.of(request.name, now))
+        return _play(db, self._services.force(request, now))
 
     # Schedules
 
@@ -792,8 +859,9 @@ class SqliteStore:
         self._database.write(lambda db: db.execute(SQL["drop_cursor"], {"name": name}))
 
     def _now(self, db: "sqlite3.Connection") -> int:
-        given = None if self._given_now is None else to_time(self._given_now())
-        return int(db.execute(SQL["now"], {"now": given}).fetchone()[0])
+        if self._given_now is not None:
+            return to_time(self._given_now())
+        return int(db.execute(SQL["now"]).fetchone()[0])
 
 
 @contextmanager
@@ -807,6 +875,19 @@ def _savepoint(db: "sqlite3.Connection") -> Iterator[None]:
             db.execute("RELEASE settle")
         raise
     db.execute("RELEASE settle")
+
+
+def _play(db: "sqlite3.Connection", steps: Steps[T]) -> T:
+    return play(steps, lambda statement: _rows(db, statement))
+
+
+def _rows(db: "sqlite3.Connection", statement: Statement) -> list[Record]:
+    cursor = db.execute(statement.sql, statement.values)
+    return [] if cursor.description is None else records(cursor, cursor.fetchall())
+
+
+def _restricted(db: "sqlite3.Connection") -> frozenset[str]:
+    return frozenset(name for (name,) in db.execute(SQL["services_restricted"]))
 
 
 def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:

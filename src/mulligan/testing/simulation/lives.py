@@ -70,6 +70,8 @@ class Life:
     started_at: int = 0
     over_at: int = 0
     """When it was over last, by the store's clock."""
+    lost_at: int | None = None
+    """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
 
     @property
     def is_over(self) -> bool:

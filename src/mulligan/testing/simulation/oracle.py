@@ -161,6 +161,7 @@ class Oracle:
         life.ready_at = self._world.timeline.now
         if life.is_over:
             life.over_at = entry.at
+        life.lost_at = None
         return life
 
     def _enqueue(self, call: Call, entries: list[Entry]) -> None:
@@ -224,6 +225,7 @@ class Oracle:
             if entry.type == "job.queued":
                 self._queued(call, entry)
                 continue
+            self._found_again(entry.job)
             life = self._follow(call, entry)
             self._require(not life.is_late(call.now), f"{life.name} was begun after its deadline")
             self._require(life.kind in claim.kinds, f"{life.name} ({life.kind}) was given to one who cannot run it")
@@ -248,6 +250,11 @@ class Oracle:
         life.holder = name
         life.lease_until = call.now + call.asked.lease // timedelta(microseconds=1)
         life.started_at = self._world.timeline.now
+
+    def _found_again(self, job: str) -> None:
+        life = self.lives.by_id.get(job)
+        if life is not None and life.lost_at is not None and self._world.promises.found_again(life, life.lost_at):
+            self._reached("a lost job is claimed again in time")
 
     def _in_order(self, claim: Any, started: list[Life], now: int) -> None:
         """By priority, then by rank: nobody who could be taken comes before one who was."""
@@ -354,6 +361,7 @@ class Oracle:
             self._reclaimed(call, life, outcome, entry)
         self._notice(life, outcome, entry)
         self._follow(call, entry)
+        life.lost_at = life.lease_until if outcome.reclaimed_by is not None else None
         self._count(life, outcome, call.now)
         life.settled[life.attempt] = outcome.settled_by
         life.holder = life.lease_until = life.wish_at = None
@@ -524,7 +532,9 @@ class Oracle:
         for other, number in self.bodies:
             if other != job or number == attempt:
                 continue
-            self._require(number in life.settled, f"{life.name}: attempts {number} and {attempt} run at once")
+            # The older one may also be the one that begins: its worker has not heard yet that the lease is lost.
+            is_lost = min(number, attempt) in life.settled
+            self._require(is_lost, f"{life.name}: attempts {number} and {attempt} run at once")
             self._reached("two attempts of a job overlap after a lost lease")
         self.bodies[job, attempt] = process
 

@@ -95,7 +95,7 @@ class Process(Party):
         )
         register(app, self)
         parts = Parts(
-            open_store=lambda _url: self.store,
+            open_store=lambda _url, _services: self.store,
             driver=lambda: self.driver,
             clock=SkewedClock(self.world.timeline, timedelta(seconds=chance.uniform(-3600, 3600))),
             randomness=chance,

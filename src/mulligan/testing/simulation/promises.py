@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # An idle worker finds work within two seconds; what the looks themselves are late is added.
 FOUND = int(2.5 * SECOND)
 MARGIN = int(1.5 * SECOND)
+# Within two seconds a lost job is claimed again; the store's answers take a moment.
+AGAIN = 2.1
 
 
 class Promises:
@@ -33,6 +35,8 @@ class Promises:
         lives = world.oracle.lives
         for life in lives.queued.values():
             self._found(life, life.ready_at, up)
+            if life.lost_at is not None and not life.is_late(world.clock.microseconds):
+                self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
             if (late := world.clock.microseconds - life.due) > 0:
                 self._found(life, max(life.ready_at, world.timeline.now - late), up)
@@ -64,6 +68,22 @@ class Promises:
             if process.incarnation != life.holder[0] and world.timeline.now - since > self._interval + MARGIN:
                 seconds = late / SECOND
                 world.break_promise(f"{life.name}: expired for {seconds:.1f} s, and {process.name} does not reclaim it")
+
+    def found_again(self, life: Life, lost_at: int) -> bool:
+        """Whether anybody had two seconds to claim it again, from the end of its lease, or from the quiet beat after
+        the last trouble. Who had more breaks the promise."""
+        world = self._world
+        expired_at = world.timeline.now - (world.clock.microseconds - lost_at)
+        able = [process for process in world.processes if process.is_up and life.kind in process.kinds]
+        for process in able:
+            seconds = (world.timeline.now - max(expired_at, self._able_since(process))) / SECOND
+            if seconds > AGAIN:
+                world.break_promise(f"{life.name}: lost for {seconds:.1f} s, and {process.name} is idle")
+        return any(self._able_since(process) <= expired_at for process in able)
+
+    def _able_since(self, process: "Process") -> int:
+        """Since when it could take back a lease that ended, and take up the job."""
+        return max(max(process.steady_since, process.started_at) + self._quiet, process.free_since)
 
     def _cancelled(self, life: Life) -> None:
         """Who wishes to cancel a running job is heard, and code that does not stop is given up."""

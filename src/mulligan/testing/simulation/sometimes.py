@@ -8,6 +8,7 @@ SOMETIMES = (
     "a claim that came late is adopted",
     "a settle is repeated",
     "a lost lease is released",
+    "a lost job is claimed again in time",
     "a job fails at the limit of losses",
     "a cancelled attempt stops",
     "success wins over a wish to cancel",

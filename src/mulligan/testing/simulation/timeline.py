@@ -59,17 +59,19 @@ class Timeline:
 
     def _following(self) -> int:
         """When something happens next."""
-        moments = [loop.next_timer for loop in self._loops if not loop.is_stopped]
-        if self._happenings:
-            moments.append(self._happenings[0][0])
-        return min(moments, default=NEVER)
+        moment = self._happenings[0][0] if self._happenings else NEVER
+        for loop in self._loops:
+            if loop.timers and not loop.is_stopped and (timer := loop.next_timer) < moment:
+                moment = timer
+        return moment
 
     def _move_to(self, moment: int) -> None:
-        self.now = max(self.now, moment)
-        while self._happenings and self._happenings[0][0] <= self.now:
+        now = self.now = max(self.now, moment)
+        while self._happenings and self._happenings[0][0] <= now:
             heapq.heappop(self._happenings)[2]()
         for loop in self._loops:
-            loop.ring()
+            if loop.timers and loop.timers[0][0] <= now:
+                loop.ring()
 
 
 NEVER = 1 << 62
@@ -83,7 +85,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.ready: deque[asyncio.Handle] = deque()
         self.is_stopped = False
         """Nothing runs; timers become due all the same, as the clock goes on while a process is stopped."""
-        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self.timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._counter = itertools.count()
         self._fail = fail
 
@@ -91,9 +93,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         """Run what is ready now."""
         events._set_running_loop(self)
         try:
-            for _ in range(len(self.ready)):
-                handle = self.ready.popleft()
-                if not handle.cancelled():
+            ready = self.ready
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
                     handle._run()
                 if self.is_stopped:
                     return
@@ -102,15 +105,18 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     @property
     def next_timer(self) -> int:
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else NEVER
+        timers = self.timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else NEVER
 
     def ring(self) -> None:
         """Make ready what is due."""
-        now = self.timeline.now
-        while self._timers and self._timers[0][0] <= now:
-            self.ready.append(heapq.heappop(self._timers)[2])
+        now, timers = self.timeline.now, self.timers
+        while timers and timers[0][0] <= now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:
+                self.ready.append(timer)
 
     # What asyncio asks of a loop
 
@@ -137,7 +143,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         # A microsecond more than asked: at that time the clock must not fall short of it by a rounding.
-        heapq.heappush(self._timers, (int(when * SECOND) + 1, next(self._counter), timer))
+        heapq.heappush(self.timers, (int(when * SECOND) + 1, next(self._counter), timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -44,7 +44,7 @@ class World:
         self._is_closing = self._is_ended = False
         self.office = Office(self, ObservedStore("sqlite:///:memory:", now=self.clock.now, threaded=False))
         self.oracle = Oracle(self)
-        self._promises = Promises(self)
+        self.promises = Promises(self)
         self._fleet = Fleet(self)
         self.town = Town(self)
 
@@ -99,7 +99,7 @@ class World:
         self.oracle.compare_all()
 
     def _watch(self) -> None:
-        self._promises.look()
+        self.promises.look()
         # While nobody works, nothing is promised.
         self.timeline.call_in(1 if self.processes else 5, self._watch)
 

@@ -1,33 +1,12 @@
 -- Two passes over the lanes. An unlocked merge of their heads gives the cut and how many each lane gives; then each lane
 -- gives them with SKIP LOCKED and not beyond the cut, or a second worker would take low jobs while normal ones wait.
-WITH RECURSIVE clock AS (
-    SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
-), lane (queue, kind, service) AS (
-    -- A loose scan of the index: one seek a lane, not one a job.
-    (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service
-    FROM lane
-    CROSS JOIN LATERAL (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
-        ORDER BY queue, kind, service
-        LIMIT 1
-    ) AS following
-), repeated AS (
+{lanes}, repeated AS (
     -- The rows of this very call, if only its reply was lost.
     SELECT *
     FROM mulligan_jobs
     WHERE state = 'running' AND leased_by = :incarnation AND claim = :claim
 ), head AS (
-    SELECT lane.*, job.priority, job.rank, job.id
+    SELECT lane.queue, lane.kind, lane.service, job.priority, job.rank, job.id
     FROM lane
     CROSS JOIN LATERAL (
         SELECT priority, rank, id
@@ -35,11 +14,9 @@ WITH RECURSIVE clock AS (
         WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
           AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
         ORDER BY priority, rank, id
-        LIMIT :limit
+        LIMIT least(:limit, lane.most)
     ) AS job
     WHERE NOT EXISTS (SELECT 1 FROM repeated)
-      AND lane.kind = ANY (:kinds::text[])
-      AND (:queues::text[] IS NULL OR lane.queue = ANY (:queues::text[]))
     ORDER BY job.priority, job.rank, job.id
     LIMIT :limit
 ), cut AS (
@@ -48,11 +25,11 @@ WITH RECURSIVE clock AS (
     ORDER BY priority DESC, rank DESC, id DESC
     LIMIT 1
 ), picked AS (
-    SELECT job.id
+    SELECT job.*, share.service
     FROM (SELECT queue, kind, service, count(*) AS number FROM head GROUP BY queue, kind, service) AS share
     CROSS JOIN cut
     CROSS JOIN LATERAL (
-        SELECT id
+        SELECT id, priority, rank
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = share.queue AND kind = share.kind AND service = share.service
           AND (priority, rank, id) <= (cut.priority, cut.rank, cut.id)
@@ -61,6 +38,14 @@ WITH RECURSIVE clock AS (
         LIMIT share.number
         FOR UPDATE SKIP LOCKED
     ) AS job
+), granted AS (
+    -- A service may have several lanes: together they give no more than what is granted.
+    SELECT id
+    FROM (
+        SELECT picked.id, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
+        FROM picked
+    ) AS placed
+    WHERE place <= ALL (SELECT most FROM lane WHERE lane.service = placed.service AND most IS NOT NULL)
 ), claimed AS (
     UPDATE mulligan_jobs
     SET state = :running,
@@ -68,9 +53,14 @@ WITH RECURSIVE clock AS (
         attempt = attempt + 1,
         leased_by = :incarnation, claim = :claim, lease_until = clock.now + :lease,
         started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now,
+        service_epoch = CASE service WHEN '' THEN 0 ELSE coalesce((
+            SELECT epoch
+            FROM mulligan_services
+            WHERE name = mulligan_jobs.service
+        ), 0) END,
         version = :version
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    WHERE id = ANY (ARRAY(SELECT id FROM {source}))
     RETURNING {columns}
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)

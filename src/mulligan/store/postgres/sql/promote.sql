@@ -1,6 +1,7 @@
 -- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
 -- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
--- them stand in nobody's way. What somebody asked for by hand passes all the same.
+-- them stand in nobody's way. So is a retry while its service is failing: it waits for the budget. What somebody asked for
+-- by hand passes all the same.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), door AS (
@@ -11,10 +12,16 @@ WITH clock AS (
     ) AS is_paused
     FROM (VALUES ('retry'), ('promote')) AS known (duty)
 ), due AS (
-    SELECT id, trigger = 'automatic' AND CASE
-        WHEN waiting_for IN ('retry', 'rate limit') THEN (SELECT is_paused FROM door WHERE duty = 'retry')
-        ELSE (SELECT is_paused FROM door WHERE duty = 'promote')
-    END AS is_held
+    SELECT id, CASE
+        WHEN trigger <> 'automatic' THEN NULL
+        WHEN waiting_for IN ('retry', 'rate limit') AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
+        WHEN waiting_for NOT IN ('retry', 'rate limit') AND (SELECT is_paused FROM door WHERE duty = 'promote') THEN 'duty/promote'
+        WHEN waiting_for = 'retry' AND service <> '' AND EXISTS (
+            SELECT 1
+            FROM mulligan_services
+            WHERE name = mulligan_jobs.service AND is_failing
+        ) THEN 'budget/' || service
+    END AS gate
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NULL AND due_at <= (SELECT now FROM clock)
       AND (:duty::text IS NULL OR CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'retry' ELSE 'promote' END = :duty)
@@ -34,21 +41,30 @@ WITH clock AS (
     ) AS job
     WHERE NOT door.is_paused AND (:duty::text IS NULL OR door.duty = :duty)
 ), held AS (
-    UPDATE mulligan_jobs
-    SET gate = CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'duty/retry' ELSE 'duty/promote' END,
-        updated_at = clock.now
-    FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE is_held))
-    RETURNING id
+    UPDATE mulligan_jobs AS job
+    SET gate = due.gate, updated_at = clock.now
+    FROM due, clock
+    WHERE job.id = due.id AND due.gate IS NOT NULL
+    RETURNING job.id
 ), promoted AS (
     UPDATE mulligan_jobs
     SET state = :queued, gate = NULL, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE NOT is_held UNION ALL SELECT id FROM parked))
+    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE gate IS NULL UNION ALL SELECT id FROM parked))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
     SELECT :event, id, kind, owner, attempt, now
     FROM promoted
 )
-SELECT (SELECT count(*) FROM promoted), (SELECT count(*) FROM held)
+-- The transaction has an id as soon as it locks a row, also one that another has let through meanwhile.
+SELECT passed.number, kept.number,
+    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted),
+    EXISTS (
+        SELECT 1
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+    ),
+    pg_current_xact_id_if_assigned() IS NOT NULL
+FROM (SELECT count(*) AS number FROM promoted) AS passed,
+     (SELECT count(*) AS number FROM held) AS kept

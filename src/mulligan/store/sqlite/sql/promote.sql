@@ -1,6 +1,7 @@
 -- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
 -- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
--- them stand in nobody's way. What somebody asked for by hand passes all the same.
+-- them stand in nobody's way. So is a retry while its service is failing: it waits for the budget. What somebody asked for
+-- by hand passes all the same.
 UPDATE mulligan_jobs
 SET state = iif(at_the_door.held IS NULL, :queued, state),
     gate = at_the_door.held,
@@ -8,13 +9,20 @@ SET state = iif(at_the_door.held IS NULL, :queued, state),
     queued_at = iif(at_the_door.held IS NULL, :now, queued_at),
     updated_at = :now
 FROM (
-    SELECT due.place, (
-        SELECT 'duty/' || name
-        FROM mulligan_pauses
-        WHERE what = 'duty' AND name = due.duty AND due.trigger = 'automatic' AND (until IS NULL OR until > :now)
-    ) AS held
+    SELECT due.place, iif(due.trigger = 'automatic', coalesce(
+        (
+            SELECT 'duty/' || name
+            FROM mulligan_pauses
+            WHERE what = 'duty' AND name = due.duty AND (until IS NULL OR until > :now)
+        ),
+        (
+            SELECT 'budget/' || name
+            FROM mulligan_services
+            WHERE due.waiting_for = 'retry' AND name = due.service AND is_failing
+        )
+    ), NULL) AS held
     FROM (
-        SELECT seq AS place, trigger, iif(waiting_for IN ('retry', 'rate limit'), 'retry', 'promote') AS duty
+        SELECT seq AS place, trigger, service, waiting_for, iif(waiting_for IN ('retry', 'rate limit'), 'retry', 'promote') AS duty
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now
           AND (:duty IS NULL OR iif(waiting_for IN ('retry', 'rate limit'), 'retry', 'promote') = :duty)

@@ -1,0 +1,43 @@
+"""Breaker, budget and pace of a service: one state machine, pure. The stores keep its values and pass the time in.
+
+    claim     due(…), then if is_restricted(…): allowance(…), and what was not found goes back by `without`
+    settle    a Call for each success, and for each verdict that knows: it is `ok` unless it blames the service. The
+              worker's tally.add(calls), then unless is_quiet(…): heard(…) with the figures(…) of all tallies.
+              held(…) for a verdict that holds the service
+    the door  retry_allowance(…)
+    by hand   forced(…)
+
+The row is written where the standing is another one than before, and it was read under its lock: tokens and counts
+change within an epoch.
+"""
+
+from mulligan.failure.service.allowance import Allowance, allowance, fails_fast, retry_allowance, service_open
+from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
+from mulligan.failure.service.config import Service, ServiceBook
+from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_restricted
+from mulligan.failure.service.tally import Call, Figures, Tally, figures
+
+__all__ = [
+    "Allowance",
+    "Call",
+    "Change",
+    "Figures",
+    "Forced",
+    "Service",
+    "ServiceBook",
+    "Standing",
+    "State",
+    "Tally",
+    "Turn",
+    "allowance",
+    "due",
+    "fails_fast",
+    "figures",
+    "forced",
+    "heard",
+    "held",
+    "is_quiet",
+    "is_restricted",
+    "retry_allowance",
+    "service_open",
+]

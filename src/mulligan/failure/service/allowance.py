@@ -1,0 +1,107 @@
+"""How much of a service may be claimed now, and how many retries may pass the door."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.fingerprint import fingerprint
+from mulligan.failure.service.config import Service
+from mulligan.failure.service.standing import Bucket, Forced, Standing, State
+from mulligan.failure.service.tally import SECOND, Figures
+from mulligan.failure.verdict import Verdict
+
+# What may be claimed at once after a pause, in seconds of the pace.
+BURST = 0.1
+_ALMOST = 1e-6
+# Retries of a minute that nobody is refused: few calls make no share.
+FLOOR = 10
+
+
+class Allowance(Struct, frozen=True):
+    """`standing` is how the service stands when that many were claimed. `again_in` is when it is worth to ask for more,
+    in microseconds; None: when something changes."""
+
+    number: int
+    standing: Standing
+    again_in: int | None = None
+    short_before: int | None = None
+
+    def without(self, unused: int) -> "Allowance":
+        """After fewer were found than were allowed: then it was not too few either."""
+        bucket = self.standing.bucket
+        if not unused or bucket is None:
+            return self
+        back = Bucket(bucket.tokens + unused, bucket.filled_at, self.short_before)
+        return Allowance(self.number - unused, replace(self.standing, bucket=back), self.again_in, self.short_before)
+
+
+def allowance(service: Service, standing: Standing, *, running: int, wanted: int, now: int) -> Allowance:
+    """How many jobs a claim may take. `running` are those of the current epoch, also with expired leases."""
+    match standing.state:
+        case State.OPEN:
+            until = standing.held_until(now)
+            return Allowance(0, standing, None if until is None else until - now)
+        case State.HALF_OPEN:
+            permits = max(0, service.probes - standing.probes_succeeded - running)
+            return _from_bucket(service.rate, standing, min(wanted, permits), wanted, now)
+        case State.CLOSED:
+            return _from_bucket(_rate(service, standing), standing, wanted, wanted, now)
+
+
+def _rate(service: Service, standing: Standing) -> float | None:
+    pace = None if standing.pace is None else standing.pace.rate
+    return min((rate for rate in (service.rate, pace) if rate is not None), default=None)
+
+
+def _from_bucket(rate: float | None, standing: Standing, permitted: int, wanted: int, now: int) -> Allowance:
+    if rate is None:
+        return Allowance(permitted, standing, 0 if permitted == wanted else None)
+    burst = 1.0 + rate * BURST
+    tokens = _filled(standing.bucket, rate, burst, now)
+    number = min(permitted, int(tokens + _ALMOST))
+    short_before = None if standing.bucket is None else standing.bucket.short_at
+    short_at = now if number < permitted else short_before
+    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), now, short_at))
+    return Allowance(number, left, _again_in(rate, burst, left, number, permitted, wanted), short_before)
+
+
+def _again_in(rate: float, burst: float, left: Standing, number: int, permitted: int, wanted: int) -> int | None:
+    if number < permitted:
+        assert left.bucket is not None
+        missing = max(1.0, burst / 2) - left.bucket.tokens
+        return max(1, round(missing / rate * SECOND))
+    return 0 if permitted == wanted else None
+
+
+def _filled(bucket: Bucket | None, rate: float, burst: float, now: int) -> float:
+    if bucket is None:
+        return 1.0
+    # Nothing for a clock that was set back, which is counted from now on.
+    return min(burst, bucket.tokens + rate * max(0, now - bucket.filled_at) / SECOND)
+
+
+def retry_allowance(service: Service, standing: Standing, figures: Figures, *, in_flight: int) -> int | None:
+    """How many retries may pass the door; None: any number. `in_flight` are those that passed and were not heard of."""
+    if service.budget is None or not standing.is_failing or standing.forced is Forced.CLOSED:
+        return None
+    allowed = max(int(service.budget * figures.firsts), FLOOR)
+    return max(0, allowed - figures.retries - in_flight)
+
+
+def fails_fast(service: Service, standing: Standing, *, now: int) -> bool:
+    """Whether its jobs are to be handed out with `service_open`, and settled without being run."""
+    return service.mode == "fail_fast" and standing.state is State.OPEN and not standing.is_due(now)
+
+
+def service_open(service: Service, name: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """What is said of a job that is not tried because its service is open. It says nothing of the service."""
+    entry = catalogue.get(service.fail_code)
+    return Verdict(
+        code=entry.code,
+        error_class=ErrorClass.FINAL,
+        message=entry.last_word,
+        final_message=entry.last_word,
+        rule="service",
+        group=fingerprint(entry.code, name, kind=kind),
+        detail=f"service {name} is open, and set to fail fast: this was not tried",
+    )

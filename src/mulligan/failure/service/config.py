@@ -1,0 +1,227 @@
+"""What a service is told to be: when it opens, for how long, how it is probed, how much it may be asked."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from mulligan.duration import BadDuration, Duration, describe, parse
+from mulligan.failure import checks
+from mulligan.failure.catalogue import CODE_ALLOWED, is_code
+from mulligan.failure.checks import refused
+
+MODES = ("hold", "fail_fast")
+LONGEST_NAME = 200
+LARGEST_WINDOW = 500
+LONGEST_WINDOW = timedelta(hours=1)
+LONGEST_COOLDOWN = timedelta(days=1)
+MOST_SERVICES = 1_000
+_MIN_CALLS = 10
+_MOST_PROBES = 100
+_MOST_KNOWN = 1_000
+_NAME = re.compile(r"[^\s*](?:[^\r\n*]*[^\s*])?\*?|\*")
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_WINDOW = (
+    f"a number of calls from 1 to {LARGEST_WINDOW}, or a duration from 1s to {describe(LONGEST_WINDOW)} such as '2m'"
+)
+_RATE_ALLOWED = "calls such as '10/s', '600/m', a number of calls a second, or None"
+
+CallWindow: TypeAlias = int | timedelta
+Probe: TypeAlias = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Service:
+    """A named thing outside that tasks depend on. A name that ends in `*` is for all that begin so.
+
+    It opens when `open_at` of the calls in the window failed, `min_calls` at least, or after that many failures in
+    a row. `mode` says what becomes of its jobs then: they are held, or fail at once with `fail_code`. After
+    `cooldown` it is probed. While it is failing, retries are at most `budget` of the first tries. `rate` is the most
+    it is ever asked, in calls a second.
+    """
+
+    name: str
+    mode: str
+    window: CallWindow
+    min_calls: int
+    open_at: float
+    cooldown: timedelta
+    probes: int
+    budget: float | None
+    rate: float | None
+    probe: Probe | None = field(compare=False)
+    fail_code: str
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mode: str = "hold",
+        window: int | Duration = 20,
+        min_calls: int | None = None,
+        open_at: float = 0.5,
+        cooldown: Duration = "30s",
+        probes: int = 1,
+        budget: float | None = 0.1,
+        rate: float | str | None = None,
+        probe: Probe | None = None,
+        fail_code: str = "SERVICE_OPEN",
+    ) -> None:
+        where = f"of service {checked_name(name)!r}"
+        length = _window(f"window {where}", window)
+        checks.fill(
+            self,
+            name=name,
+            mode=_mode(f"mode {where}", mode),
+            window=length,
+            min_calls=_min_calls(f"min_calls {where}", min_calls, length),
+            open_at=_share(f"open_at {where}", open_at),
+            cooldown=_cooldown(f"cooldown {where}", cooldown),
+            probes=checks.whole(f"probes {where}", probes, least=1, most=_MOST_PROBES),
+            budget=None if budget is None else checks.number(f"budget {where}", budget, least=0, most=1),
+            rate=_rate(f"rate {where}", rate),
+            probe=_probe(f"probe {where}", probe),
+            fail_code=_code(f"fail_code {where}", fail_code),
+        )
+
+    @property
+    def is_pattern(self) -> bool:
+        return self.name.endswith("*")
+
+    def matches(self, name: str) -> bool:
+        return name.startswith(self.name[:-1]) if self.is_pattern else name == self.name
+
+    def with_changes(self, **changes: Any) -> "Service":
+        """The same with other values. Of a window and `min_calls` that do not fit, the one not given follows."""
+        given = {part.name: getattr(self, part.name) for part in fields(self)} | changes
+        if "min_calls" not in changes and isinstance(given["window"], int):
+            given["min_calls"] = min(given["min_calls"], given["window"])
+        if "window" not in changes and isinstance(given["window"], int) and isinstance(given["min_calls"], int):
+            given["window"] = min(max(given["min_calls"], given["window"]), LARGEST_WINDOW)
+        return Service(**given)
+
+
+class ServiceBook:
+    """The services of an app. Every name has one: its own, that of the longest pattern, else the default."""
+
+    __slots__ = ("_exact", "_known", "_patterns", "default")
+
+    def __init__(self, services: Iterable[Service] = (), default: Service | None = None) -> None:
+        listed = list(services)
+        if not all(isinstance(service, Service) for service in listed):
+            raise refused("services", services, "a list of Service(…)")
+        if len(listed) > MOST_SERVICES:
+            raise refused("the number of services", len(listed), f"at most {MOST_SERVICES:,}; use patterns")
+        by_name = {service.name: service for service in listed}
+        if len(by_name) < len(listed):
+            twice = next(service.name for service in listed if service is not by_name[service.name])
+            raise refused("the name of a service", twice, "given once")
+        self.default = default or Service("*")
+        self._exact = by_name
+        self._patterns = sorted((one for one in listed if one.is_pattern), key=lambda one: -len(one.name))
+        self._known: dict[str, Service] = {}
+
+    def of(self, name: str) -> Service:
+        found = self._exact.get(name) or self._known.get(name)
+        if found is None:
+            found = next((pattern for pattern in self._patterns if pattern.matches(name)), self.default)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known = {}
+            self._known[name] = found
+        return found
+
+    @property
+    def has_rates(self) -> bool:
+        return any(service.rate is not None for service in (self.default, *self._exact.values()))
+
+    def with_services(self, services: Iterable[Service]) -> "ServiceBook":
+        """This book with more services, or with others under the same names."""
+        return ServiceBook({**self._exact, **{one.name: one for one in services}}.values(), self.default)
+
+    def __iter__(self) -> Iterator[Service]:
+        return iter(self._exact.values())
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+
+def checked_name(name: str) -> str:
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        allowed = f"one line of 1 to {LONGEST_NAME} characters, such as 'gateway', or a pattern such as 'site:*'"
+        raise refused("the name of a service", name, allowed)
+    return name
+
+
+def _mode(where: str, mode: str) -> str:
+    if mode not in MODES:
+        raise refused(where, mode, "one of " + ", ".join(repr(one) for one in MODES))
+    return mode
+
+
+def _window(where: str, window: int | Duration) -> CallWindow:
+    if isinstance(window, int) and not isinstance(window, bool):
+        if not 1 <= window <= LARGEST_WINDOW:
+            raise refused(where, window, _WINDOW)
+        return window
+    if not isinstance(window, str | timedelta):
+        raise refused(where, window, _WINDOW)
+    length = _parsed(where, window, _WINDOW)
+    if not timedelta(seconds=1) <= length <= LONGEST_WINDOW:
+        raise refused(where, window, _WINDOW)
+    return length
+
+
+def _min_calls(where: str, given: int | None, window: CallWindow) -> int:
+    most = window if isinstance(window, int) else LARGEST_WINDOW
+    if given is None:
+        return min(_MIN_CALLS, most)
+    return checks.whole(where, given, least=1, most=most)
+
+
+def _share(where: str, share: float) -> float:
+    found = checks.number(where, share, least=0, most=1)
+    if not found:
+        raise refused(where, share, "a share above 0, at most 1, such as 0.5")
+    return found
+
+
+def _cooldown(where: str, cooldown: Duration) -> timedelta:
+    allowed = f"a duration from 100ms to {describe(LONGEST_COOLDOWN)} such as '30s'"
+    length = _parsed(where, cooldown, allowed)
+    if not timedelta(milliseconds=100) <= length <= LONGEST_COOLDOWN:
+        raise refused(where, cooldown, allowed)
+    return length
+
+
+def _parsed(where: str, length: Duration, allowed: str) -> timedelta:
+    try:
+        return parse(length)
+    except BadDuration:
+        raise refused(where, length, allowed) from None
+
+
+def _rate(where: str, rate: float | str | None) -> float | None:
+    if rate is None:
+        return None
+    if isinstance(rate, str):
+        found = _RATE.fullmatch(rate.strip()) if len(rate) <= 50 else None
+        if found is None:
+            raise refused(where, rate, _RATE_ALLOWED)
+        rate = float(found[1]) / _SECONDS[found[2]]
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 1e-4 <= rate <= 1e6:
+        raise refused(where, rate, f"{_RATE_ALLOWED}; from 1 in 10,000 seconds to 1,000,000 a second")
+    return float(rate)
+
+
+def _probe(where: str, probe: Probe | None) -> Probe | None:
+    if probe is not None and not callable(probe):
+        raise refused(where, probe, "a function without arguments, or None")
+    return probe
+
+
+def _code(where: str, code: str) -> str:
+    if not is_code(code):
+        raise refused(where, code, CODE_ALLOWED)
+    return code

@@ -1,0 +1,119 @@
+"""How a service stands: the one row that all workers share, and what is written when it changes."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mulligan.failure.service.config import Service
+from mulligan.failure.service.tally import microseconds
+
+
+class State(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Forced(StrEnum):
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Pace(Struct, frozen=True):
+    """How fast a service is asked after an outage: calls a second, counted since `stepped_at`.
+
+    `calm_since` is when it came up to the rate of before; None while it is on its way there.
+    """
+
+    rate: float
+    stepped_at: int
+    ok: int = 0
+    failed: int = 0
+    calm_since: int | None = None
+
+
+class Bucket(Struct, frozen=True):
+    """Calls that may be made at once, and when they were counted. `short_at`: when there last were too few."""
+
+    tokens: float
+    filled_at: int
+    short_at: int | None = None
+
+
+class Standing(Struct, frozen=True, omit_defaults=True):
+    """Times are the store's, in microseconds. Every change of state raises the epoch, so that what was begun before
+    it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted, and
+    `ceiling` what the pace does not go beyond."""
+
+    name: str
+    state: State = State.CLOSED
+    epoch: int = 0
+    since: int = 0
+    open_until: int = 0
+    hold: int = 0
+    forced: Forced | None = None
+    forced_by: str | None = None
+    forced_because: str | None = None
+    pace: Pace | None = None
+    rate_before: float | None = None
+    ceiling: float | None = None
+    probes_succeeded: int = 0
+    failing_since: int | None = None
+    bucket: Bucket | None = None
+
+    @classmethod
+    def plain(cls, name: str) -> "Standing":
+        """A service of which nothing is stored."""
+        return cls(name)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the budget binds."""
+        return self.failing_since is not None
+
+    def is_due(self, now: int) -> bool:
+        """Whether an open service is to be probed. One that seems open for longer than it was opened for is: the clock
+        was set back."""
+        if self.state is not State.OPEN or self.forced:
+            return False
+        return not 0 < self.open_until - now <= self.hold
+
+    def held_until(self, now: int) -> int | None:
+        """Until when nothing of it is claimed; None when it is not held, or nobody knows until when."""
+        if self.state is not State.OPEN or self.forced or self.is_due(now):
+            return None
+        return self.open_until
+
+
+def encode(standing: Standing) -> str:
+    return msgspec.json.encode(standing).decode()
+
+
+def decode(text: str | bytes) -> Standing:
+    return msgspec.json.decode(text, type=Standing)
+
+
+class Change(Struct, frozen=True):
+    """An event about a service, with the figures that caused it."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Turn(Struct, frozen=True):
+    """How a service stands now, and what changed by that. The same standing and no change is nothing to write."""
+
+    standing: Standing
+    changes: tuple[Change, ...] = ()
+
+
+def is_restricted(service: Service, standing: Standing) -> bool:
+    """Whether a claim has to ask for an allowance."""
+    held = standing.state is not State.CLOSED or standing.forced is Forced.OPEN
+    return held or standing.pace is not None or service.rate is not None
+
+
+def cooldown_of(service: Service) -> int:
+    return microseconds(service.cooldown)

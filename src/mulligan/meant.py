@@ -1,0 +1,29 @@
+"""What somebody meant who gave a name that nobody knows."""
+
+from collections.abc import Iterable
+
+# Nearer than a word that only begins alike.
+_LIKENESS = 0.7
+_LONGEST = 100
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, if any is."""
+    # Most programs never need it.
+    from difflib import get_close_matches
+
+    if not isinstance(name, str) or len(name) > _LONGEST:
+        return None
+    by_form = {_form(one): one for one in known}
+    found = get_close_matches(_form(name), by_form, 1, _LIKENESS)
+    return by_form[found[0]] if found else None
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """`did you mean 'backoff'? `, to stand before what is known; empty when nothing is near."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}? " if near else ""
+
+
+def _form(name: str) -> str:
+    return name.casefold().replace("_", "")

@@ -1,0 +1,77 @@
+"""What settled attempts tell of services: one word each, or what their tasks reported."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+
+from mulligan.failure.policy import Fail, Retry, Snooze, Succeed
+from mulligan.failure.service import Call, Standing, State
+from mulligan.store.protocols import Outcome
+
+
+class Word(NamedTuple):
+    """`epoch` is the service's when the job was claimed; None: the task called another one than its own."""
+
+    ok: bool
+    is_retry: bool
+    epoch: int | None
+
+
+class Quiet(NamedTuple):
+    """The whole service is to be left alone for so long."""
+
+    length: timedelta
+    epoch: int
+
+
+@dataclass(slots=True)
+class Hearsay:
+    """Of one service."""
+
+    words: list[Word] = field(default_factory=list)
+    quiet: list[Quiet] = field(default_factory=list)
+
+    def calls_in(self, standing: Standing, now: int) -> list[Call]:
+        """Whoever called a service that is not his job's may have done so before its last change: that counts only
+        while it is closed."""
+        other = standing.epoch if standing.state is State.CLOSED else -1
+        return [
+            Call(now, word.ok, is_retry=word.is_retry, epoch=other if word.epoch is None else word.epoch)
+            for word in self.words
+        ]
+
+
+def hearsay(outcomes: Iterable[Outcome]) -> dict[str, Hearsay]:
+    heard: dict[str, Hearsay] = {}
+    for outcome in outcomes:
+        lease = outcome.lease
+        for called in outcome.calls:
+            epoch = lease.service_epoch if called.service == lease.service else None
+            heard.setdefault(called.service, Hearsay()).words.append(Word(called.ok, lease.is_retry, epoch))
+        if lease.service:
+            _hear(heard, outcome)
+    return heard
+
+
+def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
+    lease = outcome.lease
+    ok = _word(outcome)
+    # What the task itself said of its service goes before what its end tells.
+    if ok is not None and not any(called.service == lease.service for called in outcome.calls):
+        heard.setdefault(lease.service, Hearsay()).words.append(Word(ok, lease.is_retry, lease.service_epoch))
+    if isinstance(outcome.decision, Retry | Fail | Snooze):
+        verdict = outcome.decision.verdict
+        if verdict.holds_service and verdict.retry_after is not None:
+            quiet = Quiet(verdict.retry_after, lease.service_epoch)
+            heard.setdefault(lease.service, Hearsay()).quiet.append(quiet)
+
+
+def _word(outcome: Outcome) -> bool | None:
+    """Whether the service did its part; None when nothing is known of it."""
+    match outcome.decision:
+        case Succeed():
+            return True
+        case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict):
+            return None if verdict.blames_service is None else not verdict.blames_service
+    return None

@@ -1,0 +1,4 @@
+SELECT name, epoch, standing
+FROM mulligan_services
+WHERE name = :name
+FOR UPDATE

@@ -1,0 +1,4 @@
+-- Services of which there is nothing to know: one that comes again begins anew.
+DELETE FROM mulligan_services
+WHERE NOT is_restricted AND NOT is_failing
+  AND updated_at < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :kept

@@ -1,0 +1,4 @@
+SELECT name, epoch, standing
+FROM mulligan_services
+WHERE name IN (SELECT json_array_elements_text(:names::json))
+ORDER BY name

@@ -1,0 +1,3 @@
+SELECT tally
+FROM mulligan_tallies
+WHERE service = :service

@@ -1,0 +1,304 @@
+"""What a store does about services, as statements: the same for every store.
+
+The machine in `failure.service` decides. Here its values are read, handed to it and written, within the transaction of
+a claim, a settle or a move by hand.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mulligan.failure.service import (
+    Allowance,
+    Call,
+    Change,
+    Figures,
+    Forced,
+    Service,
+    ServiceBook,
+    Standing,
+    State,
+    Tally,
+    Turn,
+    allowance,
+    due,
+    fails_fast,
+    figures,
+    forced,
+    heard,
+    held,
+    is_quiet,
+    is_restricted,
+    retry_allowance,
+)
+from mulligan.failure.service import standing as standings
+from mulligan.failure.service import tally as tallies
+from mulligan.failure.service.config import LONGEST_WINDOW
+from mulligan.job import Lease
+from mulligan.service import PROBE_KIND, ServiceRecord, ServiceRequest
+from mulligan.store.hearsay import Hearsay
+from mulligan.store.protocols import Claim
+from mulligan.store.rows import Record, from_time, to_duration, to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.statements import Statements
+from mulligan.store.values import event_values
+
+# As far ahead as a number goes: nobody is to ask before somebody changes it.
+FOREVER = 2**62
+TALLIES_KEPT = to_duration(LONGEST_WINDOW)
+SERVICES_KEPT = 24 * TALLIES_KEPT
+BUDGET = "budget/"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a claim may take of one service that is not simply closed."""
+
+    before: Standing
+    turn: Turn
+    service: Service
+    allowed: Allowance
+    fails_fast: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.before.name
+
+    @property
+    def again_in(self) -> int | None:
+        """Microseconds until there may be more to take."""
+        return self.allowed.again_in
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As the claim reads it. Of a service with a probe of its own, nothing else is tried before that succeeded."""
+        probes_only = self.turn.standing.state is State.HALF_OPEN and self.service.probe is not None
+        kind = PROBE_KIND if probes_only else None
+        return {"service": self.name, "kind": kind, "number": self.allowed.number}
+
+
+class ServiceDesk:
+    def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:
+        self._sql = sql
+        self._book = book
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether a service may have to be asked of which nothing is stored yet."""
+        return self._book().has_rates
+
+    # Claim
+
+    def grants(self, claim: Claim, names: Sequence[str], now: int) -> Steps[list[Grant]]:
+        """What this claim may take of the services of ready jobs that are not simply closed and can be asked now."""
+        yield from self._introduce(names, now)
+        rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
+        grants = []
+        for row in rows:
+            grants += [(yield from self._grant(_standing(row), claim.limit, now))]
+        return grants
+
+    def _introduce(self, names: Iterable[str], now: int) -> Steps[None]:
+        """One with a rate has a row before it is first asked."""
+        for name in sorted(names):
+            service = self._book().of(name)
+            if service.rate is not None:
+                yield self._statement("service_new", **_values(service, Standing.plain(name), now))
+
+    def _grant(self, before: Standing, wanted: int, now: int) -> Steps[Grant]:
+        service = self._book().of(before.name)
+        turn = due(service, before, now=now)
+        if fails_fast(service, turn.standing, now=now):
+            return Grant(before, turn, service, Allowance(wanted, turn.standing), fails_fast=True)
+        used = 0
+        if turn.standing.state is State.HALF_OPEN:
+            used = yield from self._number("permits_used", service=before.name, epoch=turn.standing.epoch)
+        return Grant(before, turn, service, allowance(service, turn.standing, running=used, wanted=wanted, now=now))
+
+    def taken(self, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> Steps[None]:
+        """Keep what became of the services, and of what was granted."""
+        numbers = Counter(lease.service for lease in leases)
+        for grant in grants:
+            unused = 0 if grant.fails_fast else grant.allowed.number - numbers[grant.name]
+            turn = Turn(grant.allowed.without(unused).standing, grant.turn.changes)
+            yield from self._write(grant.service, grant.before, turn, now)
+            for lease in leases:
+                if grant.fails_fast and lease.service == grant.name:
+                    lease.is_refused = True
+
+    # Settle
+
+    def heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[dict[str, int]]:
+        """After a settle; the epochs of those services among them that are not closed."""
+        names = sorted(heard)
+        known = yield from self._known(names)
+        calls = {name: heard[name].calls_in(known[name], now) for name in names}
+        yield from self._tally(calls, worker, now)
+        for name in names:
+            if heard[name].quiet or not is_quiet(known[name], calls[name]):
+                known[name] = yield from self._hear(name, heard[name], calls[name], now)
+        return {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
+
+    def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
+        rows = yield self._statement("services_named", names=to_json(list(names)))
+        return {name: Standing.plain(name) for name in names} | {row["name"]: _standing(row) for row in rows}
+
+    def _tally(self, calls: Mapping[str, Sequence[Call]], worker: str, now: int) -> Steps[None]:
+        names = [name for name, heard in calls.items() if heard]
+        if not names:
+            return
+        rows = yield self._statement("tallies_by", worker=worker, services=to_json(names))
+        mine = {row["service"]: _tally(row["tally"]) for row in rows}
+        news = [
+            {"service": name, "tally": tallies.encode(mine.get(name, Tally()).add(calls[name], self._book().of(name)))}
+            for name in names
+        ]
+        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now)
+
+    def _hear(self, name: str, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
+        service = self._book().of(name)
+        before = yield from self._locked(service, name, now)
+        found = yield from self._figures(service, before, now)
+        turn = heard(service, before, found, calls, now=now)
+        for quiet in hearsay.quiet:
+            more = held(service, turn.standing, found, quiet.length, epoch=quiet.epoch, now=now)
+            turn = Turn(more.standing, (*turn.changes, *more.changes))
+        yield from self._write(service, before, turn, now)
+        return turn.standing
+
+    def _locked(self, service: Service, name: str, now: int) -> Steps[Standing]:
+        rows = yield self._statement("service_locked", name=name)
+        if not rows:
+            yield self._statement("service_new", **_values(service, Standing.plain(name), now))
+            rows = yield self._statement("service_locked", name=name)
+        return _standing(rows[0])
+
+    def _figures(self, service: Service, standing: Standing, now: int) -> Steps[Figures]:
+        rows = yield self._statement("tallies_of", service=standing.name)
+        found = [_tally(row["tally"]) for row in rows]
+        return figures(service, found, epoch=standing.epoch, failing_since=standing.failing_since, now=now)
+
+    # The door
+
+    def admitted(self, now: int) -> Steps[list[tuple[str, int | None]]]:
+        """The gates of services whose retries wait for their budget, and how many may pass; None: all of them."""
+        rows = yield self._statement("services_parked")
+        admitted = []
+        for name in sorted(row["name"] for row in rows):
+            service = self._book().of(name)
+            standing = yield from self._locked(service, name, now)
+            found = yield from self._figures(service, standing, now)
+            in_flight = yield from self._number("retries_in_flight", service=name)
+            number = retry_allowance(service, standing, found, in_flight=in_flight)
+            if number is None or number > 0:
+                admitted.append((BUDGET + name, number))
+        return admitted
+
+    # By hand
+
+    def force(self, request: ServiceRequest, now: int) -> Steps[ServiceRecord]:
+        service = self._book().of(request.name)
+        before = yield from self._locked(service, request.name, now)
+        to = None if request.to is None else Forced(request.to)
+        turn = forced(before, to, actor=request.actor, reason=request.reason, now=now)
+        yield from self._write(service, before, turn, now, request=request.id, actor=request.actor)
+        return (yield from self._record(turn.standing, now))
+
+    def of(self, name: str, now: int) -> Steps[ServiceRecord]:
+        known = yield from self._known([name])
+        return (yield from self._record(known[name], now))
+
+    def listed(self, now: int) -> Steps[list[ServiceRecord]]:
+        rows = yield self._statement("services_listed")
+        found = []
+        for row in rows:
+            found += [(yield from self._record(_standing(row), now))]
+        return found
+
+    def _record(self, standing: Standing, now: int) -> Steps[ServiceRecord]:
+        found = yield from self._figures(self._book().of(standing.name), standing, now)
+        until = standing.held_until(now)
+        return ServiceRecord(
+            name=standing.name,
+            state=str(standing.state),
+            epoch=standing.epoch,
+            since=from_time(standing.since) if standing.since else None,
+            open_until=None if until is None else from_time(until),
+            forced=standing.forced,
+            actor=standing.forced_by,
+            reason=standing.forced_because,
+            is_failing=standing.is_failing,
+            pace=None if standing.pace is None else standing.pace.rate,
+            rate_before=standing.rate_before,
+            calls=found.calls,
+            failures=found.failures,
+            rate=found.rate,
+        )
+
+    def forget(self, now: int | None) -> Steps[None]:
+        """What says nothing any more."""
+        yield self._statement("tallies_forget", now=now, kept=TALLIES_KEPT)
+        yield self._statement("services_forget", now=now, kept=SERVICES_KEPT)
+
+    # All of them
+
+    def _write(
+        self,
+        service: Service,
+        before: Standing,
+        turn: Turn,
+        now: int,
+        *,
+        request: str | None = None,
+        actor: str | None = None,
+    ) -> Steps[None]:
+        if turn.standing != before:
+            yield self._statement("service_write", **_values(service, turn.standing, now))
+        for change in turn.changes:
+            yield self._statement("event", **_event(before.name, change, now, request=request, actor=actor))
+
+    def _number(self, statement: str, **values: Any) -> Steps[int]:
+        rows = yield self._statement(statement, **values)
+        return int(rows[0]["number"])
+
+    def _statement(self, statement: str, /, **values: Any) -> Statement:
+        return Statement(self._sql[statement], values)
+
+
+def _values(service: Service, standing: Standing, now: int) -> dict[str, Any]:
+    ask_at, hold = 0, 0
+    if standing.state is State.OPEN and service.mode != "fail_fast":
+        ask_at, hold = (FOREVER, FOREVER) if standing.forced else (standing.open_until, standing.hold)
+    return {
+        "name": standing.name,
+        "standing": standings.encode(standing),
+        "epoch": standing.epoch,
+        "is_restricted": is_restricted(service, standing),
+        "ask_at": ask_at,
+        "hold": hold,
+        "is_failing": standing.is_failing and service.budget is not None,
+        "now": now,
+    }
+
+
+def _event(name: str, change: Change, now: int, *, request: str | None, actor: str | None) -> dict[str, Any]:
+    data = {"service": name, **change.data}
+    return event_values(change.type, "", "", "", 0, now=now, request=request, actor=actor, data=data)
+
+
+def _standing(row: Record) -> Standing:
+    """A row that somebody damaged is taken for a closed service, of its epoch."""
+    try:
+        return standings.decode(row["standing"])
+    except (msgspec.DecodeError, RecursionError):
+        return Standing(name=row["name"], epoch=row["epoch"])
+
+
+def _tally(text: str) -> Tally:
+    try:
+        return tallies.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return Tally()

@@ -1,0 +1,3 @@
+SELECT name, epoch, standing
+FROM mulligan_services
+ORDER BY name

@@ -1,0 +1,4 @@
+SELECT name, epoch, standing
+FROM mulligan_services
+WHERE name IN (SELECT value FROM json_each(:names))
+ORDER BY name

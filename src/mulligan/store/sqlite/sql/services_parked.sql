@@ -1,0 +1,17 @@
+-- The services whose retries wait for a budget, by a loose scan of those parked.
+WITH RECURSIVE parked (gate) AS (
+    SELECT min(gate)
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+    UNION ALL
+    SELECT (
+        SELECT min(gate)
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > parked.gate AND gate < 'budget0'
+    )
+    FROM parked
+    WHERE parked.gate IS NOT NULL
+)
+SELECT substr(gate, 8) AS name
+FROM parked
+WHERE gate IS NOT NULL

@@ -1,0 +1,3 @@
+SELECT name
+FROM mulligan_services
+WHERE is_restricted

@@ -1,0 +1,103 @@
+"""One service as a store would keep it: a row, tallies by worker, jobs that run. Time moves by hand, also backwards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mulligan.failure.service import (
+    Allowance,
+    Call,
+    Change,
+    Figures,
+    Service,
+    Standing,
+    Tally,
+    Turn,
+    allowance,
+    due,
+    figures,
+    forced,
+    heard,
+    held,
+    retry_allowance,
+)
+
+SECOND = 1_000_000
+NAME = "gateway"
+
+
+@dataclass(frozen=True)
+class Running:
+    epoch: int
+    is_retry: bool
+    worker: str
+
+
+@dataclass
+class World:
+    service: Service
+    now: int = 1_700_000_000 * SECOND
+    standing: Standing = field(default_factory=lambda: Standing.plain(NAME))
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    running: list[Running] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def figures(self) -> Figures:
+        failing_since = self.standing.failing_since
+        return figures(
+            self.service,
+            self.tallies.values(),
+            epoch=self.standing.epoch,
+            failing_since=failing_since,
+            now=self.now,
+        )
+
+    @property
+    def types(self) -> list[str]:
+        return [change.type for change in self.changes]
+
+    def running_now(self) -> int:
+        return sum(job.epoch == self.standing.epoch for job in self.running)
+
+    def wait(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
+
+    def claim(self, wanted: int = 1, *, worker: str = "a", is_retry: bool = False) -> list[Running]:
+        self.take(due(self.service, self.standing, now=self.now))
+        given = self.ask(wanted)
+        self.standing = given.standing
+        jobs = [Running(self.standing.epoch, is_retry, worker) for _ in range(given.number)]
+        self.running += jobs
+        return jobs
+
+    def ask(self, wanted: int) -> Allowance:
+        return allowance(self.service, self.standing, running=self.running_now(), wanted=wanted, now=self.now)
+
+    def settle(self, jobs: Sequence[Running], *, ok: bool) -> None:
+        for job in jobs:
+            self.running.remove(job)
+        for worker in sorted({job.worker for job in jobs}):
+            self.hear(worker, [Call(self.now, ok, job.is_retry, job.epoch) for job in jobs if job.worker == worker])
+
+    def hear(self, worker: str, calls: Sequence[Call]) -> None:
+        self.tallies[worker] = self.tallies.get(worker, Tally()).add(calls, self.service)
+        self.take(heard(self.service, self.standing, self.figures, calls, now=self.now))
+
+    def call(self, *outcomes: bool, worker: str = "a") -> None:
+        """Calls of the current epoch, one settle each."""
+        for ok in outcomes:
+            self.hear(worker, [Call(self.now, ok, epoch=self.standing.epoch)])
+
+    def hold(self, seconds: float, *, epoch: int | None = None) -> None:
+        epoch = self.standing.epoch if epoch is None else epoch
+        self.take(held(self.service, self.standing, self.figures, seconds, epoch=epoch, now=self.now))
+
+    def force(self, to: str | None, *, actor: str = "ann", reason: str = "drill") -> None:
+        self.take(forced(self.standing, to, actor=actor, reason=reason, now=self.now))
+
+    def retries(self, in_flight: int = 0) -> int | None:
+        return retry_allowance(self.service, self.standing, self.figures, in_flight=in_flight)
+
+    def take(self, turn: Turn) -> None:
+        self.standing = turn.standing
+        self.changes += turn.changes

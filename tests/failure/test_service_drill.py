@@ -1,0 +1,89 @@
+"""An outage of 20 seconds at 80 % load, thousands of jobs waiting, in simulated time: six faults and their targets."""
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from drill import FAULTS, Report, Setting, drill
+
+from mulligan.failure.service import Service
+
+SEEDS = (0, 1, 2)
+
+
+@cache
+def outage(fault: str, seed: int = 0) -> Report:
+    # Where in a cooldown the fault ends is luck.
+    return drill(Setting(fault, seed=seed, lasts=20 + 2 * seed))
+
+
+EVERY = pytest.mark.parametrize(("fault", "seed"), [(fault, seed) for fault in FAULTS for seed in SEEDS])
+
+
+@EVERY
+def test_few_calls_go_into_the_outage(fault: str, seed: int) -> None:
+    report = outage(fault, seed)
+    hang = fault in ("black hole", "slow answers")
+    most = {"50 % errors": 200, "flapping": 200, "slow answers": 300}.get(fault, 100)
+    assert report.calls_into_the_outage <= most + (report.setting.concurrency if hang else 0)
+
+
+@EVERY
+def test_every_job_costs_hardly_more_than_one_call(fault: str, seed: int) -> None:
+    assert outage(fault, seed).amplification <= 1.10
+
+
+@EVERY
+def test_goodput_is_back_within_fifteen_seconds(fault: str, seed: int) -> None:
+    assert outage(fault, seed).recovery <= 15
+
+
+@EVERY
+def test_after_the_outage_it_is_asked_hardly_more_than_before(fault: str, seed: int) -> None:
+    assert outage(fault, seed).peak <= 1.10
+
+
+@EVERY
+def test_once_it_is_back_it_stays(fault: str, seed: int) -> None:
+    report = outage(fault, seed)
+    assert report.lowest_after >= 0.95
+    assert report.openings(start=report.setting.recovers + report.setting.timeout + 1) == 0
+
+
+@EVERY
+def test_it_opens_once_a_cooldown_at_most(fault: str, seed: int) -> None:
+    report = outage(fault, seed)
+    opened = [at for at, change in report.changes if change.type == "service.opened"]
+    assert all(later - earlier >= 5 for earlier, later in pairwise(opened))
+
+
+@EVERY
+def test_one_probe_runs_at_a_time(fault: str, seed: int) -> None:
+    assert outage(fault, seed).most_probes == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_more_calls_are_open_than_the_workers_have_slots(fault: str) -> None:
+    assert outage(fault).most_in_flight <= outage(fault).setting.concurrency
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_backoff_alone_makes_the_outage_last(fault: str) -> None:
+    report = drill(Setting(fault, service=None, ends=100.0))
+    assert report.calls_into_the_outage > 3_000
+    assert report.amplification > 2
+    assert report.recovery == float("inf")
+
+
+def test_where_the_breaker_does_not_open_the_budget_bounds_the_retries() -> None:
+    service = Service("gateway", cooldown="5s", open_at=0.9, window=100, min_calls=40)
+    report = drill(Setting("50 % errors", service=service, waiting=0, slots=25))
+    assert report.openings() == 0
+    assert report.calls_into_the_outage > 1_000
+    assert report.amplification_of_the_outage <= 1.10 + 10 / 1_600
+
+
+def test_what_waits_is_worked_off_with_one_trial_of_more_than_it_can_bear() -> None:
+    report = drill(Setting("dead", ends=500.0))
+    assert report.openings(start=61) <= 1
+    assert report.rate_at_the_end >= 1.05

@@ -1,0 +1,235 @@
+"""What holds for a service whatever happens to it, and in whatever order: also when its clock is set back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from service_worlds import SECOND, Running, World
+
+from mulligan.failure.service import (
+    Call,
+    Figures,
+    Service,
+    Standing,
+    State,
+    Tally,
+    allowance,
+    figures,
+    forced,
+    heard,
+    is_quiet,
+)
+from mulligan.failure.service import standing as standings
+from mulligan.failure.service import tally as tallies
+from mulligan.failure.service.allowance import FLOOR
+
+SERVICES = st.builds(
+    Service,
+    st.just("gateway"),
+    window=st.sampled_from([5, 20, "10s", "2m"]),
+    min_calls=st.integers(1, 5),
+    open_at=st.floats(0.05, 1),
+    cooldown=st.sampled_from(["1s", "30s"]),
+    probes=st.integers(1, 4),
+    budget=st.none() | st.floats(0, 1),
+    rate=st.none() | st.sampled_from([0.5, 10, 1000]),
+)
+TIMES = st.integers(0, 4_000_000 * SECOND)
+CALLS = st.lists(st.builds(Call, TIMES, st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60)
+
+
+class Life(RuleBasedStateMachine):
+    """Claims, calls, losses, people and clocks, in any order."""
+
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(Service("gateway", cooldown="10s", probes=2, window=10, min_calls=5))
+        self.epochs = [0]
+
+    @rule(wanted=st.integers(1, 8), worker=st.sampled_from("abc"), is_retry=st.booleans())
+    def claim(self, wanted: int, worker: str, is_retry: bool) -> None:
+        self.world.claim(wanted, worker=worker, is_retry=is_retry)
+
+    @precondition(lambda self: self.world.running)
+    @rule(data=st.data(), ok=st.booleans())
+    def settle(self, data: st.DataObject, ok: bool) -> None:
+        before, job = self.world.standing, data.draw(st.sampled_from(self.world.running))
+        self.world.settle([job], ok=ok)
+        if job.epoch != before.epoch:
+            assert self.world.standing == before
+
+    @precondition(lambda self: self.world.running)
+    @rule(data=st.data())
+    def say_nothing(self, data: st.DataObject) -> None:
+        """Cancelled, lost, a bug: the job ends, and nothing is heard."""
+        self.world.running.remove(data.draw(st.sampled_from(self.world.running)))
+
+    @rule(seconds=st.floats(-3_600, 120))
+    def time_passes(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    @rule(seconds=st.floats(0, 100), epoch=st.integers(0, 5))
+    def asked_for_quiet(self, seconds: float, epoch: int) -> None:
+        self.world.hold(seconds, epoch=epoch)
+
+    @rule(to=st.sampled_from(["open", "closed", None]))
+    def somebody_forces(self, to: str | None) -> None:
+        self.world.force(to)
+
+    @invariant()
+    def no_more_probes_than_permits(self) -> None:
+        if self.world.standing.state is State.HALF_OPEN:
+            assert self.world.running_now() <= self.world.service.probes
+
+    @invariant()
+    def every_change_of_state_raises_the_epoch(self) -> None:
+        self.epochs.append(self.world.standing.epoch)
+        assert self.epochs == sorted(self.epochs)
+
+    @invariant()
+    def it_is_probed_again(self) -> None:
+        """Whatever happened: when all that runs ends and its time comes, something can be claimed."""
+        standing = self.world.standing
+        if standing.forced:
+            return
+        later = World(self.world.service, now=self.world.now, standing=standing)
+        later.wait(101)
+        assert later.claim(1)
+
+    @invariant()
+    def forced_is_forced(self) -> None:
+        standing = self.world.standing
+        if standing.forced == "open":
+            assert self.world.ask(5).number == 0
+        if standing.forced == "closed":
+            assert self.world.ask(5).number == 5
+
+    @invariant()
+    def it_can_be_stored(self) -> None:
+        assert standings.decode(standings.encode(self.world.standing)) == self.world.standing
+        for tally in self.world.tallies.values():
+            assert tallies.decode(tallies.encode(tally)) == tally
+        for change in self.world.changes[-2:]:
+            assert msgspec.json.decode(msgspec.json.encode(change.data)) == change.data
+
+    @invariant()
+    def retries_are_bounded(self) -> None:
+        found, allowed = self.world.figures, self.world.retries()
+        if allowed is not None and self.world.service.budget is not None:
+            assert 0 <= allowed + found.retries <= max(self.world.service.budget * found.firsts, FLOOR, found.retries)
+
+
+def test_whatever_happens_to_a_service_it_keeps_its_promises() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Life,
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+    )
+
+
+@given(SERVICES, CALLS, CALLS, TIMES)
+def test_a_tally_is_bounded_and_can_be_stored(
+    service: Service, first: list[Call], second: list[Call], now: int
+) -> None:
+    tally = Tally().add(first, service).add(second * 20, service)
+    assert len(tally.slots) <= 2 * tallies.SLOTS + 1
+    assert len(tally.last) <= 500
+    assert tallies.decode(tallies.encode(tally)) == tally
+    assert 0 <= figures(service, [tally], epoch=tally.epoch, now=now).share <= 1
+
+
+@given(SERVICES, CALLS)
+def test_a_tally_is_of_the_newest_epoch_alone(service: Service, calls: list[Call]) -> None:
+    newest = max((call.epoch for call in calls), default=0)
+    one_by_one = Tally()
+    for call in calls:
+        one_by_one = one_by_one.add([call], service)
+    alone = Tally().add([call for call in calls if call.epoch == newest], service)
+    assert one_by_one.last == Tally().add(calls, service).last == alone.last
+
+
+@given(SERVICES, CALLS, st.integers(4, 9), TIMES)
+def test_results_of_another_epoch_change_nothing(service: Service, calls: list[Call], epoch: int, now: int) -> None:
+    for state in State:
+        before = Standing("gateway", state=state, epoch=epoch)
+        worst = Figures(calls=500, failures=500, failures_in_a_row=500)
+        turn = heard(service, before, worst, calls, now=now)
+        assert turn.standing == before
+        assert turn.changes == ()
+
+
+@given(SERVICES, CALLS, TIMES, st.sampled_from(State), st.sampled_from([None, "open", "closed"]), st.booleans())
+def test_quiet_calls_change_nothing_whatever_the_figures_are(
+    service: Service, calls: list[Call], now: int, state: State, force: Any, is_failing: bool
+) -> None:
+    failing_since = now if is_failing else None
+    before = Standing("gateway", state=state, epoch=2, forced=force, failing_since=failing_since)
+    for found in (Figures(calls=500, failures=500, failures_in_a_row=500), Figures(calls=500), Figures()):
+        if is_quiet(before, calls):
+            assert heard(service, before, found, calls, now=now).standing == before
+
+
+@given(SERVICES, st.integers(0, 50), st.integers(0, 50), TIMES, st.lists(st.integers(-100, 100), max_size=30))
+def test_no_clock_gives_more_than_the_rate(
+    service: Service, running: int, wanted: int, now: int, steps: list[int]
+) -> None:
+    """In any order of times: no more than the burst, and the rate for the time that went forward."""
+    standing, taken, forward = Standing.plain("gateway"), 0, 0
+    for step in steps:
+        now += step * SECOND // 100
+        forward += max(0, step * SECOND // 100)
+        found = allowance(service, standing, running=running, wanted=wanted, now=now)
+        assert 0 <= found.number <= wanted
+        taken, standing = taken + found.number, found.standing
+    if service.rate is not None:
+        assert taken <= 1 + service.rate * (0.1 + forward / SECOND) + 0.01
+
+
+@given(st.floats(0, 1), st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200))
+def test_retries_never_exceed_the_share_of_first_tries_or_the_floor(
+    budget: float, calls: list[tuple[bool, bool]]
+) -> None:
+    """Jobs fail and come back, in any order: of what passes the door while it is failing, no more is a retry."""
+    world = World(Service("gateway", budget=budget, open_at=1.0, min_calls=5))
+    world.standing = msgspec.structs.replace(world.standing, failing_since=world.now)
+    firsts = retries = 0
+    for is_retry, ok in calls:
+        world.wait(0.01)
+        allowed = world.retries()
+        if is_retry and allowed is not None and allowed < 1:
+            continue
+        if allowed is None:
+            return
+        firsts, retries = firsts + (not is_retry), retries + is_retry
+        world.settle([_begun(world, is_retry=is_retry)], ok=ok)
+        if world.standing.state is not State.CLOSED:
+            return
+        assert retries <= max(budget * firsts, FLOOR) + 1
+
+
+def _begun(world: World, *, is_retry: bool) -> Running:
+    world.running.append(Running(world.standing.epoch, is_retry, "a"))
+    return world.running[-1]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(SERVICES, st.integers(-10_000, 10_000))
+def test_a_clock_set_to_any_time_hides_no_failures(service: Service, hours: int) -> None:
+    world = World(service, now=10**16)
+    world.call(*[True] * 30)
+    world.wait(hours * 3_600)
+    world.call(*[False] * service.min_calls)
+    assert world.standing.state is State.OPEN
+
+
+@pytest.mark.parametrize("to", ["open", "closed"])
+@given(SERVICES, CALLS, TIMES)
+def test_forced_stays_forced_whatever_is_heard(to: Any, service: Service, calls: list[Call], now: int) -> None:
+    before = forced(Standing.plain("gateway"), to, actor="ann", now=now).standing
+    mine = [msgspec.structs.replace(call, epoch=before.epoch) for call in calls]
+    worst = Figures(calls=500, failures=500, failures_in_a_row=500)
+    assert heard(service, before, worst, mine, now=now).standing == before
