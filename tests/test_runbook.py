@@ -117,6 +117,12 @@ def a_bad_deploy(shop: Shop) -> None:
     shop.settle(failing("WRONG_RULE", failure=outage))
 
 
+def thousands_failed(shop: Shop) -> None:
+    for name in "abcdefgh":
+        shop.enqueue(name)
+    shop.settle(failing("GATEWAY_DOWN"))
+
+
 def retries_are_paused(shop: Shop) -> None:
     shop.app.pause(duty="retry")
 
@@ -148,6 +154,7 @@ CASES = {
         a_bad_deploy,
         lambda shop: shop.states() == {"queued"} and len((shop.folder / "failed.jsonl").read_text().splitlines()) == 3,
     ),
+    "Thousands failed in an outage": Case(thousands_failed, lambda shop: shop.states() == {"succeeded"}),
     "Duties are paused": Case(retries_are_paused, lambda shop: shop.app.store.pauses() == []),
     "A clock is wrong": Case(lambda _: None, lambda shop: shop.states() == set(), is_provoked=False),
     "Restore from a backup": Case(a_backup_is_needed, lambda shop: shop.states() == {"queued"}, is_provoked=False),

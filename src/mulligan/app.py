@@ -36,7 +36,9 @@ from mulligan.lifecycle import State
 from mulligan.packs import packs
 from mulligan.pause import Pause
 from mulligan.policies import PolicyFile
+from mulligan.rate import Rate
 from mulligan.reclassify import Reclassification
+from mulligan.redrive import Redrive
 from mulligan.roster import DutyStatus, Plan, Roster
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
@@ -59,6 +61,7 @@ from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
+from mulligan.upkeep.redrive import Redriving
 from mulligan.upkeep.rounds import Rounds, Switches, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
@@ -412,6 +415,42 @@ class App:
             wanted, older_than=older_than, owner=owner, dry_run=dry_run, actor=actor, reason=reason
         )
 
+    def redrive(
+        self,
+        wanted: JobFilter,
+        *,
+        rate: Rate | float | str = "50/s",
+        canary: int = 5,
+        abort_above: float = 0.5,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        return self.console.redrive(
+            wanted,
+            rate=rate,
+            canary=canary,
+            abort_above=abort_above,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            dry_run=dry_run,
+            request_id=request_id,
+        )
+
+    def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
+        return self.console.redrives(owner=owner, limit=limit)
+
+    def redrive_status(self, redrive_id: str, *, owner: str | None = None) -> Redrive:
+        return self.console.redrive_status(redrive_id, owner=owner)
+
+    def cancel_redrive(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        return self.console.cancel_redrive(redrive_id, owner=owner, actor=actor, reason=reason)
+
     def doctor(self, limits: Limits | None = None) -> list[Finding]:
         return self.console.doctor(limits)
 
@@ -556,7 +595,8 @@ class App:
             stuck_after=self.settings.stuck_after_sec,
         )
         ticks = [self._tick(incarnation)] if self.timetable else []
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), self._prune(), *ticks]
+        redriving = self._redriving(incarnation)
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
         switches = Switches(self.store, self._parts.clock)
         return look + [self._rounds(work, switches, worker=incarnation) for work in works]
@@ -579,14 +619,23 @@ class App:
         interval = self.settings.duty_expire_interval_sec.total_seconds()
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
-    def tick(self) -> None:
-        """Enqueue the jobs of schedules whose tick has come, as every worker does once a second."""
-        self._rounds(self._tick("no worker"), Switches(self.store, self._parts.clock), worker="no worker").step()
+    def tick(self) -> int:
+        """Enqueue the jobs of schedules whose tick has come and carry on redrives, as every worker does once a second;
+        how many jobs were made or retried."""
+        worker, switches = "no worker", Switches(self.store, self._parts.clock)
+        works: list[Work] = [self._tick(worker), self._redriving(worker)]
+        return sum(self._rounds(work, switches, worker=worker).step() for work in works)
 
     def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()
         limit = self.settings.duty_schedule_limit
         return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit)
+
+    def _redriving(self, worker: str) -> Redriving:
+        interval = self.settings.duty_redrive_interval_sec.total_seconds()
+        limit = self.settings.duty_redrive_limit
+        clock = self._parts.clock
+        return Redriving(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
 
     def _prune(self) -> Prune:
         interval = self.settings.duty_prune_interval_sec.total_seconds()
@@ -600,9 +649,10 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Prune | Tick] = [
+        others: list[Promote | Expire | Redriving | Prune | Tick] = [
             *self._promotions(),
             self._expire(),
+            self._redriving("by hand"),
             self._prune(),
             self._tick("by hand"),
         ]

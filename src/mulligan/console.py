@@ -4,17 +4,15 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from inspect import isawaitable
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
-from mulligan.errors import MulliganError, NotAllowed, illegal_move
+from mulligan.errors import illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
-from mulligan.failure.classify import Failure
 from mulligan.failure.redact import kept
 from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
@@ -22,11 +20,15 @@ from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.pause import Pause
+from mulligan.permission import require_permission
+from mulligan.rate import Rate
 from mulligan.reclassify import Reclassification, Reclassify
+from mulligan.redrive import Redrive
+from mulligan.redrives import Redrives
 from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
-from mulligan.task import CanRetry, Registry
+from mulligan.task import Registry
 
 logger = logging.getLogger("mulligan.console")
 
@@ -62,6 +64,7 @@ class Console:
         self._agenda = agenda
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
+        self._redrives = Redrives(store, ids)
         self._doctor = doctor
 
     # Ask
@@ -145,6 +148,18 @@ class Console:
         """When a schedule of this app has something to run next."""
         return self._agenda.next_tick()
 
+    def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
+        """The newest first."""
+        return self._redrives.listed(owner=owner, limit=max(1, min(limit, LARGEST_PAGE)))
+
+    def redrive_status(self, redrive_id: str, *, owner: str | None = None) -> Redrive:
+        """How far it has come."""
+        return self._redrives.found(redrive_id, owner=owner)
+
+    def next_redrive(self) -> datetime | None:
+        """When an operation has something to do next."""
+        return self._redrives.next_look()
+
     def doctor(self, limits: Limits | None = None) -> list[Finding]:
         """What is well and what is not, each with its remedy."""
         return self._doctor.examine(limits or Limits())
@@ -182,6 +197,43 @@ class Console:
             return found
         reason = reason or "reclassified"
         return found.with_retries(lambda job_id: self.retry(job_id, owner=owner, actor=actor, reason=reason))
+
+    def redrive(
+        self,
+        wanted: JobFilter,
+        *,
+        rate: Rate | float | str = "50/s",
+        canary: int = 5,
+        abort_above: float = 0.5,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        """Retry all failed jobs of a filter, at a rate, as a durable operation that workers carry out.
+
+        The first `canary` jobs go alone; when more than the share `abort_above` of them, or later of the newest ones,
+        do not succeed at their next attempt, it stops itself. Dry, it only says what it would find. Asked again with
+        the same `request_id`, it is the same operation.
+        """
+        redrive = self._redrives.planned(
+            wanted,
+            rate=rate,
+            canary=canary,
+            abort_above=abort_above,
+            owner=owner,
+            actor=_bounded(actor),
+            reason=_bounded(reason),
+            request_id=_bounded(request_id),
+        )
+        return redrive if dry_run else self._redrives.begin(redrive)
+
+    def cancel_redrive(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        """End an operation; what it retried stays retried. One that is over stays as it is."""
+        return self._redrives.cancel(redrive_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
 
     def purge(
         self,
@@ -307,9 +359,7 @@ class Console:
         first = self._taken(move, job, actor)
         if first is None and (move, job.state) not in TABLE:
             raise illegal_move(job.id, job.state, move)
-        can_retry = self._tasks[job.kind].can_retry if job.kind in self._tasks else None
-        if can_retry is not None:
-            _ask(can_retry, job)
+        require_permission(self._tasks, job)
         return first
 
     def _taken(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
@@ -335,22 +385,6 @@ def _event(move: Move, job: Job[Any]) -> str:
     """The name it has in the event log: to cancel a running job is to ask for it."""
     steps = [step for (made, _), step in TABLE.items() if made is move]
     return next((step for step in steps if step.target is job.state), steps[0]).event
-
-
-def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
-    try:
-        answer = can_retry(job)
-    except MulliganError:
-        raise
-    except Exception as error:
-        # Somebody's code: a mistake in it is a refusal that says so, for whoever pressed the button.
-        raise NotAllowed(
-            f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
-        ) from error
-    if isawaitable(answer):
-        raise NotAllowed(f"can_retry of task {job.kind!r} gave {answer!r:.100}, which is no answer: it cannot be async")
-    if answer is False:
-        raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")
 
 
 def _one_of(**things: str | None) -> tuple[str, str]:

@@ -21,6 +21,7 @@ DUTIES = (
     KnownDuty("promote", "DELAYED_JOBS", "queues delayed and snoozed jobs that are due"),
     KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran"),
     KnownDuty("schedule", "SCHEDULED_JOBS", "enqueues the jobs of schedules whose tick has come"),
+    KnownDuty("redrive", "REDRIVES", "retries the jobs of redrives, at their rate"),
     KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),
 )
 

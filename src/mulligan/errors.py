@@ -15,6 +15,8 @@
     │   ├── UnknownKind
     │   └── BadConnection           what was given as connection= cannot carry the job
     ├── BadFilter                   a filter that matches nothing anybody could mean
+    ├── BadRate                     a value that is no rate
+    ├── RedriveNotFound
     ├── JobNotFound
     ├── UnknownDuty
     ├── UnknownSchedule
@@ -64,6 +66,7 @@ __all__ = [
     "BadPolicies",
     "BadPolicy",
     "BadProgram",
+    "BadRate",
     "BadSchedule",
     "BadSetting",
     "BadTask",
@@ -85,6 +88,7 @@ __all__ = [
     "ProgramFailed",
     "ProgramTimedOut",
     "RateLimitedError",
+    "RedriveNotFound",
     "Refused",
     "RetryableError",
     "ScheduleInUse",
@@ -204,6 +208,20 @@ class BadConnection(Refused):
 class BadFilter(MulliganError, ValueError):
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field} cannot be {value!r:.200}: it must be {allowed}")
+
+
+class BadRate(MulliganError, ValueError):
+    def __init__(self, value: object) -> None:
+        super().__init__(
+            f"{value!r:.80} is not a rate; use text such as '50/s', '600/m' or '1000/h', or a number a second: "
+            "at least one a day, at most 10000/s"
+        )
+
+
+class RedriveNotFound(MulliganError):
+    def __init__(self, redrive_id: str) -> None:
+        super().__init__(f"there is no redrive {redrive_id!r:.200}")
+        self.redrive_id = redrive_id
 
 
 class JobNotFound(MulliganError):

@@ -218,6 +218,7 @@ class JobFilter:
     queue: str | None = None
     code: str | None = None
     group: str | None = None
+    batch: str | None = None
     tag: str | None = None
     version: str | None = None
     since: datetime | None = None

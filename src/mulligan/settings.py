@@ -49,6 +49,8 @@ class Settings:
     duty_expire_limit: int = 500
     duty_schedule_interval_sec: timedelta = timedelta(seconds=1)
     duty_schedule_limit: int = 100
+    duty_redrive_interval_sec: timedelta = timedelta(seconds=1)
+    duty_redrive_limit: int = 100
     duty_prune_interval_sec: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
@@ -196,6 +198,8 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "duty_reclaim_limit": _number(1, 10_000),
     **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in _DUTIES},
     **{f"duty_{duty}_limit": _number(1, 10_000) for duty in _DUTIES},
+    "duty_redrive_interval_sec": _duration("s", "100ms", "1m"),
+    "duty_redrive_limit": _number(1, 1_000),
     "duty_prune_interval_sec": _duration("s", "1s", "1d"),
     "duty_prune_limit": _number(1, 10_000),
     # Not sooner: a client that repeats an enqueue must find its job, not store it again.

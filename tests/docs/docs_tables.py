@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import console, job, logs, payload, task
+from mulligan import console, job, logs, payload, rate, redrive, task
 from mulligan.attempt import LONGEST_TEXT
 from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
@@ -15,6 +15,7 @@ from mulligan.failure.catalogue import DEFAULT
 from mulligan.program import streams
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.size import describe_size
+from mulligan.store.operations import KEPT
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
@@ -60,6 +61,10 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "jobs or events of one question", f"{console.LARGEST_PAGE:,}", "a page; go on with its cursor"
+    yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
+    yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
+    yield "watched jobs of a redrive at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"
+    yield "a redrive after its end", describe(KEPT), "forgotten when the next one begins"
     yield "line of the log", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail stay"
 
 

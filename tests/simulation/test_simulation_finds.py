@@ -8,8 +8,10 @@ import pytest
 
 from mulligan.failure.policy import Release
 from mulligan.store.protocols import Outcome
+from mulligan.store.sqlite import operations
 from mulligan.store.sqlite import store as sqlite
 from mulligan.testing.simulation import simulate
+from mulligan.upkeep import redrive
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
@@ -22,9 +24,9 @@ Break = Callable[[pytest.MonkeyPatch], None]
 class Rewritten:
     """The store's statements, one of them changed."""
 
-    def __init__(self, name: str, old: str, new: str) -> None:
+    def __init__(self, name: str, old: str, new: str, module: Any = sqlite) -> None:
         self._name, self._old, self._new = name, old, new
-        self._statements = sqlite.SQL
+        self._statements = module.SQL
         assert old in self._statements[name], "the statement is no longer what this test changes"
 
     def __getitem__(self, name: str) -> str:
@@ -41,6 +43,22 @@ def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     statement("settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim")(monkeypatch)
     fence = "AND attempt = ?5 AND leased_by = ?6 AND claim = ?7"
     statement("settle_succeeded", fence, "AND coalesce(?5, ?6, ?7) IS NOT NULL")(monkeypatch)
+
+
+def operation(name: str, old: str, new: str = "") -> Break:
+    return lambda monkeypatch: monkeypatch.setattr(operations, "SQL", Rewritten(name, old, new, operations))
+
+
+def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
+    monkeypatch.setattr(operations, "is_candidate", lambda row, _redrive: row is not None)
+    operation("candidates", "finished_at <= :before", ":before = :before")(monkeypatch)
+
+
+def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrive, "has_passed", lambda _redrive: False)
+    monkeypatch.setattr(redrive, "reason_to_stop", lambda _redrive: None)
+    monkeypatch.setattr(redrive, "allowance", lambda _redrive, _now, limit: limit)
 
 
 def without_events(type_: str) -> Break:
@@ -133,6 +151,8 @@ MUTANTS: dict[str, Break] = {
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         "SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS event WHERE event.column1 <> 'job.started'",
     ),
+    "a redrive that knows no beginning": without_a_look_at_the_job,
+    "a redrive that does not wait for its canaries": without_canaries,
     "a refusal without an event": without_events("job.refused"),
     "a settle that cannot be repeated": without_repeats,
     "a reclaimer without a quiet beat": without_a_quiet_beat,

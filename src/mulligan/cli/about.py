@@ -46,6 +46,10 @@ def _about_no_job(event: "Event", facts: Facts) -> list[str]:
         parts.append(f"for {describe(length)}")
     if (did := facts.whole("did")) is not None:
         parts.append(f"{did:,} {'deleted' if event.type == PURGED else 'moved'}")
+    numbers = {word: facts.whole(word) for word in ("matched", "retried")}
+    parts += [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
+    if because := facts.text("because"):
+        parts.append(because)
     return parts
 
 

@@ -6,7 +6,14 @@ from typing import IO, Any
 import click
 
 from mulligan.cli.given import Given
-from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind, UnknownSchedule
+from mulligan.errors import (
+    ConfigurationError,
+    JobNotFound,
+    RedriveNotFound,
+    UnknownDuty,
+    UnknownKind,
+    UnknownSchedule,
+)
 from mulligan.safe import safe
 
 
@@ -41,7 +48,7 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
+        case JobNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

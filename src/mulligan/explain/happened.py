@@ -191,7 +191,9 @@ def _cancel_requested(story: Story) -> str:
 
 
 def _retry_requested(story: Story) -> str:
-    return f"a retry with all counters at zero was asked for by {_who_and_why(story)}"
+    redrive = story.facts.text("redrive")
+    part = f", as part of redrive {redrive}" if redrive else ""
+    return f"a retry with all counters at zero was asked for by {_who_and_why(story)}{part}"
 
 
 def _run_requested(story: Story) -> str:

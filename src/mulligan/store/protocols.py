@@ -19,6 +19,7 @@ from mulligan.finding import Finding, Limits
 from mulligan.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceRecord, ServiceRequest
@@ -162,6 +163,8 @@ class Request:
     reason: str | None = None
     delay: timedelta = timedelta(0)
     first: Outcome | None = None
+    redrive: str | None = None
+    """The operation this is a part of."""
 
 
 class JobStore(Protocol):
@@ -301,6 +304,48 @@ class Clearing(Protocol):
         ...
 
 
+class Operations(Protocol):
+    """For redrives: what many workers carry out, one step at a time, one of them at a time."""
+
+    def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
+        """How many jobs of this filter and state ended by then, by kind and code."""
+        ...
+
+    def candidates(
+        self, wanted: JobFilter, *, before: datetime, owner: str | None = None, after: str = "", limit: int = 100
+    ) -> Page[Any]:
+        """Those jobs, by id, from above `after` on."""
+        ...
+
+    def begin_redrive(self, redrive: Redrive) -> Redrive:
+        """Store a new operation; the one that is there already when its request id was used before by that owner."""
+        ...
+
+    def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
+        """Write how far it has come and make the moves, all in one transaction, if it is still as it was read.
+
+        Each job that was over when the operation began, and still is, is moved; the others are skipped, as are those
+        whose move is refused. What became of each is counted in the answer. None: another was faster.
+        """
+        ...
+
+    def answers(self, redrive: Redrive) -> dict[str, bool]:
+        """Whether the next attempt of the jobs it watches succeeded; those that have not ended are missing."""
+        ...
+
+    def cancel_redrive(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        """End it, unless it is over already. Raises RedriveNotFound."""
+        ...
+
+    def redrives(
+        self, *, redrive_id: str | None = None, owner: str | None = None, is_active: bool = False, limit: int = 50
+    ) -> list[Redrive]:
+        """The newest first; those that are active the oldest first."""
+        ...
+
+
 class Services(Protocol):
     """For whoever looks at services, forces them, or probes them. Claim and settle do the rest."""
 
@@ -390,7 +435,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Schedules, Clearing, Services, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Schedules, Clearing, Operations, Services, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

@@ -160,6 +160,8 @@ def move_values(request: Request, row: Record, event: str, *, now: int | None) -
     data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
     if request.delay:
         data["delay"] = request.delay.total_seconds()
+    if request.redrive is not None:
+        data["redrive"] = request.redrive
     return event_values(
         event,
         row["id"],
@@ -278,6 +280,7 @@ def filter_conditions(
         "queue": wanted.queue,
         "code": wanted.code,
         "group": wanted.group,
+        "batch": wanted.batch,
         "tag": wanted.tag,
         "version": wanted.version,
         "since": wanted.since and to_time(wanted.since),
@@ -290,6 +293,7 @@ def filter_conditions(
         "queue": "queue = :queue",
         "code": "error_code = :code AND state = 'failed'",
         "group": "error_group = :group AND state = 'failed'",
+        "batch": "batch = :batch",
         "tag": has_tag,
         "version": "version = :version",
         "since": "enqueued_at >= :since",

@@ -29,8 +29,11 @@ class Sandbox:
 
     def run(self) -> None:
         """Run everything that is due now, until nothing is."""
-        self._app.tick()
-        _outside_any_loop(self._app.run_until_idle)
+        did = 1
+        while did:
+            # A redrive goes on by what came of the jobs before.
+            did = self._app.tick()
+            _outside_any_loop(self._app.run_until_idle)
 
     def advance(self, by: Duration) -> None:
         """Let time pass: every job that comes due on the way runs at its time, and so does every schedule."""
@@ -43,8 +46,9 @@ class Sandbox:
         self.run()
 
     def _next(self) -> datetime | None:
-        """When a job comes due or a schedule ticks."""
-        moments = (self._app.store.next_due(), self._app.console.next_tick())
+        """When a job comes due, a schedule ticks, or a redrive goes on."""
+        console = self._app.console
+        moments = (self._app.store.next_due(), console.next_tick(), console.next_redrive())
         return min((moment for moment in moments if moment is not None), default=None)
 
     # `app.wait` asks here for changes: waiting makes time pass.

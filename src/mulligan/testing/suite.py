@@ -26,6 +26,7 @@ from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
 from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
+from mulligan.testing.stores.operations import OperationRules
 from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
 from mulligan.testing.stores.retention import RetentionRules
@@ -49,6 +50,7 @@ class StoreSuite(
     DutyRules,
     ScheduleRules,
     MoveRules,
+    OperationRules,
     RetentionRules,
     ReadingRules,
 ):

@@ -20,12 +20,13 @@ from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
+from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
-from mulligan.store.postgres import health, schema
+from mulligan.store.postgres import health, operations, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.url import parse_url
@@ -628,6 +629,58 @@ class PostgresStore:
                 _execute(db, SQL["event"], purge_event(request, did, now=self._now))
         return did
 
+    # Redrives
+
+    def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
+        return self._run(lambda db: operations.count_candidates(db, wanted, owner, HAS_TAG, to_time(before)))
+
+    def candidates(
+        self, wanted: JobFilter, *, before: datetime, owner: str | None = None, after: str = "", limit: int = 100
+    ) -> Page[Any]:
+        where = {"before": to_time(before), "after": after, "limit": limit}
+        return self._run(lambda db: operations.candidates(db, wanted, owner, HAS_TAG, where))
+
+    def begin_redrive(self, redrive: Redrive) -> Redrive:
+        return self._run(lambda db: self._begin_redrive(db, redrive))
+
+    def _begin_redrive(self, db: Connection, redrive: Redrive) -> Redrive:
+        with _transaction(db, BEGIN):
+            return operations.begin(db, redrive, self._now)
+
+    def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
+        after = self._run(lambda db: self._advance_redrive(db, redrive, moves))
+        if moves:
+            self._notifier.hint()
+        return after
+
+    def _advance_redrive(self, db: Connection, redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
+        with _transaction(db, BEGIN):
+            after = operations.advance(db, redrive, moves, self._now, lambda request: self._change(db, request))
+            if after is not None and after.retried > redrive.retried:
+                self._promote(db)
+            return after
+
+    def cancel_redrive(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        return self._run(lambda db: self._cancel_redrive(db, storable(redrive_id), owner, actor, reason))
+
+    def _cancel_redrive(
+        self, db: Connection, redrive_id: str, owner: str | None, actor: str | None, reason: str | None
+    ) -> Redrive:
+        with _transaction(db, BEGIN):
+            return operations.cancel(db, redrive_id, owner, actor, reason, self._now)
+
+    def answers(self, redrive: Redrive) -> dict[str, bool]:
+        return self._run(lambda db: operations.answers(db, redrive))
+
+    def redrives(
+        self, *, redrive_id: str | None = None, owner: str | None = None, is_active: bool = False, limit: int = 50
+    ) -> list[Redrive]:
+        if is_active:
+            return self._run(lambda db: operations.active(db, limit))
+        return self._run(lambda db: operations.listed(db, redrive_id and storable(redrive_id), owner, limit))
+
     # By hand
 
     def move(self, request: Request) -> Job[Any]:
@@ -637,27 +690,32 @@ class PostgresStore:
 
     def _move(self, db: Connection, request: Request) -> Job[Any]:
         with _transaction(db, BEGIN):
-            row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
-            if row is None:
-                raise JobNotFound(request.job)
-            if _is_done(db, request.id):
-                return to_job(row)
-            if request.first is not None:
-                self._settle_as(db, request.first, settlement(request.first))
-                row = _one(db, SQL["job"], {"id": request.job, "owner": None})
-            source = State(row["state"])
-            step = TABLE.get((request.move, source))
-            if step is None:
-                raise illegal_move(request.job, source, request.move)
-            values = {"id": row["id"], "source": source.value, "target": step.target.value, "now": self._now}
-            try:
-                with db.transaction():
-                    _execute(db, SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
-            except psycopg.IntegrityError as error:
-                raise self._conflict(db, row) or error from error
-            _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
-            self._promote(db)
-            return to_job(_one(db, SQL["job"], {"id": row["id"], "owner": None}))
+            if self._change(db, request):
+                self._promote(db)
+            return to_job(_one(db, SQL["job"], {"id": request.job, "owner": None}))
+
+    def _change(self, db: Connection, request: Request) -> bool:
+        """Make the move in the caller's transaction; whether it was not made before."""
+        row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
+        if row is None:
+            raise JobNotFound(request.job)
+        if _is_done(db, request.id):
+            return False
+        if request.first is not None:
+            self._settle_as(db, request.first, settlement(request.first))
+            row = _one(db, SQL["job"], {"id": request.job, "owner": None})
+        source = State(row["state"])
+        step = TABLE.get((request.move, source))
+        if step is None:
+            raise illegal_move(request.job, source, request.move)
+        values = {"id": row["id"], "source": source.value, "target": step.target.value, "now": self._now}
+        try:
+            with db.transaction():
+                _execute(db, SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
+        except psycopg.IntegrityError as error:
+            raise self._conflict(db, row) or error from error
+        _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
+        return True
 
     def _conflict(self, db: Connection, row: Record) -> Conflict | None:
         twin = _find(db, SQL["enqueue_twin"], row)

@@ -19,6 +19,7 @@ from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
 from mulligan.pause import Pause, PauseRequest
+from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceRecord, ServiceRequest
@@ -72,7 +73,7 @@ from mulligan.store.settlement import (
     succeeded_row,
     unstorable,
 )
-from mulligan.store.sqlite import health, schema
+from mulligan.store.sqlite import health, operations, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
@@ -714,6 +715,45 @@ class SqliteStore:
             _append(db, [purge_event(request, did, now=now)])
         return did
 
+    # Redrives
+
+    def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
+        return self._database.read(lambda db: operations.count_candidates(db, wanted, owner, HAS_TAG, to_time(before)))
+
+    def candidates(
+        self, wanted: JobFilter, *, before: datetime, owner: str | None = None, after: str = "", limit: int = 100
+    ) -> Page[Any]:
+        where = {"before": to_time(before), "after": after, "limit": limit}
+        return self._database.read(lambda db: operations.candidates(db, wanted, owner, HAS_TAG, where))
+
+    def begin_redrive(self, redrive: Redrive) -> Redrive:
+        return self._database.write(lambda db: operations.begin(db, redrive, self._now(db)))
+
+    def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
+        return self._database.write(lambda db: self._advance_redrive(db, redrive, moves))
+
+    def _advance_redrive(self, db: "sqlite3.Connection", redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
+        now = self._now(db)
+        after = operations.advance(db, redrive, moves, now, lambda request: self._change(db, request, now))
+        if after is not None and after.retried > redrive.retried:
+            self._promote(db, now)
+        return after
+
+    def cancel_redrive(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        return self._database.write(lambda db: operations.cancel(db, redrive_id, owner, actor, reason, self._now(db)))
+
+    def answers(self, redrive: Redrive) -> dict[str, bool]:
+        return self._database.read(lambda db: operations.answers(db, redrive))
+
+    def redrives(
+        self, *, redrive_id: str | None = None, owner: str | None = None, is_active: bool = False, limit: int = 50
+    ) -> list[Redrive]:
+        if is_active:
+            return self._database.read(lambda db: operations.active(db, limit))
+        return self._database.read(lambda db: operations.listed(db, redrive_id, owner, limit))
+
     # By hand
 
     def move(self, request: Request) -> Job[Any]:
@@ -721,11 +761,17 @@ class SqliteStore:
 
     def _move(self, db: "sqlite3.Connection", request: Request) -> Job[Any]:
         now = self._now(db)
+        if self._change(db, request, now):
+            self._promote(db, now)
+        return to_job(_one(db, SQL["job"], {"id": request.job, "owner": None}))
+
+    def _change(self, db: "sqlite3.Connection", request: Request, now: int) -> bool:
+        """Make the move in the caller's transaction; whether it was not made before."""
         row = _find(db, SQL["job"], {"id": request.job, "owner": request.owner})
         if row is None:
             raise JobNotFound(request.job)
         if _is_done(db, request.id):
-            return to_job(row)
+            return False
         if request.first is not None:
             self._settle(db, [request.first])
             row = _one(db, SQL["job"], {"id": request.job, "owner": None})
@@ -740,8 +786,7 @@ class SqliteStore:
             damage = StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}")
             raise self._conflict(db, row) or damage from error
         _append(db, [move_values(request, row, step.event, now=now)])
-        self._promote(db, now)
-        return to_job(_one(db, SQL["job"], {"id": row["id"], "owner": None}))
+        return True
 
     def _conflict(self, db: "sqlite3.Connection", row: Record) -> Conflict | None:
         twin = _find(db, SQL["enqueue_twin"], row)

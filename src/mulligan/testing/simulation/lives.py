@@ -23,7 +23,7 @@ LEGAL: dict[str, dict[str, str]] = {
 
 # (event, was it running) → the operations that may have written it
 WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
-    ("job.queued", False): ("claim", "promote", "move"),
+    ("job.queued", False): ("claim", "promote", "move", "advance_redrive"),
     ("job.started", False): ("claim",),
     ("job.succeeded", True): ("settle",),
     ("job.retried", True): ("settle",),
@@ -35,7 +35,7 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.cancelled", True): ("settle",),
     ("job.cancelled", False): ("move",),
     ("job.cancel_requested", True): ("move",),
-    ("job.retry_requested", False): ("move",),
+    ("job.retry_requested", False): ("move", "advance_redrive"),
     ("job.run_requested", False): ("move",),
 }
 
@@ -68,6 +68,8 @@ class Life:
     settled: dict[int, str] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
     started_at: int = 0
+    over_at: int = 0
+    """When it was over last, by the store's clock."""
     lost_at: int | None = None
     """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
 
@@ -78,6 +80,17 @@ class Life:
     def is_late(self, now: int) -> bool:
         """Its deadline is over: nobody begins it any more."""
         return self.deadline is not None and self.deadline <= now
+
+    def start_again(self, now: int) -> None:
+        """As by hand: counters at zero, due at once."""
+        self.failures = self.crashes = self.losses = self.snoozes = 0
+        self.manual_retries += 1
+        self.due_at_once(now)
+
+    def due_at_once(self, now: int) -> None:
+        self.due = now
+        if self.is_late(now):
+            self.deadline = None
 
     @property
     def order(self) -> tuple[int, int, str]:

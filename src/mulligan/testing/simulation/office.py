@@ -46,6 +46,10 @@ class Call:
     error: Exception | None = None
 
 
+class Broken(Exception):
+    """A promise was not kept."""
+
+
 class ObservedStore(SqliteStore):
     """The store with its pages open: what no caller may see, an oracle must."""
 

@@ -15,7 +15,8 @@ from mulligan.job import MAX_LOSSES, Fence, NewJob
 from mulligan.lifecycle import Move
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.simulation.lives import LEGAL, WRITTEN_BY, Life, Lives
-from mulligan.testing.simulation.office import COLUMNS, Call, Entry
+from mulligan.testing.simulation.office import COLUMNS, Broken, Call, Entry
+from mulligan.testing.simulation.redrives import RedriveWatch
 from mulligan.testing.simulation.timeline import SECOND
 
 if TYPE_CHECKING:
@@ -38,15 +39,12 @@ MOVES = {
 }
 
 
-class Broken(Exception):
-    """A promise was not kept."""
-
-
 class Oracle:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._reached = world.reached.note
         self.lives = Lives()
+        self.redrives = RedriveWatch(world.reached.note, self._follow)
         self._position = 0
         self._requests: dict[str, None] = {}
         self._begun: dict[tuple[str, int], None] = {}
@@ -62,6 +60,9 @@ class Oracle:
             "move": self._move,
             "now": self._now,
             "overdue": self._overdue,
+            "begin_redrive": self.redrives.begun,
+            "advance_redrive": self.redrives.advanced,
+            "cancel_redrive": self.redrives.cancelled,
         }
 
     # After every operation
@@ -95,7 +96,7 @@ class Oracle:
         if entries:
             for entry in entries:
                 self._tell(call, entry)
-            for job in dict.fromkeys(entry.job for entry in entries):
+            for job in dict.fromkeys(entry.job for entry in entries if entry.job):
                 self._compare(self.lives.by_id[job], self._world.office.store.row(job))
             self._world.wake(call.party)
 
@@ -130,7 +131,9 @@ class Oracle:
 
     def _tell(self, call: Call, entry: Entry) -> None:
         world = self._world
-        if world.is_told:
+        if world.is_told and not entry.job:
+            world.tell(call.party.name, f"{call.name}: {entry.type} {entry.data['name']}")
+        elif world.is_told:
             life = self.lives.by_id[entry.job]
             attempt = f" attempt {entry.attempt}" if entry.attempt else ""
             code = f" {entry.code}" if entry.code else ""
@@ -156,6 +159,8 @@ class Oracle:
         self._require(entry.attempt == attempt, f"{life.name}: {entry.type} of attempt {entry.attempt}, not {attempt}")
         self.lives.move(life, target)
         life.ready_at = self._world.timeline.now
+        if life.is_over:
+            life.over_at = entry.at
         life.lost_at = None
         return life
 
@@ -471,8 +476,7 @@ class Oracle:
         life = self._follow(call, entry)
         match request.move:
             case Move.RETRY_BY_HAND:
-                life.failures = life.crashes = life.losses = life.snoozes = 0
-                life.manual_retries += 1
+                life.start_again(now)
                 self._reached("a job is retried by hand")
             case Move.RUN_NOW:
                 self._reached("a job is run now by hand")
@@ -484,9 +488,7 @@ class Oracle:
                 life.due = now + request.delay // timedelta(microseconds=1)
                 self._reached("a job is snoozed by hand")
                 return
-        life.due = now
-        if life.is_late(now):
-            life.deadline = None
+        life.due_at_once(now)
 
     # The reclaimer's looks: first at the clock, then at the leases unless something was wrong
 

@@ -44,6 +44,15 @@ SOMETIMES = (
     "two attempts of a job overlap after a lost lease",
     "a job of an unknown kind is released by a reclaimer",
     "a request is carried out after its caller gave up",
+    "a redrive is begun twice with one request id",
+    "a redrive retries a job",
+    "a redrive skips a job",
+    "a redrive is carried on by another worker",
+    "of two that carry on a redrive one writes",
+    "a redrive lets its canaries go first",
+    "a redrive stops itself",
+    "a redrive is cancelled",
+    "a redrive is done",
 )
 
 

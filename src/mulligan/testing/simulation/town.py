@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mulligan.clock import Ids
 from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreUnavailable
-from mulligan.job import NewJob
-from mulligan.lifecycle import Move
+from mulligan.job import JobFilter, NewJob
+from mulligan.lifecycle import Move, State
+from mulligan.redrive import Redrive
+from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request
 from mulligan.testing.simulation.clocks import SkewedClock
 from mulligan.testing.simulation.driver import SimulatedDriver
@@ -39,7 +41,8 @@ class Town(Party):
         self._latest: list[str] = []
         self.accepted: dict[str, None] = {}
         """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
-        self._work = [self.begin(self._enqueue()), self.begin(self._meddle())]
+        self._redrives = Redrives(lambda: self.store, self._ids)
+        self._work = [self.begin(self._enqueue()), self.begin(self._meddle()), self.begin(self._redrive())]
 
     def rest(self) -> None:
         """No more new jobs, and hands off."""
@@ -113,6 +116,32 @@ class Town(Party):
         else:
             if request.owner == "carol":
                 self.world.break_promise("somebody moved a job that is not his")
+
+    async def _redrive(self) -> None:
+        if not self.world.parameters.redrives:
+            return
+        chance = self.world.fork()
+        while True:
+            await self._pause(self.world.parameters.redrives)
+            planned = await self._surely(lambda: self._planned(chance))
+            begun = await self._surely(lambda planned=planned: self._redrives.begin(planned))  # type: ignore[misc]
+            if chance.random() < 0.2:
+                await asyncio.sleep(chance.uniform(0, 5))
+                await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="somebody"))  # type: ignore[misc]
+
+    def _planned(self, chance: random.Random) -> Redrive:
+        owner = chance.choice((None, None, "ann"))
+        state = chance.choice((None, State.FAILED, State.CANCELLED))
+        return self._redrives.planned(
+            JobFilter(kind=chance.choice((None, *KINDS)), state=state),
+            rate=chance.choice(("1/s", "3/s", "50/s")),
+            canary=chance.choice((0, 1, 3)),
+            abort_above=chance.choice((0, 0.5, 1)),
+            owner=owner,
+            actor="somebody",
+            reason=None,
+            request_id=self._ids(),
+        )
 
     async def _surely(self, call: Callable[[], T]) -> T:
         """Ask until there is an answer; now and then once more, as people who are not sure do."""

@@ -195,7 +195,8 @@ class World:
         self._fleet.close()
         lives = self.oracle.lives
         deadline = self.timeline.now + int((600 + 12 * self.parameters.lease.total_seconds()) * SECOND)
-        while (lives.waiting or lives.queued or lives.running) and self.timeline.now < deadline:
+        redrives = self.oracle.redrives
+        while (lives.waiting or lives.queued or lives.running or redrives.going) and self.timeline.now < deadline:
             self.timeline.run(self.timeline.now + 5 * SECOND)
             if self.timeline.is_over:
                 return
@@ -203,5 +204,7 @@ class World:
         overdue = [life for life in left if life.state != "waiting" or life.due <= self.clock.microseconds]
         if overdue:
             self.break_promise(f"{overdue[0].name} ({overdue[0].kind}) is {overdue[0].state} at the end of the world")
+        if redrives.going:
+            self.break_promise(f"redrive {redrives.going[0].id} is still running at the end of the world")
         if missing := [job for job in self.town.accepted if job not in lives.by_id]:
             self.break_promise(f"{missing[0]} was accepted and is gone")

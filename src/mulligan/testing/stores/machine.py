@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -18,8 +19,10 @@ from mulligan.errors import Conflict, IllegalMove, JobNotFound
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.job import JobFilter, Lease, NewJob
-from mulligan.lifecycle import FINAL, JOB_EVENTS, Move
+from mulligan.lifecycle import FINAL, JOB_EVENTS, Move, State
 from mulligan.pause import PauseRequest
+from mulligan.redrive import MOVED_ON, Redrive, carried_out, request_of
+from mulligan.redrives import Redrives
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.stores.bench import HOUR, INSTANT, MINUTE, SECOND, failing, verdict, worker
 from mulligan.testing.stores.invariants import check
@@ -30,6 +33,7 @@ EXAMPLES = "MULLIGAN_MODEL_EXAMPLES"
 USUAL_EXAMPLES = 60
 STEPS = 50
 MOST_JOBS = 8
+MOST_REDRIVES = 3
 
 T = TypeVar("T")
 OpenStore = Callable[[Callable[[], datetime], Path], Store]
@@ -112,6 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.leases: list[Lease] = []
         self.claims: list[Claim] = []
         self.requests: list[Request] = []
+        self.redrives: list[Redrive] = []
         self._read = 0
 
     @property
@@ -130,6 +135,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.pause: 1,
             self.resume: 1 if self.model.paused else 0,
             self.promote: 1,
+            self.begin_redrive: 1 if len(self.redrives) < MOST_REDRIVES else 0,
+            self.carry_on: 2 if self.redrives else 0,
         }
         if self.model.jobs:
             steps |= {self.move: 3, self.enqueue_again: 1}
@@ -275,6 +282,48 @@ class StoreMachine(RuleBasedStateMachine):
             assert request.job not in self.model.jobs
         else:
             raise AssertionError(f"{request} should have been refused")
+
+    # Redrives
+
+    def begin_redrive(self) -> None:
+        state = self.draw(st.sampled_from([State.FAILED, State.FAILED, State.CANCELLED]))
+        planned = Redrives(lambda: self.store, self.ids).planned(
+            JobFilter(state=state),
+            rate="1/s",
+            canary=0,
+            abort_above=1,
+            owner=None,
+            actor=None,
+            reason=None,
+            request_id=None,
+        )
+        assert planned.matched == len(self.model.candidates(state, self.now))
+        self.redrives.append(self.store.begin_redrive(replace(planned, id=self.ids(), request_id=self.ids())))
+
+    def carry_on(self) -> None:
+        """Of jobs as somebody may have read them, now or long ago."""
+        redrive = self.one_of(self.redrives)
+        state = State(redrive.filter.state or State.FAILED)
+        page = self.store.candidates(redrive.filter, before=redrive.began_at)
+        assert {job.id for job in page.jobs} == self.model.candidates(state, redrive.began_at)
+        ids = sorted({self.one_of(list(self.model.jobs)) for _ in range(2)}) if self.model.jobs else []
+        moves = [
+            Request(id=request_of(redrive.id, job), move=Move.RETRY_BY_HAND, job=job, redrive=redrive.id) for job in ids
+        ]
+        after = self.store.advance_redrive(redrive, moves)
+        expected = carried_out(redrive, [(move.job, self._skipped(redrive, move)) for move in moves], self.now)
+        assert after == replace(expected, course=replace(expected.course, version=redrive.course.version + 1))
+        assert self.store.advance_redrive(redrive, moves) is None, "it was read before"
+        self.redrives[self.redrives.index(redrive)] = after
+
+    def _skipped(self, redrive: Redrive, move: Request) -> str | None:
+        if move.job not in self.model.candidates(State(redrive.filter.state or State.FAILED), redrive.began_at):
+            return MOVED_ON
+        try:
+            self.model.move(move, self.now)
+        except Refusal:
+            return "conflict"
+        return None
 
     # Pauses
 

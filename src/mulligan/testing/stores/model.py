@@ -308,6 +308,14 @@ class Model:
         ends = [end for end in (job.finished_at, job.dedupe_until) if end is not None]
         return max(ends) < before
 
+    def candidates(self, state: State, before: datetime) -> set[str]:
+        """What a redrive that began then may move."""
+        return {
+            job_id
+            for job_id, job in self.jobs.items()
+            if job.state is state and job.finished_at is not None and job.finished_at <= before
+        }
+
     # By hand
 
     def move(self, request: Request, now: datetime) -> None:

@@ -1,0 +1,77 @@
+"""How a redrive goes on: a bar in a terminal, a line for each change elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from mulligan.cli.screen import has_reader, say, say_json_line
+from mulligan.safe import safe
+
+if TYPE_CHECKING:
+    from mulligan.app import App
+    from mulligan.redrive import Redrive
+
+# Changes are hints only: look again after so many seconds.
+LOOK_AGAIN = 1.0
+
+Show = Callable[["Redrive"], None]
+
+
+def follow(app: "App", redrive_id: str, *, as_json: bool, document: Callable[["Redrive"], dict[str, Any]]) -> bool:
+    """Show it until it is over, or Ctrl-C; whether nothing stopped it."""
+    found = app.redrive_status(redrive_id)
+    try:
+        if as_json:
+            for found in _changes(app, redrive_id):
+                say_json_line(document(found))
+        elif sys.stdout.isatty():
+            found = _with_bar(_changes(app, redrive_id), found)
+        else:
+            for found in _changes(app, redrive_id):
+                say(safe(line(found)))
+    except KeyboardInterrupt:
+        say()
+        say(safe(f"It goes on without you. Look again with: mulligan redrive show {redrive_id} --follow"))
+        return True
+    return str(found.state) not in ("stopped", "cancelled")
+
+
+def _changes(app: "App", redrive_id: str) -> Iterator["Redrive"]:
+    """The record each time it says something new, the last time when it is over."""
+    changes, said = app.store.changes(), ""
+    try:
+        while has_reader():
+            found = app.redrive_status(redrive_id)
+            if line(found) != said:
+                said = line(found)
+                yield found
+            if found.state.is_over:
+                return
+            changes.wait(LOOK_AGAIN)
+    finally:
+        changes.close()
+
+
+def line(found: "Redrive") -> str:
+    """Where it stands, in one line."""
+    skipped = sum(found.skipped.values())
+    parts = [
+        f"{found.retried:,} of {found.matched:,} retried",
+        f"{skipped:,} skipped" if skipped else "",
+        f"{found.succeeded:,} succeeded" if found.succeeded else "",
+        f"{found.bad:,} did not" if found.bad else "",
+        found.because or "",
+    ]
+    return f"{found.state}: {', '.join(filter(None, parts))}"
+
+
+def _with_bar(changes: Iterator["Redrive"], found: "Redrive") -> "Redrive":
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns) as progress:
+        task = progress.add_task(safe(line(found)), total=max(1, found.matched))
+        for one in changes:
+            found = one
+            progress.update(task, completed=found.looked_at, description=safe(line(found)))
+    return found

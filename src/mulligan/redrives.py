@@ -1,0 +1,98 @@
+"""Redrives as people start, watch and cancel them. Workers carry them out (`upkeep/redrive.py`)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from mulligan.errors import BadFilter, RedriveNotFound
+from mulligan.job import JobFilter
+from mulligan.lifecycle import State
+from mulligan.rate import Rate, parse_rate
+from mulligan.redrive import MOST_CANARIES, Course, Match, Redrive, RedriveState, burst, next_look
+from mulligan.store.protocols import Store
+
+SAMPLE = 10
+# What is stored of the counts: the largest.
+MOST_MATCHES = 100
+# Of so many at once; the others wait for their turn.
+MOST_ACTIVE = 20
+
+
+class Redrives:
+    def __init__(self, store: Callable[[], Store], ids: Callable[[], str]) -> None:
+        self._store = store
+        self._ids = ids
+
+    def planned(
+        self,
+        wanted: JobFilter,
+        *,
+        rate: Rate | float | str,
+        canary: int,
+        abort_above: float,
+        owner: str | None,
+        actor: str | None,
+        reason: str | None,
+        request_id: str | None,
+    ) -> Redrive:
+        """What it would find now, counted, with a sample; nothing is stored."""
+        wanted, pace = _checked(wanted, canary, abort_above), parse_rate(rate)
+        now = self._store().now()
+        matches = self._store().count_candidates(wanted, before=now, owner=owner)
+        sample = self._store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
+        return Redrive(
+            id="",
+            request_id=request_id or "",
+            filter=wanted,
+            owner=owner,
+            rate=pace,
+            canary=canary,
+            abort_above=abort_above,
+            actor=actor,
+            reason=reason,
+            state=RedriveState.CANARY if canary else RedriveState.RUNNING,
+            matched=sum(match.number for match in matches),
+            matches=tuple(matches[:MOST_MATCHES]),
+            sample=tuple(job.id for job in sample.jobs),
+            began_at=now,
+            is_dry=True,
+            course=Course(cursors=dict.fromkeys(_kinds(matches), ""), paced_at=now - burst(pace)),
+        )
+
+    def begin(self, planned: Redrive) -> Redrive:
+        """Store it; the one that is there already, if the request id was used before."""
+        redrive_id = self._ids()
+        return self._store().begin_redrive(
+            replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
+        )
+
+    def found(self, redrive_id: str, *, owner: str | None) -> Redrive:
+        for redrive in self._store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
+            return redrive
+        raise RedriveNotFound(redrive_id)
+
+    def listed(self, *, owner: str | None, limit: int) -> list[Redrive]:
+        return self._store().redrives(owner=owner, limit=limit)
+
+    def cancel(self, redrive_id: str, *, owner: str | None, actor: str | None, reason: str | None) -> Redrive:
+        return self._store().cancel_redrive(redrive_id, owner=owner, actor=actor, reason=reason)
+
+    def next_look(self) -> datetime | None:
+        """When one of them may have something to do, unless an attempt ends before."""
+        now = self._store().now()
+        active = self._store().redrives(is_active=True, limit=MOST_ACTIVE)
+        return min((next_look(redrive, now) for redrive in active), default=None)
+
+
+def _kinds(matches: Sequence[Match]) -> list[str]:
+    return list(dict.fromkeys(match.kind for match in matches))
+
+
+def _checked(wanted: JobFilter, canary: int, abort_above: float) -> JobFilter:
+    if wanted.state not in (None, State.FAILED, State.CANCELLED):
+        raise BadFilter("state", str(wanted.state), "failed or cancelled: only jobs that are over are redriven")
+    if isinstance(canary, bool) or not isinstance(canary, int) or not 0 <= canary <= MOST_CANARIES:
+        raise BadFilter("canary", canary, f"a number of jobs from 0 to {MOST_CANARIES}")
+    if isinstance(abort_above, bool) or not isinstance(abort_above, int | float) or not 0 <= abort_above <= 1:
+        raise BadFilter("abort_above", abort_above, "a share from 0 to 1")
+    return replace(wanted, state=State(wanted.state or State.FAILED))

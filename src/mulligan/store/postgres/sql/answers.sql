@@ -1,0 +1,7 @@
+-- How attempts ended after the retries with these request ids. What else is done by hand is no end, but to cancel is.
+SELECT later.job, later.type, later.code
+FROM mulligan_events AS asked
+JOIN mulligan_events AS later ON later.job = asked.job AND later.seq > asked.seq
+WHERE asked.request = ANY (:requests::text[]) AND later.type = ANY (:types::text[])
+  AND (later.request IS NULL OR later.type = :cancelled)
+ORDER BY later.seq

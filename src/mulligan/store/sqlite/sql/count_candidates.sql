@@ -1,0 +1,6 @@
+-- The conditions are fixed texts chosen by the filter; their values are bound.
+SELECT kind, error_code, count(*)
+FROM mulligan_jobs
+WHERE {conditions} AND finished_at <= :before
+GROUP BY kind, error_code
+ORDER BY count(*) DESC, kind, error_code

@@ -1,0 +1,204 @@
+"""Redrive: carries out the operations that retry many jobs, a chunk at a time, one worker at a time."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mulligan.clock import Clock
+from mulligan.errors import MulliganError, StoreError
+from mulligan.job import Job, Page
+from mulligan.lifecycle import Move
+from mulligan.permission import require_permission
+from mulligan.redrive import (
+    HOLD,
+    Redrive,
+    RedriveState,
+    allowance,
+    carried_out,
+    ended,
+    has_passed,
+    judged,
+    reason_to_stop,
+    request_of,
+    skip_reason,
+    spent,
+)
+from mulligan.redrives import MOST_ACTIVE
+from mulligan.store.protocols import Request, Store
+from mulligan.task import Registry
+
+logger = logging.getLogger("mulligan.upkeep")
+
+# Chunks of one operation in one step: what is left of the rate comes with the next.
+PASSES = 10
+# A task's `can_retry` may be slow: a chunk is written before another worker may think that this one is gone.
+ASKING_SECONDS = HOLD.total_seconds() / 3
+
+
+class Redriving:
+    """Reads how far an operation has come, takes in the answers of its jobs, and writes the next chunk: the moves and
+    the record in one transaction, if the record is still the one that was read. So a kill at any moment repeats
+    nothing, and of two workers one writes.
+
+    A worker only moves jobs of kinds it knows, for it has to ask their `can_retry`.
+    """
+
+    name = "redrive"
+
+    def __init__(
+        self,
+        store: Store,
+        tasks: Registry,
+        *,
+        clock: Clock,
+        worker: str,
+        interval: float = 1.0,
+        limit: int = 100,
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._clock = clock
+        self._worker = worker
+        self.interval = interval
+        self.limit = limit
+
+    def run(self, _actor: str | None) -> int:
+        """By hand it is the same."""
+        return self.step()
+
+    def step(self) -> int:
+        """How many jobs were retried."""
+        return sum(self._alone(redrive) for redrive in self._store.redrives(is_active=True, limit=MOST_ACTIVE))
+
+    def _alone(self, redrive: Redrive) -> int:
+        """One operation. What goes wrong with it holds up no other."""
+        try:
+            return self._carry_on(redrive)
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("a step of redrive %s failed; it is tried again", redrive.id)
+            return 0
+
+    def _carry_on(self, redrive: Redrive) -> int:
+        before = redrive.retried
+        for _ in range(PASSES):
+            after = self._chunk(redrive, self._store.now())
+            if after is None:
+                break
+            redrive = after
+            if redrive.state.is_over:
+                _report(redrive)
+                break
+        return redrive.retried - before
+
+    def _chunk(self, redrive: Redrive, now: datetime) -> Redrive | None:
+        """The record after one more chunk; None when there is nothing to do now, or another does it."""
+        if redrive.is_held_by_another(self._worker, now):
+            return None
+        looked = self._judged(redrive, now)
+        if (because := reason_to_stop(looked)) is not None:
+            return self._store.advance_redrive(ended(looked, RedriveState.STOPPED, now, because=because))
+        if looked.state is RedriveState.CANARY and has_passed(looked):
+            looked = replace(looked, state=RedriveState.RUNNING)
+        number = allowance(looked, now, self.limit)
+        kind = next((kind for kind in looked.course.cursors if kind in self._tasks), None)
+        if looked.course.cursors and (kind is None or not number):
+            if looked != redrive:
+                self._store.advance_redrive(looked)
+            return None
+        held = self._held(looked, now)
+        return held and self._moved(held, kind, number, now)
+
+    def _judged(self, redrive: Redrive, now: datetime) -> Redrive:
+        return judged(redrive, self._store.answers(redrive), now) if redrive.course.watched else redrive
+
+    def _held(self, redrive: Redrive, now: datetime) -> Redrive | None:
+        """Before anybody's `can_retry` is asked: one worker asks, not all of them."""
+        if not redrive.needs_hold(self._worker, now):
+            return redrive
+        return self._store.advance_redrive(redrive.held_by(self._worker, now))
+
+    def _moved(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
+        if kind is None:
+            return self._store.advance_redrive(ended(redrive, RedriveState.DONE, now))
+        page = self._candidates(redrive, kind, number)
+        requests, refused = self._asked(redrive, page.jobs)
+        page = _cut(page, len(requests) + len(refused))
+        damaged = [(kind, "damaged") for _ in page.damaged]
+        left = _left(redrive, kind, page)
+        after = spent(carried_out(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
+        if not after.course.cursors:
+            after = ended(after, RedriveState.DONE, now)
+        return self._store.advance_redrive(after, moves=requests)
+
+    def _candidates(self, redrive: Redrive, kind: str, number: int) -> Page[Any]:
+        return self._store.candidates(
+            replace(redrive.filter, kind=kind),
+            before=redrive.began_at,
+            owner=redrive.owner,
+            after=redrive.course.cursors[kind],
+            limit=number,
+        )
+
+    def _asked(self, redrive: Redrive, jobs: Sequence[Job[Any]]) -> tuple[list[Request], list[tuple[str, str]]]:
+        """Requests for those whose task allows it; the others with why not. As many as there is time for."""
+        requests: list[Request] = []
+        refused: list[tuple[str, str]] = []
+        end = self._clock.monotonic() + ASKING_SECONDS
+        for job in jobs:
+            if (requests or refused) and self._clock.monotonic() > end:
+                break
+            try:
+                require_permission(self._tasks, job)
+                requests.append(_request(redrive, job))
+            except StoreError:
+                raise
+            except MulliganError as error:
+                refused.append((job.id, skip_reason(error)))
+        return requests, refused
+
+
+def _request(redrive: Redrive, job: Job[Any]) -> Request:
+    return Request(
+        id=request_of(redrive.id, job.id),
+        move=Move.RETRY_BY_HAND,
+        job=job.id,
+        owner=redrive.owner,
+        actor=redrive.actor,
+        reason=redrive.reason,
+        redrive=redrive.id,
+    )
+
+
+def _cut(page: Page[Any], number: int) -> Page[Any]:
+    """The first so many of them; the others come with the next chunk."""
+    if number == len(page.jobs):
+        return page
+    return Page(page.jobs[:number], page.jobs[number - 1].id)
+
+
+def _left(redrive: Redrive, kind: str, page: Page[Any]) -> Redrive:
+    """The same with the cursor moved on; a kind of which nothing is left is dropped."""
+    cursors = dict(redrive.course.cursors)
+    if page.cursor is None:
+        del cursors[kind]
+    else:
+        cursors[kind] = page.cursor
+    return replace(redrive, course=replace(redrive.course, cursors=cursors))
+
+
+def _report(redrive: Redrive) -> None:
+    level = logging.WARNING if redrive.state is RedriveState.STOPPED else logging.INFO
+    because = f": {redrive.because}" if redrive.because else ""
+    logger.log(
+        level,
+        "redrive %s is %s after %d of %d jobs%s",
+        redrive.id,
+        redrive.state,
+        redrive.looked_at,
+        redrive.matched,
+        because,
+    )

@@ -1,0 +1,183 @@
+"""`mulligan redrive`: look, begin, watch, cancel; for people and for programs."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from live import working
+from mulligan import App, JobFilter, State
+
+Invoke = Callable[..., Result]
+Enqueue = Callable[..., str]
+ReadJson = Callable[[Result], Any]
+PATIENCE = 20.0
+HERE = ("--database", "sqlite:///jobs.db")
+ALL = ("redrive", "--code", "NOT_PDF", *HERE)
+
+
+@pytest.fixture
+def failed(enqueue: Enqueue) -> list[str]:
+    enqueue("fine", run=True)
+    return [enqueue("bad", run=True, owner=owner) for owner in ("acme", "other", "other")]
+
+
+def begun(invoke: Invoke, read_json: ReadJson, *more: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(invoke(*ALL, "--yes", "--json", *more))
+    return found
+
+
+def test_a_preview_counts_and_changes_nothing(
+    invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
+) -> None:
+    shown = invoke(*ALL, "--preview").stdout
+    assert "convert  NOT_PDF  3" in shown and "3 jobs would be retried, at most 50/s, the first 5 alone." in shown
+    assert "Nothing was changed." in shown
+    found = read_json(invoke(*ALL, "--owner", "other", "--preview", "--json"))
+    assert (found["is_dry"], found["matched"], found["sample"]) == (True, 2, failed[1:])
+    assert found["matches"] == [{"kind": "convert", "code": "NOT_PDF", "number": 2}]
+    assert found["filter"] == {"state": "failed", "code": "NOT_PDF", "owner": "other"}
+    assert works.redrives() == [] and {works.job(job).state for job in failed} == {State.FAILED}
+
+
+def test_nothing_to_retry_begins_nothing(invoke: Invoke, works: App, failed: list[str]) -> None:
+    assert invoke("redrive", "--code", "NONE", *HERE).stdout == "No job matches: there is nothing to retry.\n"
+    assert works.redrives() == []
+
+
+def test_who_can_be_asked_is_asked(invoke: Invoke, works: App, failed: list[str]) -> None:
+    refused = invoke(*ALL)
+    assert refused.exit_code == 2 and "add --yes" in refused.stderr
+    shown = in_terminal(*ALL, typed="n\n")
+    assert "Retry 3 jobs at 50/s? [y/N]" in shown and "Nothing was changed." in shown
+    assert works.redrives() == []
+    assert "has begun: 3 jobs, at most 50/s, the first 5 alone." in in_terminal(*ALL, typed="y\n")
+    assert len(works.redrives()) == 1
+
+
+def in_terminal(*words: str, typed: str = "") -> str:
+    """The command in a terminal of its own: what it shows."""
+    ours, theirs = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "mulligan", *words], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    )
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    shown = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 4_096):
+            shown += part
+    os.close(ours)
+    assert program.wait(PATIENCE) == 0, shown.decode()
+    return shown.decode()
+
+
+def test_it_is_begun_listed_shown_and_carried_out_by_workers(
+    invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
+) -> None:
+    said = invoke(*ALL, "--yes", "--actor", "ann", "--reason", "rules changed", "--rate", "10/s").stdout
+    assert "has begun: 3 jobs" in said and "No worker runs now" in said
+    (one,) = works.redrives()
+    assert f"mulligan redrive show {one.id}" in said
+    assert one.id in invoke("redrive", "list", *HERE).stdout
+    shown = invoke("redrive", "show", one.id, *HERE).stdout
+    assert "canary" in shown and "ann: rules changed" in shown and "code NOT_PDF" in shown
+    works.tick()
+    shown = read_json(invoke("redrive", "show", one.id, "--json", *HERE))
+    assert (shown["state"], shown["retried"], shown["skipped"], shown["kinds_left"]) == ("done", 3, {}, [])
+    assert "course" not in shown
+    listed = read_json(invoke("redrive", "list", "--json", *HERE))["redrives"]
+    assert listed == [shown]
+    assert "redrive.finished" in invoke("events", *HERE).stdout
+
+
+def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[str], read_json: ReadJson) -> None:
+    first = begun(invoke, read_json, "--request-id", "incident-7")
+    assert begun(invoke, read_json, "--request-id", "incident-7") == first
+    assert first["request_id"] == "incident-7"
+
+
+def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], read_json: ReadJson) -> None:
+    one = begun(invoke, read_json)
+    assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *HERE).stdout
+    assert read_json(invoke("redrive", "cancel", one["id"], "--json", *HERE))["state"] == "cancelled"
+    other = begun(invoke, read_json)
+    works.tick()
+    refused = invoke("redrive", "cancel", other["id"], *HERE)
+    assert refused.exit_code == 5 and "it is done" in refused.stderr
+
+
+@pytest.mark.parametrize("verb", ["show", "cancel"])
+def test_one_that_is_not_there_is_not_found(invoke: Invoke, failed: list[str], verb: str) -> None:
+    refused = invoke("redrive", verb, "nobody", "--json", *HERE)
+    assert refused.exit_code == 4
+    assert json.loads(refused.stderr)["error"]["type"] == "RedriveNotFound"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name which jobs"),
+        (("--code", "X", "--rate", "fast", "--yes"), "is not a rate"),
+        (("--state", "queued", "--yes"), "only jobs that are over"),
+        (("--code", "X", "--canary", "101"), "0<=x<=100"),
+        (("--code", "X", "--abort-above", "2"), "0<=x<=1"),
+    ],
+)
+def test_what_cannot_be_is_wrong_usage(invoke: Invoke, failed: list[str], words: tuple[str, ...], said: str) -> None:
+    refused = invoke("redrive", *words, *HERE)
+    assert refused.exit_code == 2 and said in refused.stderr
+
+
+def test_help_says_what_it_does_and_how(invoke: Invoke) -> None:
+    shown = invoke("redrive", "--help").stdout
+    for word in ("canaries", "--preview", "--abort-above", "mulligan redrive list", "15 minutes", "survives"):
+        assert word in shown
+
+
+def test_followed_it_says_a_line_for_each_change_and_ends_with_it(
+    invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
+) -> None:
+    one = begun(invoke, read_json)
+    with working(works):
+        followed = invoke("redrive", "show", one["id"], "--follow", *HERE)
+    assert followed.exit_code == 0
+    assert followed.stdout.splitlines()[-1] == "done: 3 of 3 retried"
+    lines = invoke("redrive", "show", one["id"], "--follow", "--json", *HERE).stdout.splitlines()
+    assert [json.loads(one)["state"] for one in lines] == ["done"]
+
+
+def test_one_that_stops_ends_the_command_with_5(invoke: Invoke, works: App, enqueue: Enqueue) -> None:
+    for _ in range(8):
+        enqueue("bad", run=True)
+    with working(works):
+        followed = invoke(*ALL, "--yes", "--canary", "2", "--follow")
+    assert followed.exit_code == 5
+    last = followed.stdout.splitlines()[-1]
+    assert last.startswith("stopped: 2 of 8 retried, 2 did not, 2 of 2 canaries did not succeed")
+
+
+def test_in_a_terminal_there_is_a_bar(works: App, failed: list[str]) -> None:
+    one = works.redrive(JobFilter(code="NOT_PDF"))
+    works.tick()
+    shown = in_terminal("redrive", "show", one.id, "--follow", *HERE)
+    assert "━" in shown and "100%" in shown and "done: 3 of 3" in shown
+
+
+def test_ctrl_c_only_stops_looking(works: App, failed: list[str], start: Callable[..., Any]) -> None:
+    one = works.redrive(JobFilter(code="NOT_PDF"))
+    program = start("redrive", "show", one.id, "--follow", *HERE)
+    assert program.line() == "canary: 0 of 3 retried\n"
+    program.send(signal.SIGINT)
+    assert program.line() == "\n"
+    assert "It goes on without you" in program.line()
+    assert program.end() == (0, "")
+    assert not works.redrive_status(one.id).state.is_over
