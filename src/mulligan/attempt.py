@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
-from mulligan.errors import BadPolicy, LeaseLost
+from mulligan.errors import BadPolicy, LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.redact import kept
 from mulligan.failure.service.config import checked_name
 from mulligan.interruption import Interrupted
@@ -54,17 +54,32 @@ class Attempt:
         """The task is a plain function: it may block the thread it runs in, whichever that is."""
         self.has_looked = False
         """The task asked for the record of its job."""
+        self.is_cut_off = False
+        """It could not be had: the store does not answer."""
         self.calls: list[Called] = []
         self.ratio = 0.0
         self._said = self._looked_at = self._text = ""
 
     @property
     def job(self) -> Job[Any]:
-        """The job as it was when this attempt began. The first ones that ask for it may have to ask the store."""
+        """The job as it was when this attempt began.
+
+        A worker none of whose tasks ever asked has to ask the store: that may take a moment. Raises `LeaseLost` when
+        another has the job by now; if the store does not answer, the attempt is released and nothing is counted.
+        """
         if self._lease is None:
             raise RuntimeError("attempt().job: no job is running here; this code was called outside a worker")
         self.has_looked = True
-        return self._lease.job
+        try:
+            return self._lease.job
+        except LeaseLost:
+            self.lost = True
+            raise
+        except StoreDamaged:
+            raise
+        except StoreError:
+            self.is_cut_off = True
+            raise
 
     @property
     def resources(self) -> Any:

@@ -433,6 +433,40 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
             assert types == ["job.enqueued", "job.started", "job.succeeded"]
 
 
+class SilentAboutJobs(SqliteStore):
+    """A store that does not answer when a task first asks for its job."""
+
+    silence: list[str]
+
+    def job(self, job_id: str, *, owner: str | None = None) -> Any:
+        if not self.silence:
+            self.silence.append(job_id)
+            raise StoreUnavailable("no answer")
+        return super().job(job_id, owner=owner)
+
+
+def test_a_task_that_cannot_look_at_its_job_is_released_and_nothing_is_counted(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.LEARNED", 0)
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    async def looks() -> str:
+        return attempt().job.kind
+
+    def open_store(url: str, _services: object) -> SqliteStore:
+        store = SilentAboutJobs(url)
+        store.silence = []
+        return store
+
+    with app.made_of(Parts(open_store=open_store)):
+        job = looks.enqueue()
+        app.run_until_idle(timeout="60s")
+        assert app.store.silence == [job.id]  # type: ignore[attr-defined]
+        done = app.job(job.id)
+        assert (done.result, done.attempt, done.failures, done.crashes) == ("looks", 2, 0, 0)
+
+
 def test_a_store_that_does_not_answer_for_a_while_costs_no_attempt(app: App, tmp_path: Path) -> None:
     runs = []
 

@@ -10,7 +10,7 @@ import msgspec
 
 from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
-from mulligan.errors import StoreDamaged
+from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.event import Cursor, Event
 from mulligan.job import Fence, Job, Lease, Page
 from mulligan.lifecycle import State
@@ -153,9 +153,9 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
     )
 
 
-def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
-    """Leases in claim order; the whole job of each is built only when somebody asks for it, with `load` if the rows
-    are not whole."""
+def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
+    """Leases in claim order; the whole job of each is built only when somebody asks for it, or found with `job` if
+    the rows are not whole."""
     if not rows:
         return []
     names = _column_names(cursor)
@@ -164,15 +164,16 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], load: Callable[[str], 
     def to_lease(row: Sequence[Any]) -> Lease:
         id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
         losses, crashes, service, service_epoch, failures = rest
+        fence = Fence(id_, attempt, incarnation, claim)
         return Lease(
-            Fence(id_, attempt, incarnation, claim),
+            fence,
             kind,
             owner,
             arguments,
             time(claimed_at or 0),
             time(until),
-            _builder(names, row) if load is None else partial(load, id_),
-            is_whole=load is None,
+            _builder(names, row) if job is None else partial(_own, job, fence),
+            is_whole=job is None,
             service=service,
             service_epoch=service_epoch,
             is_retry=failures > 0,
@@ -204,6 +205,14 @@ def complete(leases: Iterable[Lease], rows: Iterable[Record]) -> None:
     for lease in leases:
         lease.load = partial(_found, lease.fence.id, found.get(lease.fence.id))
         lease.is_whole = True
+
+
+def _own(job: Callable[[str], Job[Any]], fence: Fence) -> Job[Any]:
+    """The record as this attempt began with it, or LeaseLost: by now it may be another's."""
+    found = job(fence.id)
+    if (found.state, found.attempt, found.leased_by) != (State.RUNNING, fence.attempt, fence.incarnation):
+        raise LeaseLost(fence.id, fence.attempt)
+    return found
 
 
 def _found(id_: str, row: Record | None) -> Job[Any]:

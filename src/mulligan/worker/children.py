@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mulligan.clock import Clock
-from mulligan.errors import BadTask, JobNotFound, StoreError
+from mulligan.errors import BadTask, JobNotFound, StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
 from mulligan.job import Job, Lease
@@ -367,7 +367,7 @@ def _errand(lease: Lease, task: AnyTask) -> Errand:
 def _job(lease: Lease) -> Job[Any] | None:
     try:
         return lease.job
-    except (StoreError, JobNotFound):
+    except (StoreDamaged, JobNotFound):
         return None
 
 

@@ -31,6 +31,7 @@ class Why(StrEnum):
     SHUTDOWN = "shutdown"
     LOST = "lost"
     HELD = "its service is held"
+    CUT_OFF = "the store did not answer"
 
 
 @dataclass(frozen=True, slots=True)

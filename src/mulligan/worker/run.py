@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.attempt import CURRENT
 from mulligan.duration import describe
-from mulligan.errors import MulliganError
+from mulligan.errors import MulliganError, StoreError
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure
 from mulligan.failure.evidence import MESSAGE_LIMIT
@@ -34,6 +34,8 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
+        if running.attempt.is_cut_off and isinstance(error, StoreError):
+            return stopped(running) or Interruption(Why.CUT_OFF)
         return stopped(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True

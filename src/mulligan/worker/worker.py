@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
-from mulligan.errors import StoreClosed, StoreError, WornOut
+from mulligan.errors import LeaseLost, StoreClosed, StoreError, WornOut
 from mulligan.failure.classify import Failure, Verdict
 from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.job import Lease
@@ -36,6 +36,8 @@ BATCH = 500
 # Jobs that will have ended before another claim could bring new ones.
 AHEAD_SECONDS = 0.1
 POLL_SECONDS = 1.0
+# After so many attempts none of which looked at the record of its job, claims no longer bring it along.
+LEARNED = 1_000
 # How long code that was interrupted may take to stop before it is given up.
 GRACE_SECONDS = 5.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
@@ -132,8 +134,10 @@ class Worker:
         # Shorter than a beat: after an outage we must be back before our leases are another's.
         self._longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
         self._usual_seconds = 1.0
-        self._asks_for_jobs = False
-        """A task looked at the record of its job: claims bring them along from now on."""
+        self._ended_ones = 0
+        """How many attempts ended."""
+        self._has_looked = False
+        """A task looked at the record of its job: claims bring them along."""
         self._mostly_fails = False
         """What is done about a failure takes the record too."""
         self._stops = 0
@@ -251,7 +255,7 @@ class Worker:
             limit=limit,
             lease=self._options.lease,
             version=self._options.version,
-            whole=self._asks_for_jobs or self._mostly_fails,
+            whole=self._has_looked or self._mostly_fails or self._ended_ones < LEARNED,
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self._ask(lambda: self._store.claim(claim))
@@ -329,6 +333,10 @@ class Worker:
                 ended = await run(running, task, self._driver, self._around)
             else:
                 ended = await self._run_isolated(running, task, children)
+        except LeaseLost:
+            ended = LOST
+        except StoreError:
+            ended = Interruption(Why.CUT_OFF)
         except BaseException as error:
             # Nothing may leave an attempt without an end: its slot and its job would be lost with it.
             ended = Failed(Failure.of(error))
@@ -357,7 +365,8 @@ class Worker:
         del self._running[running]
         seconds = self._clock.monotonic() - running.started
         self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
-        self._asks_for_jobs |= running.attempt.has_looked
+        self._ended_ones += 1
+        self._has_looked |= running.attempt.has_looked
         self._offer(running, ended, seconds)
         self._start_waiting()
         self._wake.set()

@@ -257,7 +257,7 @@ class PostgresStore:
                     "automatic": start_data(claim, "automatic"),
                     "manual": start_data(claim, "manual"),
                 },
-                load=None if claim.whole else self.job,
+                job=None if claim.whole else self.job,
             )
             due, now = _row(db, SQL["next_due"], {"now": self._now})
             if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
@@ -926,7 +926,7 @@ def _rows(db: Connection, statement: Statement) -> list[Record]:
 
 
 def _leases(
-    db: Connection, statement: str, values: dict[str, Any], load: Callable[[str], Job[Any]] | None = None
+    db: Connection, statement: str, values: dict[str, Any], job: Callable[[str], Job[Any]] | None = None
 ) -> list[Lease]:
     cursor = _execute(db, statement, values)
-    return to_leases(cursor, cursor.fetchall(), load)
+    return to_leases(cursor, cursor.fetchall(), job)

@@ -108,6 +108,7 @@ class Bench:
         queues: Sequence[str] | None = None,
         lease: timedelta = MINUTE,
         version: str | None = None,
+        whole: bool = False,
         store: Store | None = None,
     ) -> Claimed:
         claim = Claim(
@@ -118,6 +119,7 @@ class Bench:
             limit=limit,
             lease=lease,
             version=version,
+            whole=whole,
         )
         return (store or self.store).claim(claim)
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from mulligan.errors import LeaseLost
 from mulligan.failure.policy import Release
 from mulligan.job import Job, Lease
 from mulligan.lifecycle import Move, State
@@ -44,6 +45,20 @@ class ClaimRules(Bench):
         assert lease.job == now
         assert (now.state, now.attempt, now.leased_by, now.lease_until) == (State.RUNNING, 1, "w", self.now + HOUR)
         assert (now.started_at, now.last_attempt_at, now.failures) == (self.now, self.now, 0)
+
+    def test_a_lease_that_is_anothers_by_now_shows_nobody_elses_record(self) -> None:
+        lease = self.leased()
+        assert self.settle(lease, Release({})) is Settled.ACCEPTED
+        (again,) = self.claim(by="another")
+        with pytest.raises(LeaseLost):
+            _ = lease.job
+        assert again.job.leased_by == "another"
+
+    def test_a_claim_of_whole_records_asks_for_none_later(self) -> None:
+        self.enqueue()
+        (lease,) = self.claim(whole=True)
+        assert lease.is_whole
+        assert lease.job == self.job(lease.fence.id)
 
     def test_the_log_says_who_started_it_and_why(self) -> None:
         job = self.in_state(State.FAILED)
