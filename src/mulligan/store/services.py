@@ -48,8 +48,10 @@ from mulligan.store.values import event_values
 
 # As far ahead as a number goes: nobody is to ask before somebody changes it.
 FOREVER = 2**62
-TALLIES_KEPT = to_duration(LONGEST_WINDOW)
-SERVICES_KEPT = 24 * TALLIES_KEPT
+TALLIES_KEPT = 2 * to_duration(LONGEST_WINDOW)
+SERVICES_KEPT = 12 * TALLIES_KEPT
+# Only the hour is kept: a column of an index that changes with every settle would be dear.
+TALLY_AGES = to_duration(LONGEST_WINDOW)
 BUDGET = "budget/"
 
 
@@ -183,7 +185,7 @@ class ServiceDesk:
             for name in names
             for heard in [current[name]]
         ]
-        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now)
+        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
 
     def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
         service = self._book().of(before.name)

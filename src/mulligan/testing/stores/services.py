@@ -1,4 +1,4 @@
-"""Services: one breaker for all workers, kept by the store. What is held stands in nobody's way, and is let go again."""
+"""Services: one breaker for all workers, kept by the store. What is held stands in nobody's way, and gets out again."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -605,7 +605,7 @@ class ServiceRules(Bench):
         self._serves(window=4, min_calls=4)
         self._hear(Succeed("null"), blaming())
         assert self._record().calls == 2
-        self.advance(2 * HOUR)
+        self.advance(4 * HOUR)
         self.beat()
         assert self._record().calls == 0
         self.advance(2 * DAY)
