@@ -348,9 +348,7 @@ class SqliteStore:
                 priority, rank, id_, _ = following
                 heapq.heappush(heads, (priority, rank, id_, place, lane, following))
 
-    def _lease(
-        self, db: "sqlite3.Connection", claim: Claim, lanes: Open, picked: list[int], now: int
-    ) -> list[Lease]:
+    def _lease(self, db: "sqlite3.Connection", claim: Claim, lanes: Open, picked: list[int], now: int) -> list[Lease]:
         step = TABLE[Move.CLAIM, State.QUEUED]
         values = {
             "now": now,
