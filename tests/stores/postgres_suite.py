@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 from postgres_server import EMPTY
 
+from mulligan.failure.service import ServiceBook
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.connections import Connection
 from mulligan.testing.stores.bench import Bench
@@ -32,8 +33,13 @@ class Sessions:
         store.close()
         return url
 
-    def open(self, url: str, now: Callable[[], datetime] | None = None) -> PostgresStore:
-        return _Heir(url, now, self._left.setdefault(url, []))
+    def open(
+        self,
+        url: str,
+        now: Callable[[], datetime] | None = None,
+        services: Callable[[], ServiceBook] = ServiceBook,
+    ) -> PostgresStore:
+        return _Heir(url, now, services, self._left.setdefault(url, []))
 
     def close(self) -> None:
         for sessions in self._left.values():
@@ -44,8 +50,14 @@ class Sessions:
 class _Heir(PostgresStore):
     """Begins with sessions left by others, and leaves its own."""
 
-    def __init__(self, url: str, now: Callable[[], datetime] | None, left: list[Connection]) -> None:
-        super().__init__(url, now=now)
+    def __init__(
+        self,
+        url: str,
+        now: Callable[[], datetime] | None,
+        services: Callable[[], ServiceBook],
+        left: list[Connection],
+    ) -> None:
+        super().__init__(url, now=now, services=services)
         self._left = left
         self._connections._idle, left[:TAKEN] = left[:TAKEN], []
 
@@ -69,7 +81,7 @@ class PostgresBench(Bench):
         self.url = sessions.emptied(address)
 
     def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
-        return self.sessions.open(self.url, now)
+        return self.sessions.open(self.url, now, self.services)
 
     open_twin = open_store
 

@@ -30,14 +30,14 @@ HOUR = timedelta(hours=1)
 
 class TestFile(StoreSuite):
     def open_store(self, now: Callable[[], datetime]) -> SqliteStore:
-        return SqliteStore(f"sqlite:///{self.folder}/jobs.db", now=now)
+        return SqliteStore(f"sqlite:///{self.folder}/jobs.db", now=now, services=self.services)
 
     open_twin = open_store
 
 
 class TestMemory(StoreSuite):
     def open_store(self, now: Callable[[], datetime]) -> SqliteStore:
-        return SqliteStore("sqlite:///:memory:", now=now, threaded=False)
+        return SqliteStore("sqlite:///:memory:", now=now, threaded=False, services=self.services)
 
 
 def test_no_part_of_the_suite_hides_a_test_of_another() -> None:

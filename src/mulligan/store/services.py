@@ -48,8 +48,10 @@ from mulligan.store.values import event_values
 
 # As far ahead as a number goes: nobody is to ask before somebody changes it.
 FOREVER = 2**62
-TALLIES_KEPT = to_duration(LONGEST_WINDOW)
-SERVICES_KEPT = 24 * TALLIES_KEPT
+TALLIES_KEPT = 2 * to_duration(LONGEST_WINDOW)
+SERVICES_KEPT = 12 * TALLIES_KEPT
+# Only the hour is kept: a column of an index that changes with every settle would be dear.
+TALLY_AGES = to_duration(LONGEST_WINDOW)
 BUDGET = "budget/"
 
 
@@ -74,10 +76,12 @@ class Grant:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the claim reads it. Of a service with a probe of its own, nothing else is tried before that succeeded."""
-        probes_only = self.turn.standing.state is State.HALF_OPEN and self.service.probe is not None
+        """As the claim reads it. Of a service with a probe of its own, nothing else is tried before that succeeded; and
+        probes are of the epoch that begins with them."""
+        standing = self.turn.standing
+        probes_only = standing.state is State.HALF_OPEN and self.service.probe is not None
         kind = PROBE_KIND if probes_only else None
-        return {"service": self.name, "kind": kind, "number": self.allowed.number}
+        return {"service": self.name, "kind": kind, "number": self.allowed.number, "epoch": standing.epoch}
 
 
 class ServiceDesk:
@@ -94,22 +98,23 @@ class ServiceDesk:
 
     def grants(self, claim: Claim, names: Sequence[str], now: int) -> Steps[list[Grant]]:
         """What this claim may take of the services of ready jobs that are not simply closed and can be asked now."""
-        yield from self._introduce(names, now)
         rows = yield self._statement("services_asked", names=to_json(list(names)), now=now)
+        new = yield from self._newly_rated(names)
         # Locked first, read and counted then: in one statement the count would be older than the lock, and two claims
         # would take one permit.
-        asked = yield from self._locked([row["name"] for row in rows])
+        asked = yield from self._locked([*new, *(row["name"] for row in rows)])
         grants = []
         for standing in asked.values():
             grants += [(yield from self._grant(standing, claim.limit, now))]
         return grants
 
-    def _introduce(self, names: Iterable[str], now: int) -> Steps[None]:
-        """One with a rate has a row before it is first asked."""
-        for name in sorted(names):
-            service = self._book().of(name)
-            if service.rate is not None:
-                yield self._statement("service_new", **_values(service, Standing.plain(name), now))
+    def _newly_rated(self, names: Iterable[str]) -> Steps[set[str]]:
+        """Those with a rate of which no row says so yet."""
+        rated = [name for name in names if self._book().of(name).rate is not None]
+        if not rated:
+            return set()
+        rows = yield self._statement("services_named", names=to_json(rated))
+        return set(rated) - {row["name"] for row in rows if row["is_restricted"]}
 
     def _grant(self, before: Standing, wanted: int, now: int) -> Steps[Grant]:
         service = self._book().of(before.name)
@@ -126,11 +131,21 @@ class ServiceDesk:
         numbers = Counter(lease.service for lease in leases)
         for grant in grants:
             unused = 0 if grant.fails_fast else grant.allowed.number - numbers[grant.name]
-            turn = Turn(grant.allowed.without(unused).standing, grant.turn.changes)
-            yield from self._write(grant.service, grant.before, turn, now)
+            left = grant.allowed.without(unused).standing
+            if left == grant.before and not is_restricted(grant.service, left):
+                # It had a rate, and has none any more.
+                yield self._statement("service_write", **_values(grant.service, left, now))
+            yield from self._write(grant.service, grant.before, Turn(left, grant.turn.changes), now)
             for lease in leases:
                 if grant.fails_fast and lease.service == grant.name:
                     lease.is_refused = True
+
+    def recalled(self, leases: Sequence[Lease], now: int) -> Steps[None]:
+        """Leases whose claim is told once more: its reply was lost."""
+        known = yield from self._known(sorted({lease.service for lease in leases if lease.service}))
+        for lease in leases:
+            standing = known.get(lease.service)
+            lease.is_refused = standing is not None and fails_fast(self._book().of(lease.service), standing, now=now)
 
     # Settle
 
@@ -139,27 +154,38 @@ class ServiceDesk:
         names = sorted(heard)
         known = yield from self._known(names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
-        yield from self._tally(calls, worker, now)
+        yield from self._tally(known, calls, worker, now)
         loud = [name for name in names if heard[name].quiet or not is_quiet(known[name], calls[name])]
         for name, before in (yield from self._locked(loud)).items():
             known[name] = yield from self._hear(before, heard[name], calls[name], now)
         return {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
 
     def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
+        if not names:
+            return {}
         rows = yield self._statement("services_named", names=to_json(list(names)))
         return {name: Standing.plain(name) for name in names} | {row["name"]: _standing(row) for row in rows}
 
-    def _tally(self, calls: Mapping[str, Sequence[Call]], worker: str, now: int) -> Steps[None]:
-        names = [name for name, heard in calls.items() if heard]
+    def _tally(
+        self, known: Mapping[str, Standing], calls: Mapping[str, Sequence[Call]], worker: str, now: int
+    ) -> Steps[None]:
+        current = {name: [call for call in heard if call.epoch == known[name].epoch] for name, heard in calls.items()}
+        names = [name for name, heard in current.items() if heard]
         if not names:
             return
         rows = yield self._statement("tallies_by", worker=worker, services=to_json(names))
-        mine = {row["service"]: _tally(row["tally"]) for row in rows}
+        # One of a later epoch is of before the service was forgotten, and would hear nothing any more.
+        mine = {
+            row["service"]: tally
+            for row in rows
+            if (tally := _tally(row["tally"])).epoch <= known[row["service"]].epoch
+        }
         news = [
-            {"service": name, "tally": tallies.encode(mine.get(name, Tally()).add(calls[name], self._book().of(name)))}
+            {"service": name, "tally": tallies.encode(mine.get(name, Tally()).add(heard, self._book().of(name)))}
             for name in names
+            for heard in [current[name]]
         ]
-        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now)
+        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
 
     def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
         service = self._book().of(before.name)
@@ -292,10 +318,12 @@ def _event(name: str, change: Change, now: int, *, request: str | None, actor: s
 
 def _standing(row: Record) -> Standing:
     """A row that somebody damaged is taken for a closed service, of its epoch."""
+    plain = Standing(name=row["name"], epoch=row["epoch"])
     try:
-        return standings.decode(row["standing"])
+        found = standings.decode(row["standing"])
     except (msgspec.DecodeError, RecursionError):
-        return Standing(name=row["name"], epoch=row["epoch"])
+        return plain
+    return found if (found.name, found.epoch) == (plain.name, plain.epoch) else plain
 
 
 def _tally(text: str) -> Tally:

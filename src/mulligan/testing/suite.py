@@ -6,9 +6,10 @@ Written for whoever writes a store; needs pytest and hypothesis (`pip install mu
 
     class TestMyStore(StoreSuite):
         def open_store(self, now):
-            return MyStore(self.folder / "jobs", now=now)    # empty, its clock replaced by `now`
+            # Empty, its clock replaced by `now`, its services those of the test.
+            return MyStore(self.folder / "jobs", now=now, services=self.services)
 
-        open_twin = open_store                               # a second one on the same data; leave out if impossible
+        open_twin = open_store    # a second one on the same data; leave out if impossible
 
     TestMyStoreIsTheModel = machine(lambda now, folder: MyStore(folder / "jobs", now=now))
 
@@ -31,6 +32,7 @@ from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
 from mulligan.testing.stores.retention import RetentionRules
 from mulligan.testing.stores.schedules import ScheduleRules
+from mulligan.testing.stores.services import ServiceRules
 from mulligan.testing.stores.settle import SettleRules
 from mulligan.testing.stores.stuck import StuckRules
 
@@ -48,6 +50,7 @@ class StoreSuite(
     StuckRules,
     HookRules,
     DutyRules,
+    ServiceRules,
     ScheduleRules,
     MoveRules,
     OperationRules,

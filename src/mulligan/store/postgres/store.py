@@ -240,7 +240,11 @@ class PostgresStore:
                 "queues": None if claim.queues is None else list(claim.queues),
                 "grants": None,
             }
-            grants = self._grants(db, claim, where) if asks or self._services.has_rates else []
+            grants: list[Grant] = []
+            if asks or self._services.has_rates:
+                if repeated := self._repeated(db, claim):
+                    return Claimed(repeated, None)
+                grants = self._grants(db, claim, where)
             where["grants"] = to_json([grant.values for grant in grants])
             leases = _leases(
                 db,
@@ -267,6 +271,16 @@ class PostgresStore:
                 due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
+    def _repeated(self, db: Connection, claim: Claim) -> list[Lease]:
+        """The leases of this very call: what services grant was counted when it was first made."""
+        return self._recalled(db, SQL["claim_repeated"], {"incarnation": claim.incarnation, "claim": claim.number})
+
+    def _recalled(self, db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:
+        leases = _leases(db, statement, values)
+        if any(lease.service for lease in leases):
+            self._play(db, self._services.recalled(leases, _row(db, SQL["now"], {"now": self._now})[0]))
+        return leases
+
     def _grants(self, db: Connection, claim: Claim, where: dict[str, Any]) -> list[Grant]:
         (now,) = _row(db, SQL["now"], {"now": self._now})
         names = _ids(db, _claiming("claim_services"), where)
@@ -274,13 +288,16 @@ class PostgresStore:
 
     def _promote(self, db: Connection) -> tuple[bool, bool]:
         """Whether the transaction has an id now, and whether a service has to be asked before its jobs are claimed."""
+        is_any_parked = False
         for _ in range(PROMOTE_PASSES):
             passed, held, asks, is_parked, has_id = _row(db, SQL["promote"], self._door_values())
+            # It has not seen those that it parked itself.
+            is_any_parked = is_any_parked or is_parked or held > 0
             if passed + held < PROMOTE_PASS:
                 break
-        if is_parked:
+        if is_any_parked:
             self._admit(db)
-        return has_id or is_parked, asks
+        return has_id or is_any_parked, asks
 
     def _admit(self, db: Connection) -> None:
         """Retries that their services' budgets allow."""
@@ -298,7 +315,7 @@ class PostgresStore:
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
-        return self._run(lambda db: _leases(db, SQL["adopt"], values))
+        return self._run(lambda db: self._recalled(db, SQL["adopt"], values))
 
     def secure(self, fence: Fence) -> bool:
         # Committed synchronously, and with it all that was written before: the claim too.
@@ -342,7 +359,8 @@ class PostgresStore:
         try:
             return self._settle_together(db, outcomes)
         except DATA_ERRORS:
-            return Answers(self._settle_alone(db, outcome) for outcome in outcomes)
+            alone = [self._settle_alone(db, outcome) for outcome in outcomes]
+        return Answers([answer for answer, _ in alone], dict(item for _, held in alone for item in held.items()))
 
     def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _firsts(outcomes)
@@ -371,21 +389,20 @@ class PostgresStore:
         (now,) = _row(db, SQL["now"], {"now": self._now})
         return self._play(db, self._services.heard(heard, accepted[0].teller, now))
 
-    def _settle_alone(self, db: Connection, outcome: Outcome) -> Settled:
+    def _settle_alone(self, db: Connection, outcome: Outcome) -> tuple[Settled, dict[str, int]]:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
             with _transaction(db, BEGIN):
                 return self._settle_as(db, outcome, settlement(outcome))
         except DATA_ERRORS:
             with _transaction(db, BEGIN):
-                answer = self._settle_as(db, outcome, unstorable(outcome))
-            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
+                answer, held = self._settle_as(db, outcome, unstorable(outcome))
+            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer, held
 
-    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
+    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> tuple[Settled, dict[str, int]]:
         if not self._write(db, {0: (outcome, change)}):
-            return self._not_settled(db, outcome, change)
-        self._hear(db, [outcome])
-        return Settled.ACCEPTED
+            return self._not_settled(db, outcome, change), {}
+        return Settled.ACCEPTED, self._hear(db, [outcome])
 
     def _write_succeeded(self, db: Connection, outcomes: Mapping[int, Outcome]) -> list[int]:
         """Which of them were accepted, by their numbers."""

@@ -14,11 +14,11 @@ class Open:
 
     def __init__(self, heads: Sequence[LaneHead], restricted: frozenset[str], grants: Sequence[Grant]) -> None:
         self.heads = heads
+        self.grants = [grant.values for grant in grants]
         self._left = dict.fromkeys(restricted, 0)
         self._only: dict[str, str | None] = {}
-        for grant in grants:
-            values = grant.values
-            self._left[grant.name], self._only[grant.name] = values["number"], values["kind"]
+        for values in self.grants:
+            self._left[values["service"]], self._only[values["service"]] = values["number"], values["kind"]
 
     def has_room(self, place: Place) -> bool:
         service = place["service"]

@@ -126,6 +126,8 @@ DATA_ERRORS = (
 )
 
 FAILED = TABLE[Move.EXPIRE, State.WAITING]
+# Also what cannot be stored has called its service.
+NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WHERE value = :tag)"
 
 
@@ -250,11 +252,12 @@ class SqliteStore:
         asks = self._promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := _leases(db, SQL["claim_repeated"], values):
+            _play(db, self._services.recalled(repeated, now))
             return Claimed(repeated, None)
         lanes = self._lanes(db, claim, now)
         asked = services_of(lanes) if asks or self._services.has_rates else []
         grants = _play(db, self._services.grants(claim, asked, now)) if asked else []
-        leases = self._take(db, claim, Open(lanes, _restricted(db) if asked else frozenset(), grants), now)
+        leases = self._take(db, claim, Open(lanes, _restricted(db, asked), grants), now)
         (due,) = db.execute(SQL["next_due"]).fetchone()
         if due is not None and due <= now:
             self._promote_past_damage(db, now)
@@ -267,11 +270,13 @@ class SqliteStore:
     def _promote(self, db: "sqlite3.Connection", now: int) -> bool:
         """Whether a service has to be asked before its jobs are claimed."""
         is_somebody_there, asks, is_parked = db.execute(SQL["door"], {"now": now}).fetchone()
+        for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
+            passed, held = self._promote_pass(db, now)
+            is_parked = is_parked or held
+            if passed + held < PROMOTE_PASS:
+                break
         if is_parked:
             self._admit(db, now)
-        for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
-            if sum(self._promote_pass(db, now)) < PROMOTE_PASS:
-                break
         return bool(asks)
 
     def _admit(self, db: "sqlite3.Connection", now: int) -> None:
@@ -321,7 +326,7 @@ class SqliteStore:
         while True:
             wanted = claim.limit - len(leases)
             picked = [seq for *_, seq in islice(self._in_order(db, lanes), wanted)]
-            taken = self._lease(db, claim, picked, now) if picked else []
+            taken = self._lease(db, claim, lanes, picked, now) if picked else []
             leases += taken
             if len(taken) == len(picked):
                 return leases
@@ -344,7 +349,7 @@ class SqliteStore:
                 priority, rank, id_, _ = following
                 heapq.heappush(heads, (priority, rank, id_, place, lane, following))
 
-    def _lease(self, db: "sqlite3.Connection", claim: Claim, picked: list[int], now: int) -> list[Lease]:
+    def _lease(self, db: "sqlite3.Connection", claim: Claim, lanes: Open, picked: list[int], now: int) -> list[Lease]:
         step = TABLE[Move.CLAIM, State.QUEUED]
         values = {
             "now": now,
@@ -352,6 +357,7 @@ class SqliteStore:
             "incarnation": claim.incarnation,
             "claim": claim.number,
             "picked": to_json(picked),
+            "grants": to_json(lanes.grants),
             "running": step.target,
             "queued": State.QUEUED,
             "version": claim.version,
@@ -371,7 +377,12 @@ class SqliteStore:
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
-        return self._database.read(lambda db: _leases(db, SQL["adopt"], values))
+        return self._database.read(lambda db: self._adopt(db, values))
+
+    def _adopt(self, db: "sqlite3.Connection", values: dict[str, Any]) -> list[Lease]:
+        adopted = _leases(db, SQL["adopt"], values)
+        _play(db, self._services.recalled(adopted, self._now(db)))
+        return adopted
 
     def secure(self, fence: Fence) -> bool:
         # A claim is as durable as every commit here: looking is enough.
@@ -417,13 +428,13 @@ class SqliteStore:
                 answers = self._settle_together(db, outcomes, now)
         except DATA_ERRORS:
             answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
-        accepted = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer is Settled.ACCEPTED]
-        return Answers(answers, self._hear(db, accepted, now))
+        settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
+        return Answers(answers, self._hear(db, settled, now))
 
-    def _hear(self, db: "sqlite3.Connection", accepted: Sequence[Outcome], now: int) -> dict[str, int]:
+    def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> dict[str, int]:
         """What these attempts tell of their services; the services that are not closed."""
-        heard = hearsay(accepted)
-        return _play(db, self._services.heard(heard, accepted[0].teller, now)) if heard else {}
+        heard = hearsay(settled)
+        return _play(db, self._services.heard(heard, settled[0].teller, now)) if heard else {}
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
@@ -886,8 +897,8 @@ def _rows(db: "sqlite3.Connection", statement: Statement) -> list[Record]:
     return [] if cursor.description is None else records(cursor, cursor.fetchall())
 
 
-def _restricted(db: "sqlite3.Connection") -> frozenset[str]:
-    return frozenset(name for (name,) in db.execute(SQL["services_restricted"]))
+def _restricted(db: "sqlite3.Connection", names: Sequence[str]) -> frozenset[str]:
+    return frozenset(_ids(db, SQL["services_restricted"], {"names": to_json(names)}) if names else ())
 
 
 def _append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:

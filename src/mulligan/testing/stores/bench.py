@@ -15,6 +15,7 @@ from mulligan.clock import Ids
 from mulligan.event import Event
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Decision, Fail, Retry, Succeed
+from mulligan.failure.service import ServiceBook
 from mulligan.failure.verdict import Verdict
 from mulligan.job import Fence, Job, Lease, NewJob
 from mulligan.lifecycle import Move, State
@@ -41,7 +42,8 @@ WORKER = "worker-1"
 
 
 class Bench:
-    """One store under test. `folder` is empty and this test's alone; `clock` moves when told.
+    """One store under test. `folder` is empty and this test's alone; `clock` moves when told; `services` gives the
+    services in force.
 
     A store that tells nobody of its changes says so: `gives_hints = False`.
     """
@@ -50,9 +52,13 @@ class Bench:
     folder: Path
     clock: VirtualClock
     store: Store
+    book: ServiceBook
+
+    def services(self) -> ServiceBook:
+        return self.book
 
     def open_store(self, now: Callable[[], datetime]) -> Store:
-        """An empty store that goes by `now`."""
+        """An empty store that goes by `now` and `self.services`."""
         raise NotImplementedError("open_store gives the suite an empty store")
 
     def open_twin(self, now: Callable[[], datetime]) -> Store:  # noqa: ARG002
@@ -63,11 +69,13 @@ class Bench:
     def _arranged(self, tmp_path: Path) -> Iterator[None]:
         self.folder = tmp_path
         self.clock = VirtualClock()
+        self.book = ServiceBook()
         self.ids = Ids(self.clock, Random(1))  # noqa: S311
         self._numbers = count(1)
         self._opened: list[Store] = []
         self.store = self._open(self.open_store)
         yield
+        self.book = ServiceBook()
         try:
             check(self.store, self.clock)
         finally:

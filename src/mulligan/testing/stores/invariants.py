@@ -1,7 +1,8 @@
 """What holds in every store after every step, in words.
 
 Of each row: what its state promises. Of the log: it alone tells where each job is. Of both: whatever
-is not over can be reached, by exactly one of claim, reclaim and expire, once no pause holds it: no dead ends.
+is not over can be reached, by exactly one of claim, reclaim and expire, once no pause and no service holds it: no dead
+ends.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import EVENT_TYPES, JOB_EVENTS, LIVE, REFUSED, TABLE, Move, State
 from mulligan.pause import PauseRequest
+from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Claim, Store
 from mulligan.testing.virtual import VirtualClock
 
@@ -29,12 +31,18 @@ def check(store: Store, clock: VirtualClock) -> None:
         check_row(job)
     check_log(all_events(store), jobs)
     end_pauses(store)
+    end_holds(store)
     check_reachable(store, clock, jobs)
 
 
 def end_pauses(store: Store) -> None:
     for number, pause in enumerate(store.pauses()):
         store.resume(PauseRequest(id=f"the end, {number}", what=pause.what, name=pause.name))
+
+
+def end_holds(store: Store) -> None:
+    for number, service in enumerate(store.services()):
+        store.force(ServiceRequest(id=f"the last word, {number}", name=service.name, to="closed"))
 
 
 def all_jobs(store: Store) -> list[Job[Any]]:

@@ -53,11 +53,19 @@
         attempt = attempt + 1,
         leased_by = :incarnation, claim = :claim, lease_until = clock.now + :lease,
         started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now,
-        service_epoch = CASE service WHEN '' THEN 0 ELSE coalesce((
-            SELECT epoch
-            FROM mulligan_services
-            WHERE name = mulligan_jobs.service
-        ), 0) END,
+        service_epoch = CASE service WHEN '' THEN 0 ELSE coalesce(
+            (
+                SELECT granted.epoch
+                FROM json_to_recordset(:grants::json) AS granted (service text, epoch bigint)
+                WHERE granted.service = mulligan_jobs.service
+            ),
+            (
+                SELECT epoch
+                FROM mulligan_services
+                WHERE name = mulligan_jobs.service
+            ),
+            0
+        ) END,
         version = :version
     FROM clock
     WHERE id = ANY (ARRAY(SELECT id FROM {source}))

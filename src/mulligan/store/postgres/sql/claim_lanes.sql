@@ -34,7 +34,7 @@ WITH RECURSIVE clock AS (
             AND pause.name = CASE pause.what WHEN 'queue' THEN ready.queue WHEN 'kind' THEN ready.kind ELSE ready.service END
             AND (pause.until IS NULL OR pause.until > clock.now)
       )
-      AND (:grants::json IS NULL OR granted.number > 0 OR NOT EXISTS (
+      AND (:grants::json IS NULL OR granted.number > 0 OR granted.service IS NULL AND NOT EXISTS (
           SELECT 1
           FROM mulligan_services AS service
           WHERE service.name = ready.service AND service.is_restricted

@@ -1,5 +1,5 @@
 -- Services of which a claim may not simply take, that have ready jobs for it and may be asked now.
 SELECT name
 FROM mulligan_services
-WHERE is_restricted AND name IN (SELECT json_array_elements_text(:names::json))
+WHERE is_restricted AND name = ANY (ARRAY(SELECT json_array_elements_text(:names::json)))
   AND NOT (ask_at > :now AND ask_at - hold <= :now)

@@ -1,4 +1,4 @@
-SELECT name, epoch, standing
+SELECT name, epoch, standing, is_restricted
 FROM mulligan_services
-WHERE name IN (SELECT json_array_elements_text(:names::json))
+WHERE name = ANY (ARRAY(SELECT json_array_elements_text(:names::json)))
 ORDER BY name

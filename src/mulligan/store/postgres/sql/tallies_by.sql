@@ -1,3 +1,3 @@
 SELECT service, tally
 FROM mulligan_tallies
-WHERE worker = :worker AND service IN (SELECT json_array_elements_text(:services::json))
+WHERE worker = :worker AND service = ANY (ARRAY(SELECT json_array_elements_text(:services::json)))

@@ -22,6 +22,7 @@ CREATE TABLE mulligan_services (
     updated_at    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mulligan_services_restricted ON mulligan_services (name) WHERE is_restricted;
+CREATE INDEX mulligan_services_plain ON mulligan_services (updated_at) WHERE NOT is_restricted AND NOT is_failing;
 
 -- What one worker heard of one service: written by that worker only.
 CREATE TABLE mulligan_tallies (
@@ -32,3 +33,4 @@ CREATE TABLE mulligan_tallies (
     PRIMARY KEY (service, worker)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mulligan_tallies_worker ON mulligan_tallies (worker, service);
+CREATE INDEX mulligan_tallies_old ON mulligan_tallies (updated_at);

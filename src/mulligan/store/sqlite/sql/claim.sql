@@ -4,7 +4,11 @@ SET state = :running,
     attempt = attempt + 1,
     leased_by = :incarnation, claim = :claim, lease_until = :now + :lease,
     started_at = coalesce(started_at, :now), last_attempt_at = :now, updated_at = :now,
-    service_epoch = iif(service = '', 0, coalesce((SELECT epoch FROM mulligan_services WHERE name = service), 0)),
+    service_epoch = iif(service = '', 0, coalesce(
+        (SELECT value ->> 'epoch' FROM json_each(:grants) WHERE value ->> 'service' = service),
+        (SELECT epoch FROM mulligan_services WHERE name = service),
+        0
+    )),
     version = :version
 WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
   -- Beyond that only a number written by hand can be, and one more would not fit.

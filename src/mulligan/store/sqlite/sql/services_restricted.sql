@@ -1,3 +1,3 @@
 SELECT name
 FROM mulligan_services
-WHERE is_restricted
+WHERE is_restricted AND name IN (SELECT value FROM json_each(:names))
