@@ -2,16 +2,19 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from inspect import isawaitable
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
+from mulligan.batch import BatchRecord, BatchState
+from mulligan.batches import Batch, Batches, Retried
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
-from mulligan.errors import MulliganError, NotAllowed, illegal_move
+from mulligan.errors import BatchNotFound, MulliganError, NotAllowed, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.classify import Failure
@@ -26,7 +29,7 @@ from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
-from mulligan.task import CanRetry, Registry
+from mulligan.task import CanRetry, Client, Registry, Task
 
 logger = logging.getLogger("mulligan.console")
 
@@ -52,6 +55,7 @@ class Console:
         roster: Roster,
         agenda: Agenda,
         doctor: Doctor,
+        client: Client,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -62,6 +66,7 @@ class Console:
         self._agenda = agenda
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
+        self._batches = Batches(store, ids, client, self._ask_task)
         self._doctor = doctor
 
     # Ask
@@ -118,7 +123,13 @@ class Console:
             is_known=job.kind in self._tasks,
             pauses=store.pauses(),
             stuck_after=self._stuck.after,
+            batch=self._batch_of(job),
         )
+
+    def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
+        with suppress(BatchNotFound):
+            return None if job.batch is None else self._store().batch(job.batch)
+        return None
 
     def _history(self, job_id: str) -> Sequence[Event]:
         """All of it, unless a job was snoozed for years: then its beginning and its end."""
@@ -127,6 +138,20 @@ class Console:
             page = self._store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
             pages = [*pages[:1], page]
         return [event for page in pages for event in page]
+
+    def batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
+        return self._batches.batch(batch_id, owner=owner)
+
+    def batches(
+        self,
+        *,
+        state: BatchState | str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[Batch]:
+        """Newest first, at most 1,000 at a time; `cursor` is the id of the last one seen."""
+        return self._batches.batches(state=state, owner=owner, limit=limit, cursor=cursor)
 
     def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         """Jobs that run longer than the stuck limit and than their own timeout, the longest first."""
@@ -182,6 +207,49 @@ class Console:
             return found
         reason = reason or "reclassified"
         return found.with_retries(lambda job_id: self.retry(job_id, owner=owner, actor=actor, reason=reason))
+
+    def create_batch(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        expires_in: Duration | None = None,
+        on_settled: Task[..., Any, Any] | None = None,
+        success_at: float = 1.0,
+        abort_above: float | None = None,
+    ) -> Batch:
+        """Store a draft of a batch; its members wait until it is published."""
+        return self._batches.create(
+            name,
+            owner=owner,
+            expires_in=expires_in,
+            on_settled=on_settled,
+            success_at=success_at,
+            abort_above=abort_above,
+        )
+
+    def publish_batch(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
+        """Count the members and let them run; one that is published already stays as it is."""
+        return self._batches.publish(batch_id, owner=owner, actor=_bounded(actor))
+
+    def retry_batch(
+        self,
+        batch_id: str,
+        *,
+        cancelled: bool = False,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Retried:
+        """Start all failed members again, in one step; with `cancelled` those too."""
+        who, why = _bounded(actor), _bounded(reason)
+        return self._batches.retry(batch_id, cancelled=cancelled, owner=owner, actor=who, reason=why)
+
+    def cancel_batch(
+        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Batch:
+        """Cancel all members that are not over; running ones are asked to stop."""
+        return self._batches.cancel(batch_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
 
     def purge(
         self,
@@ -307,10 +375,13 @@ class Console:
         first = self._taken(move, job, actor)
         if first is None and (move, job.state) not in TABLE:
             raise illegal_move(job.id, job.state, move)
+        self._ask_task(job)
+        return first
+
+    def _ask_task(self, job: Job[Any]) -> None:
         can_retry = self._tasks[job.kind].can_retry if job.kind in self._tasks else None
         if can_retry is not None:
             _ask(can_retry, job)
-        return first
 
     def _taken(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
         if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:

@@ -18,7 +18,18 @@ START_SECONDS = 60
 # Faster than TRUNCATE for the few rows of a test.
 EMPTY = "; ".join(
     f"DELETE FROM mulligan_{table}"
-    for table in ("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors", "services", "tallies")
+    for table in (
+        "jobs",
+        "events",
+        "workers",
+        "pauses",
+        "duties",
+        "schedules",
+        "cursors",
+        "services",
+        "tallies",
+        "batches",
+    )
 )
 
 

@@ -6,7 +6,7 @@ from typing import IO, Any
 import click
 
 from mulligan.cli.given import Given
-from mulligan.errors import ConfigurationError, JobNotFound, UnknownDuty, UnknownKind, UnknownSchedule
+from mulligan.errors import BatchNotFound, ConfigurationError, JobNotFound, UnknownDuty, UnknownKind, UnknownSchedule
 from mulligan.safe import safe
 
 
@@ -41,7 +41,7 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
+        case JobNotFound() | BatchNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "mulligan.cli.start_demo:demo",
     "worker": "mulligan.cli.worker:worker",
     "jobs": "mulligan.cli.jobs:jobs",
+    "batches": "mulligan.cli.batches:batches",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
     "duties": "mulligan.cli.duties:duties",

@@ -56,6 +56,8 @@ class Parameters:
     batch: int
     killers: float
     """The share of jobs that kill their process."""
+    batches: float
+    """The share of enqueue calls that make a batch."""
 
     @classmethod
     def draw(cls, chance: random.Random) -> "Parameters":
@@ -76,6 +78,7 @@ class Parameters:
             moves=chance.choice((0, 0.2, 0.5)),
             batch=chance.choice((1, 1, 2, 4)),
             killers=chance.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
+            batches=chance.choice((0, 0.2, 0.4)),
         )
 
 

@@ -44,6 +44,12 @@ SOMETIMES = (
     "two attempts of a job overlap after a lost lease",
     "a job of an unknown kind is released by a reclaimer",
     "a request is carried out after its caller gave up",
+    "a batch is published",
+    "a batch is published twice",
+    "a batch is settled",
+    "a batch is opened again",
+    "a batch is aborted",
+    "a batch expires",
 )
 
 
