@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := interleavings model zones simulation chaos
+SOAK   := interleavings model zones batches simulation chaos
 PARTS  ?= $(SOAK)
 
 .PHONY: demo test bench soak check unit servers clean
@@ -56,6 +56,11 @@ soak-zones: $(READY)
 soak-simulation: export MULLIGAN_SEEDS ?= 1000-3999
 soak-simulation: $(READY)
 	$(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py $(ARGS)
+
+# A batch of 50,000 members, settled by four worker processes, on each store.
+soak-batches: export MULLIGAN_SOAK := 1
+soak-batches: $(READY) servers
+	$(BIN)/pytest -q tests/stores/test_store_batch_processes.py $(ARGS)
 
 # Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
 soak-chaos: export MULLIGAN_KILLS ?= 5000

@@ -20,7 +20,7 @@ from bench.measure import FULL, QUICK, Bench, Stuck
 from bench.place import SETTINGS, opened
 from bench.report import Record, tables
 
-PARTS = ("one", "bulk", "drain", "fail-twice", "latency")
+PARTS = ("one", "bulk", "drain", "batch", "fail-twice", "latency")
 PEERS = ("pgqueuer", "asyncpg", "uvloop", "huey", "psycopg")
 
 

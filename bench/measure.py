@@ -50,6 +50,7 @@ class Bench:
             "one": self.one,
             "bulk": self.bulk,
             "drain": self.drain,
+            "batch": self.batch,
             "fail-twice": self.fail_twice,
             "latency": self.latency,
         }
@@ -93,12 +94,23 @@ class Bench:
     def drain(self, subject: Subject) -> Numbers:
         return self._drain(subject, "succeed", int(subject.drained * self._sizes.share), tries=1)
 
+    def batch(self, subject: Subject) -> Numbers:
+        """The same jobs as members of one batch: until that is settled."""
+        jobs = int(subject.drained * self._sizes.share)
+        subject.draft()
+        self._preload(subject, "succeed", jobs)
+        subject.publish()
+        return self._drain_loaded(subject, jobs, tries=1)
+
     def fail_twice(self, subject: Subject) -> Numbers:
         return self._drain(subject, "fail_twice", int(subject.failing * self._sizes.share), tries=3)
 
     def _drain(self, subject: Subject, kind: str, jobs: int, *, tries: int) -> Numbers:
-        """From the first body's start until the store says that nothing is left: late acknowledgements count."""
         self._preload(subject, kind, jobs)
+        return self._drain_loaded(subject, jobs, tries=tries)
+
+    def _drain_loaded(self, subject: Subject, jobs: int, *, tries: int) -> Numbers:
+        """From the first body's start until the store says that nothing is left: late acknowledgements count."""
         subject.after_preload()
         before = self._place.server_seconds()
         with working(subject, self._place.folder) as worker:

@@ -34,6 +34,7 @@ TABLES = (
     Table("drain", "jobs/s", "Drain, jobs/s"),
     Table("drain", "worker CPU µs", "Drain, CPU of the worker, µs a job (less is better)"),
     Table("drain", "server CPU µs", "Drain, CPU of the PostgreSQL server, µs a job (less is better)"),
+    Table("batch", "jobs/s", "Drain of one batch, until it is settled, jobs/s"),
     Table("fail-twice", "jobs/s", "Fail twice, then succeed: drain, jobs/s"),
     Table("latency", "p50 ms", "Latency of one job, 100 ms apart, p50 in ms (less is better)"),
     Table("latency", "p95 ms", "Latency of one job, 100 ms apart, p95 in ms (less is better)"),
@@ -54,6 +55,9 @@ TARGETS = (
     ("mulligan-pg", "raw-loop-pg", 0.6),
     ("mulligan-sqlite", "huey-sqlite", 3.0),
 )
+
+
+BATCH_TARGET = 0.8
 
 
 def tables(records: Sequence[Record]) -> str:
@@ -104,6 +108,13 @@ def _targets(records: Sequence[Record]) -> str:
         if ratios := _ratios(drains, ours, peer):
             word = "met" if median(ratios) >= wanted else "not met"
             lines.append(f"- {ours} ≥ {wanted:g} × {peer}: {word} ({median(ratios):.2f}, median of {len(ratios)})")
+    batches = _values("batch", "jobs/s", records)
+    for subject, values in batches.items():
+        without = drains.get(subject, {})
+        if ratios := [values[number] / without[number] for number in values if without.get(number)]:
+            word = "met" if median(ratios) >= BATCH_TARGET else "not met"
+            shown = f"{median(ratios):.2f}, median of {len(ratios)}"
+            lines.append(f"- {subject}, with a batch ≥ {BATCH_TARGET:g} × without: {word} ({shown})")
     return "\n".join(lines)
 
 

@@ -6,16 +6,19 @@ from collections.abc import Iterable
 
 from bench.place import Looking, Place
 from bench.workers.mulligan_app import app
+from mulligan import Batch
 
 # Each by an index of its own: the question must not cost the store more than a moment.
 LEFT = " OR ".join(
     f"EXISTS (SELECT 1 FROM mulligan_jobs WHERE {condition})"
     for condition in ("state = 'waiting' AND gate IS NULL", "state = 'queued'", "state = 'running'")
 )
+# A batch that is published and not settled has members left.
+LEFT += " OR EXISTS (SELECT 1 FROM mulligan_batches WHERE state IN ('draft', 'processing'))"
 
 
 class Mulligan:
-    parts = frozenset({"one", "bulk", "drain", "fail-twice", "latency"})
+    parts = frozenset({"one", "bulk", "drain", "batch", "fail-twice", "latency"})
     drained, failing = 30_000, 3_000
 
     def __init__(self, name: str, place: Place) -> None:
@@ -28,6 +31,7 @@ class Mulligan:
         self._app = app(self._url)
         self._app.migrate()
         self._left = self._looking()
+        self._batch: Batch | None = None
 
     def _fresh(self) -> str:
         if self.store == "postgres":
@@ -54,7 +58,14 @@ class Mulligan:
 
     def enqueue_many(self, kind: str, numbers: range) -> None:
         task = self._app.tasks[kind]
-        self._app.enqueue_many(task.bind(number) for number in numbers)
+        self._app.enqueue_many(task.options(batch=self._batch).bind(number) for number in numbers)
+
+    def draft(self) -> None:
+        self._batch = self._app.batch("bench")
+
+    def publish(self) -> None:
+        assert self._batch is not None
+        self._batch.publish()
 
     def after_preload(self) -> None:
         if self.store == "postgres":

@@ -2,7 +2,12 @@
 
 from mulligan.app import App
 from mulligan.attempt import attempt
+from mulligan.batch import BatchState
+from mulligan.batches import Batch
 from mulligan.errors import (
+    BatchClosed,
+    BatchExpired,
+    BatchNotFound,
     Conflict,
     FinalError,
     IllegalMove,
@@ -34,6 +39,11 @@ from mulligan.lifecycle import State
 __all__ = [
     "Added",
     "App",
+    "Batch",
+    "BatchClosed",
+    "BatchExpired",
+    "BatchNotFound",
+    "BatchState",
     "Conflict",
     "Decorrelated",
     "ErrorCode",

@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from mulligan.agenda import Agenda, ScheduleStatus
+from mulligan.batch import BatchState
+from mulligan.batches import Batch
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
 from mulligan.doctor import Doctor
@@ -157,6 +159,7 @@ class App:
             stuck=self._stuck,
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
             agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
+            client=self.client,
             doctor=Doctor(
                 lambda: self.store,
                 lambda: self._parts.clock,
@@ -302,6 +305,31 @@ class App:
     async def enqueue_many_async(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         return await self.client.enqueue_async(list(bindings), connection=connection)
 
+    def batch(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        expires_in: Duration | None = None,
+        on_settled: Task[..., Any, Any] | None = None,
+        success_at: float = 1.0,
+        abort_above: float | None = None,
+    ) -> Batch:
+        """Draft a batch: add members with `batch.add(task.bind(…), …)`, then `batch.publish()` lets them run.
+
+        When all are over it is `ready` (at least the share `success_at` succeeded), `partial` or `failed` (none did),
+        and `on_settled`, a task, is enqueued with the batch's id. When more than the share `abort_above` failed, those
+        that do not run are cancelled. `expires_in` counts from now: what is settled by then becomes `expired`.
+        """
+        return self.console.create_batch(
+            name,
+            owner=owner,
+            expires_in=expires_in,
+            on_settled=on_settled,
+            success_at=success_at,
+            abort_above=abort_above,
+        )
+
     def wait(self, job: Job[R] | str, timeout: Duration | None = None) -> R:
         """The job's result. Raises JobFailed, JobCancelled, or TimeoutError when it takes too long."""
         job_id = job if isinstance(job, str) else job.id
@@ -343,6 +371,19 @@ class App:
         cursor: str | None = None,
     ) -> Page[Any]:
         return self.console.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
+
+    def find_batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
+        return self.console.batch(batch_id, owner=owner)
+
+    def batches(
+        self,
+        *,
+        state: BatchState | str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[Batch]:
+        return self.console.batches(state=state, owner=owner, limit=limit, cursor=cursor)
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False

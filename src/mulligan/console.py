@@ -2,15 +2,19 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
+from mulligan.batch import BatchRecord, BatchState
+from mulligan.batches import Batch, Batches, Retried
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
-from mulligan.errors import illegal_move
+from mulligan.errors import BatchNotFound, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.redact import kept
@@ -28,7 +32,7 @@ from mulligan.redrives import Redrives
 from mulligan.roster import DutyStatus, Roster
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
-from mulligan.task import Registry
+from mulligan.task import Client, Registry, Task
 
 logger = logging.getLogger("mulligan.console")
 
@@ -54,6 +58,7 @@ class Console:
         roster: Roster,
         agenda: Agenda,
         doctor: Doctor,
+        client: Client,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -65,6 +70,7 @@ class Console:
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
         self._redrives = Redrives(store, ids)
+        self._batches = Batches(store, ids, client, partial(require_permission, tasks))
         self._doctor = doctor
 
     # Ask
@@ -121,7 +127,13 @@ class Console:
             is_known=job.kind in self._tasks,
             pauses=store.pauses(),
             stuck_after=self._stuck.after,
+            batch=self._batch_of(job),
         )
+
+    def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
+        with suppress(BatchNotFound):
+            return None if job.batch is None else self._store().batch(job.batch)
+        return None
 
     def _history(self, job_id: str) -> Sequence[Event]:
         """All of it, unless a job was snoozed for years: then its beginning and its end."""
@@ -130,6 +142,20 @@ class Console:
             page = self._store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
             pages = [*pages[:1], page]
         return [event for page in pages for event in page]
+
+    def batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
+        return self._batches.batch(batch_id, owner=owner)
+
+    def batches(
+        self,
+        *,
+        state: BatchState | str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[Batch]:
+        """Newest first, at most 1,000 at a time; `cursor` is the id of the last one seen."""
+        return self._batches.batches(state=state, owner=owner, limit=limit, cursor=cursor)
 
     def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         """Jobs that run longer than the stuck limit and than their own timeout, the longest first."""
@@ -234,6 +260,49 @@ class Console:
     ) -> Redrive:
         """End an operation; what it retried stays retried. One that is over stays as it is."""
         return self._redrives.cancel(redrive_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
+
+    def create_batch(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        expires_in: Duration | None = None,
+        on_settled: Task[..., Any, Any] | None = None,
+        success_at: float = 1.0,
+        abort_above: float | None = None,
+    ) -> Batch:
+        """Store a draft of a batch; its members wait until it is published."""
+        return self._batches.create(
+            name,
+            owner=owner,
+            expires_in=expires_in,
+            on_settled=on_settled,
+            success_at=success_at,
+            abort_above=abort_above,
+        )
+
+    def publish_batch(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
+        """Count the members and let them run; one that is published already stays as it is."""
+        return self._batches.publish(batch_id, owner=owner, actor=_bounded(actor))
+
+    def retry_batch(
+        self,
+        batch_id: str,
+        *,
+        cancelled: bool = False,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Retried:
+        """Start all failed members again, in one step; with `cancelled` those too."""
+        who, why = _bounded(actor), _bounded(reason)
+        return self._batches.retry(batch_id, cancelled=cancelled, owner=owner, actor=who, reason=why)
+
+    def cancel_batch(
+        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Batch:
+        """Cancel all members that are not over; running ones are asked to stop."""
+        return self._batches.cancel(batch_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
 
     def purge(
         self,

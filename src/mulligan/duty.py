@@ -19,7 +19,7 @@ DUTIES = (
     KnownDuty("reclaim", "STUCK_JOBS", "takes leases back from lost workers, reports stuck jobs"),
     KnownDuty("retry", "FAILED_JOBS", "queues failed attempts whose next try is due"),
     KnownDuty("promote", "DELAYED_JOBS", "queues delayed and snoozed jobs that are due"),
-    KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran"),
+    KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran; expires batches"),
     KnownDuty("schedule", "SCHEDULED_JOBS", "enqueues the jobs of schedules whose tick has come"),
     KnownDuty("redrive", "REDRIVES", "retries the jobs of redrives, at their rate"),
     KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),

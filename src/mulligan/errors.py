@@ -7,17 +7,21 @@
     │   ├── BadPolicy               a policy, a backoff, a window
     │   │   └── BadPolicies         a policies file; `mistakes` lists all that is wrong in it
     │   ├── BadTask                 a task that cannot be registered
+    │   ├── BadBatch                a batch's name, a share, or what is to be run when it is settled
     │   ├── BadSchedule             a cron expression, a time zone, or what is to be run then
     │   └── BadHook                 what was given as a hook gives no context manager
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
     │   ├── PayloadTooLarge
     │   ├── UnknownKind
+    │   ├── BatchClosed             the batch was published: it takes no more members
     │   └── BadConnection           what was given as connection= cannot carry the job
     ├── BadFilter                   a filter that matches nothing anybody could mean
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
     ├── JobNotFound
+    ├── BatchNotFound
+    ├── BatchExpired                its date has passed: its members cannot be retried
     ├── UnknownDuty
     ├── UnknownSchedule
     ├── ScheduleInUse               it cannot be removed: an app still has it
@@ -35,7 +39,8 @@
     ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
-    │   │   └── StoreFull
+    │   │   ├── StoreFull
+    │   │   └── BatchBusy           somebody's open transaction adds members to the batch
     │   ├── StoreClosed             `app.close()` was called
     │   ├── StoreReadOnly
     │   ├── StoreDamaged
@@ -59,6 +64,7 @@ from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.meant import did_you_mean
 
 __all__ = [
+    "BadBatch",
     "BadConnection",
     "BadDuration",
     "BadFilter",
@@ -71,6 +77,10 @@ __all__ = [
     "BadSetting",
     "BadTask",
     "BadUrl",
+    "BatchBusy",
+    "BatchClosed",
+    "BatchExpired",
+    "BatchNotFound",
     "ConfigurationError",
     "Conflict",
     "FinalError",
@@ -158,6 +168,10 @@ class BadSchedule(ConfigurationError):
     pass
 
 
+class BadBatch(ConfigurationError):
+    pass
+
+
 class BadHook(ConfigurationError):
     def __init__(self, what: str, function: object) -> None:
         super().__init__(
@@ -194,6 +208,15 @@ class UnknownKind(Refused):
         self.kind = kind
 
 
+class BatchClosed(Refused):
+    def __init__(self, batch_id: str, state: str) -> None:
+        super().__init__(
+            f"batch {batch_id!r} takes no more members: it is {state}; add them before it is published, or make "
+            "another one"
+        )
+        self.batch_id = batch_id
+
+
 class BadConnection(Refused):
     def __init__(self, connection: object, problem: str) -> None:
         kind = type(connection)
@@ -228,6 +251,20 @@ class JobNotFound(MulliganError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"there is no job {job_id!r}")
         self.job_id = job_id
+
+
+class BatchNotFound(MulliganError):
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(f"there is no batch {batch_id!r}")
+        self.batch_id = batch_id
+
+
+class BatchExpired(MulliganError):
+    def __init__(self, batch_id: str, name: str) -> None:
+        super().__init__(
+            f"batch {name!r} ({batch_id}) is expired: its members cannot be retried; make another one for what is left"
+        )
+        self.batch_id = batch_id
 
 
 class UnknownDuty(MulliganError):
@@ -403,6 +440,15 @@ class StoreClosed(StoreError):
 
 class StoreFull(StoreUnavailable):
     """No space left where the store lives."""
+
+
+class BatchBusy(StoreUnavailable):
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(
+            f"batch {batch_id!r} cannot be published now: an open transaction is adding members to it; "
+            "commit that first (with connection=, publish after the commit)"
+        )
+        self.batch_id = batch_id
 
 
 class StoreReadOnly(StoreError):

@@ -44,11 +44,14 @@ class NewJob:
     tags: tuple[str, ...] = ()
     cost: int = 0
     on_failed: "FollowUp | None" = None
+    batch: str | None = None
+    """A draft; the job waits until that is published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """The job that is stored when another one fails for good. `ANY_ID` in its arguments stands for that one's id."""
+    """The job that is stored when another one fails for good, or a batch is settled. `ANY_ID` in its arguments stands
+    for that one's id."""
 
     kind: str
     arguments: str
@@ -63,11 +66,11 @@ class FollowUp:
     cost: int
     on_failed: "FollowUp | None" = None
 
-    def after(self, failed: str, *, owner: str, job_id: str) -> NewJob:
+    def after(self, ended: str, *, owner: str, job_id: str) -> NewJob:
         return NewJob(
             id=job_id,
             kind=self.kind,
-            arguments=self.arguments.replace(ANY_ID, failed),
+            arguments=self.arguments.replace(ANY_ID, ended),
             owner=owner,
             queue=self.queue,
             service=self.service,
@@ -187,6 +190,8 @@ class Lease:
     """Its service is open and fails fast: it is to fail without being run."""
     is_suspect: bool = False
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
+    batch: str | None = None
+    """Counted by whoever settles."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property

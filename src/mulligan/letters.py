@@ -28,7 +28,8 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
-    """What was there to be purged, and how many were. Held ones keep their dedupe key, and stay."""
+    """What was there to be purged, and how many were. Held ones keep their dedupe key, or
+    belong to a batch that is not over, and stay."""
 
     is_dry: bool
     before: datetime

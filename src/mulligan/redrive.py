@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mulligan.duration import describe
-from mulligan.errors import Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
+from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
 from mulligan.job import JobFilter
 from mulligan.rate import Rate
 
@@ -258,6 +258,8 @@ def skip_reason(error: MulliganError) -> str:
             return "not allowed"
         case Conflict():
             return "conflict"
+        case BatchExpired():
+            return "its batch has expired"
         case StoreDamaged():
             return "damaged"
         case _:

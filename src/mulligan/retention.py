@@ -18,7 +18,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """How many jobs that are over are alike. Those that are held still keep others with their dedupe key out."""
+    """How many jobs that are over are alike. Those that are held still keep others with their dedupe key
+    out, or belong to a batch that is not over."""
 
     kind: str
     state: State

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from mulligan.batch import BatchRecord
 from mulligan.duration import Duration, parse
-from mulligan.errors import BadConnection, BadTask, InvalidArguments, UnknownKind
+from mulligan.errors import BadBatch, BadConnection, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
@@ -54,6 +55,7 @@ class Options:
     dedupe_scope: str = "active"
     dedupe_for: timedelta | None = None
     tags: tuple[str, ...] = ()
+    batch: str | None = None
     connection: Any = field(default=None, repr=False, compare=False)
 
 
@@ -90,6 +92,7 @@ class Binding(Generic[R]):
             tags=options.tags,
             cost=task.cost,
             on_failed=None if task.on_failed is None else task.on_failed.follow_up,
+            batch=options.batch,
         )
 
 
@@ -267,20 +270,23 @@ class Task(Generic[P, C, R]):
         dedupe_scope: str = "active",
         dedupe_for: Duration | None = None,
         tags: Iterable[str] = (),
+        batch: BatchRecord | str | None = None,
         connection: Any = None,
     ) -> Submission[P, R]:
         """The same task with options for the calls that follow.
 
+        `batch` is a draft, or its id: the job belongs to it, to its owner too, and waits until it is published.
         `connection` is one of your own with a transaction open, to the app's own database (not checked): the job and
         its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
         looking, within 2 seconds. Errors of the connection's library are raised as they are.
         """
         if dedupe is None and dedupe_for is not None:
             raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
+        owner = _text(self.name, "owner", owner, LONGEST_NAME)
         return Submission(
             self,
             Options(
-                owner=_text(self.name, "owner", owner, LONGEST_NAME),
+                owner=owner if batch is None else _owner_of(self.name, batch, owner),
                 queue=None if queue is None else checked_name("a queue's name", queue),
                 priority=None if priority is None else priority_number(priority),
                 delay=parse(delay),
@@ -290,6 +296,7 @@ class Task(Generic[P, C, R]):
                 dedupe_scope=_scope(self.name, dedupe_scope),
                 dedupe_for=None if dedupe_for is None else parse(dedupe_for),
                 tags=_tags(self.name, tags),
+                batch=_batch(self.name, batch),
                 connection=connection,
             ),
         )
@@ -397,6 +404,38 @@ def _on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client)
             f"on_failed of task {name!r} is called with one argument, the failed job's id; {on_failed.name!r}: {error}"
         ) from None
     return on_failed
+
+
+def checked_on_settled(on_settled: Task[..., Any, Any] | None, client: Client) -> FollowUp | None:
+    """What is stored when a batch is settled."""
+    if on_settled is None:
+        return None
+    if not isinstance(on_settled, Task) or on_settled.client is not client:
+        raise BadBatch(f"on_settled must be a task of the same app, not {on_settled!r:.200}")
+    if callable(on_settled.service):
+        raise BadBatch(f"on_settled: the service of {on_settled.name!r} must be a name, not a function")
+    try:
+        inspect.signature(on_settled.function).bind(ANY_ID)
+    except TypeError as error:
+        raise BadBatch(
+            f"on_settled is called with one argument, the batch's id; {on_settled.name!r}: {error}"
+        ) from None
+    return on_settled.follow_up
+
+
+def _batch(kind: str, batch: BatchRecord | str | None) -> str | None:
+    if batch is None:
+        return None
+    return _text(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, LONGEST_NAME)
+
+
+def _owner_of(kind: str, batch: BatchRecord | str, owner: str) -> str:
+    """A batch has one owner, and its members have the same."""
+    if not isinstance(batch, BatchRecord) or owner == batch.owner:
+        return owner
+    if owner:
+        raise InvalidArguments(kind, f"owner is {owner!r}, but the batch belongs to {batch.owner!r}")
+    return batch.owner
 
 
 def _memory(name: str, memory: int | str | None) -> int | None:

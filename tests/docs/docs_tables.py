@@ -53,7 +53,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes stay"
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "`actor=` and `reason=`", f"{console.LONGEST_TEXT} bytes", "head and tail stay"
-    yield "name of a task, queue, owner, service; a tag", f"{task.LONGEST_NAME} characters", "refused"
+    yield "name of a task, queue, owner, service, batch; a tag", f"{task.LONGEST_NAME} characters", "refused"
     yield "tags of a job", f"{task.MOST_TAGS}", "refused"
     yield "dedupe key", f"{task.LONGEST_KEY} characters", "refused"
     yield "priority", f"±{task.PRIORITY_BOUND:,}", "refused"

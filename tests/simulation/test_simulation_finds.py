@@ -102,6 +102,10 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite.SqliteStore, "_count_failed", lambda *_: None)
+
+
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def note(self: Keeper, beat: Any, held: Any, now: float) -> None:
         for fence in beat.extend:
@@ -161,6 +165,9 @@ MUTANTS: dict[str, Break] = {
     "a keeper that extends once": with_a_keeper_that_extends_once,
     "a claim that cannot be repeated": with_a_new_number_for_each_try,
     "a worker that lets lost jobs wait": with_a_slow_poll,
+    "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
+    "a deadline its batch does not hear of": without_counting_deadlines,
+    "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
 }
 
 

@@ -20,7 +20,7 @@ EMPTY = "; ".join(
     f"DELETE FROM mulligan_{table}"
     for table in (
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
-        *("services", "tallies", "operations"),
+        *("services", "tallies", "operations", "batches"),
     )
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import relative
-from mulligan.lifecycle import PURGED, State
+from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
 
 if TYPE_CHECKING:
     from mulligan.event import Event
@@ -17,6 +17,8 @@ def about_job(job: "Job[Any]", now: datetime) -> str:
     """What is most worth knowing in its state."""
     match job.state:
         case State.WAITING:
+            if job.waiting_for == "batch":
+                return "until its batch is published"
             return f"{job.waiting_for or 'waits'}, due {relative(job.due_at, now)}"
         case State.QUEUED:
             return f"queued {relative(job.queued_at or job.updated_at, now)}"
@@ -42,6 +44,8 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
 def _about_no_job(event: "Event", facts: Facts) -> list[str]:
     """Of an event that is about no job: what it is about."""
     parts = [facts.text("name")]
+    if event.type in BATCH_EVENTS:
+        parts.append(_counts(facts))
     if (length := facts.duration("for")) is not None:
         parts.append(f"for {describe(length)}")
     if (did := facts.whole("did")) is not None:
@@ -51,6 +55,13 @@ def _about_no_job(event: "Event", facts: Facts) -> list[str]:
     if because := facts.text("because"):
         parts.append(because)
     return parts
+
+
+def _counts(facts: Facts) -> str:
+    ended = ", ".join(
+        f"{number:,} {name}" for name in ("succeeded", "failed", "cancelled") if (number := facts.whole(name))
+    )
+    return f"{facts.text('state')}: {facts.whole('total') or 0:,} members{f', {ended}' if ended else ''}"
 
 
 def about_event(event: "Event") -> str:

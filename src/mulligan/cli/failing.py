@@ -7,6 +7,7 @@ import click
 
 from mulligan.cli.given import Given
 from mulligan.errors import (
+    BatchNotFound,
     ConfigurationError,
     JobNotFound,
     RedriveNotFound,
@@ -48,7 +49,7 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
+        case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -17,7 +17,7 @@ _OPTIONS = (
     click.option("--queue", type=text),
     click.option("--code", type=text, help="The error code of failed jobs."),
     click.option("--group", type=text, help="The error group of failed jobs."),
-    click.option("--batch", type=text, help="The batch's id."),
+    click.option("--batch", type=text, help="The id of their batch."),
     click.option("--tag", type=text),
     click.option("--version", type=text, help="The app's version that made the last attempt."),
     click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h."),

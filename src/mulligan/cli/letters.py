@@ -46,7 +46,7 @@ def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any)
 def purge(
     given: Given, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
 ) -> None:
-    """Delete jobs that are over, with their history. Those that hold a dedupe key stay."""
+    """Delete jobs that are over, with their history. Those that hold a dedupe key, or whose batch is not over, stay."""
     from mulligan.job import JobFilter
 
     with opened_existing(given) as app:
@@ -67,7 +67,8 @@ def _say(done: "Purge") -> None:
         say_table(("Kind", "State", "Code", "Jobs", ""), rows)
         say()
     if done.held:
-        say(f"{counted(done.held, 'job')} held: a dedupe key still refers to them, and they stay.")
+        why = "a dedupe key or a batch that is not over still refers to them"
+        say(f"{counted(done.held, 'job')} held: {why}, and they stay.")
     if not done.is_dry:
         say(f"{counted(done.purged, 'job')} deleted, with all history.")
     elif done.found:

@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "mulligan.cli.start_demo:demo",
     "worker": "mulligan.cli.worker:worker",
     "jobs": "mulligan.cli.jobs:jobs",
+    "batches": "mulligan.cli.batches:batches",
     "redrive": "mulligan.cli.redrive:redrive",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from mulligan.batch import BatchRecord
 from mulligan.event import Event
 from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
@@ -42,10 +43,11 @@ def explain(
     is_known: bool,
     pauses: Sequence[Pause] = (),
     stuck_after: timedelta = timedelta(minutes=30),
+    batch: BatchRecord | None = None,
 ) -> Explanation:
     """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task."""
     return Explanation(
         job,
         happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after)),
+        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch)),
     )

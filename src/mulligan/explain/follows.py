@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from mulligan.batch import BatchRecord, BatchState
 from mulligan.duration import describe
 from mulligan.duty import duty_of
 from mulligan.event import Event
@@ -45,6 +46,7 @@ class Surroundings:
     is_known: bool
     pauses: Sequence[Pause] = ()
     stuck_after: timedelta = timedelta(minutes=30)
+    batch: BatchRecord | None = None
 
     @property
     def alive(self) -> list[WorkerRecord]:
@@ -75,6 +77,8 @@ def follows(job: Job[Any], around: Surroundings) -> tuple[str, ...]:
 
 
 def _waiting(job: Job[Any], around: Surroundings) -> Told:
+    if around.batch is not None and around.batch.state is BatchState.DRAFT:
+        return [*_draft(around.batch), _attempts_left(job), *_deadline(job, around)]
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
@@ -85,6 +89,13 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
         return [due, *held, _attempts_left(job), *_deadline(job, around)]
     due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
     return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+
+
+def _draft(batch: BatchRecord) -> Told:
+    return [
+        f"Its batch {batch.name!r} is a draft of {counted(batch.total, 'member')}: they run when that is published.",
+        f"To publish it: mulligan batches publish {batch.id}",
+    ]
 
 
 def _duty(job: Job[Any]) -> str:
@@ -245,7 +256,15 @@ def _cancelled(job: Job[Any], around: Surroundings) -> Told:
     asked = around.last("job.cancelled", "job.cancel_requested")
     asked = asked if asked is None or asked.actor else around.last("job.cancel_requested")
     actor = f" by {asked.actor}" if asked and asked.actor else ""
-    return [f"It was cancelled{actor}{when}. Nothing follows."]
+    return [f"It was cancelled{actor}{when}. Nothing follows.", *_aborted(around)]
+
+
+def _aborted(around: Surroundings) -> Told:
+    batch = around.batch
+    if batch is None or batch.aborted_at is None:
+        return []
+    failed = f"{batch.failed:,} of {counted(batch.total, 'member')} failed"
+    return [f"Its batch {batch.name!r} was aborted at {around.at(batch.aborted_at)}: {failed}."]
 
 
 # For all

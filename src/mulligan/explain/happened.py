@@ -58,9 +58,10 @@ def _something(story: Story) -> str:
 def _enqueued(story: Story) -> str:
     delay = story.facts.duration("delay")
     owner = f" for {story.event.owner}" if story.event.owner else ""
-    return f"it was enqueued{_by_schedule(story)}{owner}, to run " + (
-        f"{describe(delay)} later" if delay else "at once"
-    )
+    when = f"{describe(delay)} later" if delay else "at once"
+    if story.facts.text("batch"):
+        when = "when its batch is published" + (f", not before {describe(delay)} have passed" if delay else "")
+    return f"it was enqueued{_by_schedule(story)}{owner}, to run {when}"
 
 
 def _by_schedule(story: Story) -> str:
@@ -170,6 +171,9 @@ def _released(story: Story) -> str:
 
 
 def _cancelled(story: Story) -> str:
+    reason = story.facts.text("reason")
+    if not story.is_settled and reason and not story.event.actor:
+        return f"it was cancelled, because {reason}"
     if not story.is_settled:
         return f"it was cancelled by {_who_and_why(story)}"
     if story.event.code:

@@ -1,4 +1,5 @@
-"""What follows a failure for good: the job of the task's `on_failed`, part of the same transaction."""
+"""What follows a failure for good or a batch that is settled: the job of `on_failed` or `on_settled`, part of the same
+transaction."""
 
 import hashlib
 import logging
@@ -8,6 +9,8 @@ from uuid import UUID
 
 import msgspec
 
+from mulligan.batch import BatchRecord
+from mulligan.clock import microseconds
 from mulligan.job import FollowUp, NewJob
 
 logger = logging.getLogger("mulligan.store")
@@ -38,9 +41,26 @@ def _follow_up(row: FailedRow, text: str) -> Iterator[NewJob]:
     yield wanted.after(row.id, owner=row.owner, job_id=_id(row))
 
 
+def callback(batch: BatchRecord, text: str | None) -> list[NewJob]:
+    """The job to be stored along with the settling of a batch: one in each generation."""
+    if text is None or batch.settled_at is None:
+        return []
+    try:
+        wanted = msgspec.json.decode(text, type=FollowUp)
+    except (msgspec.DecodeError, RecursionError):
+        logger.error("the on_settled of batch %s cannot be read: nothing follows its settling", batch.id)
+        return []
+    job_id = _same_id(f"{batch.id}/{batch.generation}", microseconds(batch.settled_at))
+    return [wanted.after(batch.id, owner=batch.owner, job_id=job_id)]
+
+
 def _id(row: FailedRow) -> str:
     """A UUIDv7 that the same failure has again, and no other one."""
-    chance = int.from_bytes(hashlib.sha256(f"{row.id}/{row.attempt}/{row.now}".encode()).digest()[:10])
-    millisecond = row.now // 1_000 & (1 << 48) - 1
+    return _same_id(f"{row.id}/{row.attempt}/{row.now}", row.now)
+
+
+def _same_id(cause: str, now: int) -> str:
+    chance = int.from_bytes(hashlib.sha256(cause.encode()).digest()[:10])
+    millisecond = now // 1_000 & (1 << 48) - 1
     middle, tail = chance >> 62 & 0xFFF, chance & (1 << 62) - 1
     return str(UUID(int=millisecond << 80 | 0x7 << 76 | middle << 64 | 0b10 << 62 | tail))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duty import Round
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
@@ -250,6 +251,43 @@ class Upkeep(Protocol):
         ...
 
 
+class Batches(Protocol):
+    """Jobs that succeed or fail together. Counts change in the transaction that changes the members."""
+
+    def create_batch(self, batch: NewBatch) -> BatchRecord:
+        """Store a draft; an id that is there already is the same batch."""
+        ...
+
+    def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
+        """Count the members and let them in. One that is published already stays as it is."""
+        ...
+
+    def retry_members(self, request: BatchRetry) -> list[str]:
+        """Start these failed or cancelled members again, in one transaction; those that were."""
+        ...
+
+    def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord: ...
+
+    def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[BatchRecord]:
+        """Newest first; `cursor` is the id of the last one seen."""
+        ...
+
+    def tend_batches(self, *, limit: int) -> int:
+        """Expire those whose date has passed, cancel what is left of aborted ones; how many batches and jobs."""
+        ...
+
+    def prune_batches(self, *, before: datetime, limit: int) -> int:
+        """Delete those that were settled before and whose members are gone; how many."""
+        ...
+
+
 class Schedules(Protocol):
     """For the duty that runs schedules, and for whoever looks at them."""
 
@@ -272,7 +310,8 @@ class Schedules(Protocol):
 class Clearing(Protocol):
     """For what is over. A job goes with its whole history, and not before every cursor has passed that.
 
-    A job that holds a dedupe key stays: until its period is over, or for good when it holds it as succeeded.
+    A job that holds a dedupe key stays: until its period is over, or for good when it holds it as succeeded. A member
+    of a batch stays until that is settled.
     """
 
     def newest(self, state: State, count: int) -> datetime | None:
@@ -435,7 +474,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Schedules, Clearing, Operations, Services, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Batches, Schedules, Clearing, Operations, Services, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mulligan.batch import BatchRecord, BatchState
 from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
 from mulligan.errors import LeaseLost, StoreDamaged
@@ -39,6 +40,7 @@ LEASE_COLUMNS = (
     "service",
     "service_epoch",
     "failures",
+    "batch",
 )
 # What a claim brings: a whole record has fifty columns, and most attempts need none of the others.
 CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
@@ -163,7 +165,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
 
     def to_lease(row: Sequence[Any]) -> Lease:
         id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
-        losses, crashes, service, service_epoch, failures = rest
+        losses, crashes, service, service_epoch, failures, batch = rest
         fence = Fence(id_, attempt, incarnation, claim)
         return Lease(
             fence,
@@ -178,6 +180,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             service_epoch=service_epoch,
             is_retry=failures > 0,
             is_suspect=bool(losses or crashes),
+            batch=batch,
         )
 
     return [to_lease(row) for row in sorted(rows, key=_getter(names, ("priority", "rank", "id")))]
@@ -246,6 +249,32 @@ def _data(text: str) -> dict[str, Any]:
         return _decode(text, type=dict[str, Any])
     except (ValueError, RecursionError, msgspec.DecodeError):
         return {"damaged": text}
+
+
+def to_batch(row: Record) -> BatchRecord:
+    """The record; a row that somebody damaged by hand is named, not guessed at."""
+    try:
+        state = BatchState(row["state"])
+    except ValueError as error:
+        raise StoreDamaged(f"the row of batch {row['id']!r} is damaged: {error}") from error
+    return BatchRecord(
+        id=row["id"],
+        name=row["name"],
+        owner=row["owner"],
+        state=state,
+        generation=row["generation"],
+        total=row["total"],
+        succeeded=row["succeeded"],
+        failed=row["failed"],
+        cancelled=row["cancelled"],
+        success_at=row["success_at"],
+        abort_above=row["abort_above"],
+        created_at=from_time(row["created_at"]),
+        published_at=_moment(row["published_at"]),
+        settled_at=_moment(row["settled_at"]),
+        aborted_at=_moment(row["aborted_at"]),
+        expires_at=_moment(row["expires_at"]),
+    )
 
 
 def to_worker(row: Record) -> WorkerRecord:

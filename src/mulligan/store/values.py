@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from mulligan.batch import BatchRecord, BatchState, NewBatch
 from mulligan.duty import Round
 from mulligan.failure.classify import Verdict
 from mulligan.job import Fence, Job, JobFilter, NewJob
@@ -50,8 +51,64 @@ def new_values(job: NewJob) -> dict[str, Any]:
         "tags": to_json(job.tags) if job.tags else "[]",
         "cost": job.cost,
         "on_failed": None if job.on_failed is None else to_json(job.on_failed),
-        "data": to_json({"delay": job.delay.total_seconds()}) if job.delay else "{}",
+        "batch": job.batch,
+        "data": to_json(_arrival(job)) if job.delay or job.batch else "{}",
     }
+
+
+def _arrival(job: NewJob) -> dict[str, Any]:
+    batch = {} if job.batch is None else {"batch": job.batch}
+    return batch | {"delay": job.delay.total_seconds()} if job.delay else batch
+
+
+def new_batch_values(batch: NewBatch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "name": batch.name,
+        "owner": batch.owner,
+        "success_at": float(batch.success_at),
+        "abort_above": None if batch.abort_above is None else float(batch.abort_above),
+        "expires_in": None if batch.expires_in is None else to_duration(batch.expires_in),
+        "on_settled": None if batch.on_settled is None else to_json(batch.on_settled),
+        "draft": BatchState.DRAFT.value,
+    }
+
+
+def batch_values(batch: BatchRecord, *, admits: bool = False) -> dict[str, Any]:
+    times = {name: getattr(batch, name) for name in ("published_at", "settled_at", "aborted_at")}
+    return {
+        "id": batch.id,
+        "state": batch.state.value,
+        "generation": batch.generation,
+        "total": batch.total,
+        "admits": admits,
+        **{name: None if moment is None else to_time(moment) for name, moment in times.items()},
+    }
+
+
+def batch_event(
+    type_: str,
+    batch: BatchRecord,
+    *,
+    now: int | None,
+    request: str | None = None,
+    actor: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """About no job. Without a request of its own there is one in each generation, however often it is tried."""
+    about: dict[str, Any] = {"what": "batch", "name": batch.name, "batch": batch.id, "generation": batch.generation}
+    counts = {name: getattr(batch, name) for name in ("total", "succeeded", "failed", "cancelled")}
+    return event_values(
+        type_,
+        "",
+        "",
+        batch.owner,
+        0,
+        now=now,
+        request=request or f"{type_}:{batch.id}:{batch.generation}",
+        actor=actor,
+        data=about | {"state": batch.state.value, **counts} | (data or {}),
+    )
 
 
 def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:

@@ -18,6 +18,7 @@ against the invariants (`stores/invariants.py`). The machine compares the store 
 step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
 """
 
+from mulligan.testing.stores.batches import BatchRules
 from mulligan.testing.stores.beat import BeatRules
 from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
@@ -49,6 +50,7 @@ class StoreSuite(
     ReclaimRules,
     StuckRules,
     HookRules,
+    BatchRules,
     DutyRules,
     ServiceRules,
     ScheduleRules,

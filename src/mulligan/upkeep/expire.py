@@ -1,7 +1,8 @@
-"""Expire: a job that did not get to run before its deadline is failed, visibly."""
+"""Expire: a job that did not get to run before its deadline is failed, visibly. Batches whose date has passed expire,
+and what is left of aborted ones is cancelled."""
 
 from mulligan.failure.classify import deadline_passed
-from mulligan.store.protocols import Upkeep
+from mulligan.store.protocols import Store
 from mulligan.upkeep.rounds import whole_passes
 
 PASSES = 100
@@ -10,16 +11,18 @@ PASSES = 100
 class Expire:
     name = "expire"
 
-    def __init__(self, store: Upkeep, *, interval: float = 1.0, limit: int = 500) -> None:
+    def __init__(self, store: Store, *, interval: float = 1.0, limit: int = 500) -> None:
         self._store = store
         self.interval = interval
         self.limit = limit
         self._verdict = deadline_passed()
 
     def step(self) -> int:
-        return whole_passes(
+        jobs = whole_passes(
             lambda limit: self._store.expire(self._verdict, limit=limit), limit=self.limit, passes=PASSES
         )
+        batches = whole_passes(lambda limit: self._store.tend_batches(limit=limit), limit=self.limit, passes=PASSES)
+        return jobs + batches
 
     def run(self, _actor: str | None) -> int:
         """By hand it is the same."""

@@ -23,7 +23,16 @@ class Prune:
 
     def step(self) -> int:
         now = self._store.now()
-        return sum(self._prune(keep, now) for keep in self._keep)
+        return sum(self._prune(keep, now) for keep in self._keep) + self._prune_batches(now)
+
+    def _prune_batches(self, now: datetime) -> int:
+        """They go after their members, so they need no rule of their own."""
+        if not any(keep.age is not None or keep.count is not None for keep in self._keep):
+            return 0
+        before = now - max((keep.age for keep in self._keep if keep.age is not None), default=YOUNGEST)
+        return whole_passes(
+            lambda limit: self._store.prune_batches(before=before, limit=limit), limit=self.limit, passes=PASSES
+        )
 
     def _prune(self, keep: Keep, now: datetime) -> int:
         before = max(self._ends(keep, now), default=None)

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
+from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duty import Round
-from mulligan.errors import Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
+from mulligan.errors import BatchBusy, Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.service import ServiceBook
@@ -24,6 +25,7 @@ from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
 from mulligan.store.postgres import health, operations, schema
@@ -72,6 +74,7 @@ from mulligan.store.script import Script, Statement, Steps, play
 from mulligan.store.services import Grant, ServiceDesk
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
+from mulligan.store.tally import Tally
 from mulligan.store.values import (
     FORGOTTEN_AFTER,
     MOVES,
@@ -116,6 +119,9 @@ BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeo
 # The plans of its statements do not depend on their values: planned once a connection, not at each call.
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
+# Whoever adds members in a transaction of his own may take his time, and may be the one who asks.
+BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
+
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
     psycopg.DataError,
@@ -149,6 +155,7 @@ class PostgresStore:
         self._listens = address.listens
         self._connections = Connections(address.url, prepares=address.prepares)
         self._notifier = Notifier(self._connections) if address.listens else Silence()
+        self._batches = BatchSteps(SQL, self._enqueueing)
         self._is_checked = False
         self._pause = threading.Event()
 
@@ -175,9 +182,9 @@ class PostgresStore:
         return stored
 
     def _enqueue(self, db: Connection, jobs: Sequence[NewJob]) -> list[Job[Any]]:
-        is_keyed = any(job.dedupe_key is not None for job in jobs)
-        with _transaction(db, BEGIN) if is_keyed else contextlib.nullcontext():
-            return play(self._enqueueing(jobs), lambda statement: _rows(db, statement))
+        is_more = any(job.dedupe_key is not None or job.batch is not None for job in jobs)
+        with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
+            return _play(db, self._enqueueing(jobs))
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         # On a connection of ours: a table that is missing would spoil the caller's transaction.
@@ -193,10 +200,12 @@ class PostgresStore:
     def _storing(self, rows: list[dict[str, Any]]) -> Steps[list[Record]]:
         if not rows:
             return []
+        closed = yield from self._batches.joining(rows)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": self._now})
         event = TABLE[Move.ENQUEUE, None].event
-        found = yield Statement(SQL["enqueue"], {"jobs": to_json(rows), "now": self._now, "event": event})
+        news = [row for row in rows if row["id"] not in closed]
+        found = yield Statement(SQL["enqueue"], {"jobs": to_json(news), "now": self._now, "event": event})
         stored = {row["id"]: row for row in found}
         for row in rows:
             if row["id"] not in stored:
@@ -206,6 +215,7 @@ class PostgresStore:
     def _twin(self, row: dict[str, Any]) -> Steps[Record]:
         if found := (yield Statement(SQL["job"], {"id": row["id"], "owner": None})):
             return found[0]
+        yield from self._batches.refusing(row)
         key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
         twins = yield Statement(SQL["enqueue_twin"], key)
         if twins and not (yield from self._has_let_go(twins[0])):
@@ -267,7 +277,7 @@ class PostgresStore:
             if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
                 due = earliest(due, now + CLAIM_AGAIN)
             if grants:
-                self._play(db, self._services.taken(grants, leases, now))
+                _play(db, self._services.taken(grants, leases, now))
                 due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
@@ -278,13 +288,13 @@ class PostgresStore:
     def _recalled(self, db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:
         leases = _leases(db, statement, values)
         if any(lease.service for lease in leases):
-            self._play(db, self._services.recalled(leases, _row(db, SQL["now"], {"now": self._now})[0]))
+            _play(db, self._services.recalled(leases, _row(db, SQL["now"], {"now": self._now})[0]))
         return leases
 
     def _grants(self, db: Connection, claim: Claim, where: dict[str, Any]) -> list[Grant]:
         (now,) = _row(db, SQL["now"], {"now": self._now})
         names = _ids(db, _claiming("claim_services"), where)
-        return self._play(db, self._services.grants(claim, names, now))
+        return _play(db, self._services.grants(claim, names, now))
 
     def _promote(self, db: Connection) -> tuple[bool, bool]:
         """Whether the transaction has an id now, and whether a service has to be asked before its jobs are claimed."""
@@ -302,11 +312,8 @@ class PostgresStore:
     def _admit(self, db: Connection) -> None:
         """Retries that their services' budgets allow."""
         (now,) = _row(db, SQL["now"], {"now": self._now})
-        for gate, number in self._play(db, self._services.admitted(now)):
+        for gate, number in _play(db, self._services.admitted(now)):
             _execute(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})
-
-    def _play(self, db: Connection, steps: Steps[T]) -> T:
-        return play(steps, lambda statement: _rows(db, statement))
 
     def _door_values(self, *, duty: str | None = None, limit: int = PROMOTE_PASS) -> dict[str, Any]:
         step = TABLE[Move.PROMOTE, State.WAITING]
@@ -340,7 +347,7 @@ class PostgresStore:
                 _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
             _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
             _execute(db, SQL["forget"], {**given, "silence": to_duration(FORGOTTEN_AFTER)})
-            self._play(db, self._services.forget(self._now))
+            _play(db, self._services.forget(self._now))
             cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
             (now,) = _row(db, SQL["now"], given)
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
@@ -371,10 +378,12 @@ class PostgresStore:
             (succeeded and others)
             or any(change.target is State.FAILED for _, change in others.values())
             or any(outcome.lease.service or outcome.calls for outcome in outcomes)
+            or any(outcome.lease.batch is not None for outcome in firsts.values())
         )
         with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
             held = self._hear(db, [outcomes[n] for n in accepted])
+            self._count_settled(db, [outcomes[n] for n in sorted(accepted)])
         answers = [
             Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
             for n, outcome in enumerate(outcomes)
@@ -387,17 +396,23 @@ class PostgresStore:
         if not heard:
             return {}
         (now,) = _row(db, SQL["now"], {"now": self._now})
-        return self._play(db, self._services.heard(heard, accepted[0].teller, now))
+        return _play(db, self._services.heard(heard, accepted[0].teller, now))
 
     def _settle_alone(self, db: Connection, outcome: Outcome) -> tuple[Settled, dict[str, int]]:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
             with _transaction(db, BEGIN):
-                return self._settle_as(db, outcome, settlement(outcome))
+                answer, held = self._settle_as(db, outcome, settlement(outcome))
+                self._count_settled(db, [outcome] if answer is Settled.ACCEPTED else [])
+                return answer, held
         except DATA_ERRORS:
             with _transaction(db, BEGIN):
                 answer, held = self._settle_as(db, outcome, unstorable(outcome))
-            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer, held
+                _play(db, self._batches.settling([outcome], [_as_unstorable(answer)], self._now))
+            return _as_unstorable(answer), held
+
+    def _count_settled(self, db: Connection, accepted: Sequence[Outcome]) -> None:
+        _play(db, self._batches.settling(accepted, [Settled.ACCEPTED] * len(accepted), self._now))
 
     def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> tuple[Settled, dict[str, int]]:
         if not self._write(db, {0: (outcome, change)}):
@@ -448,7 +463,7 @@ class PostgresStore:
     def _follow(self, db: Connection, failed: Sequence[FailedRow]) -> None:
         """Store what is to follow these failures. In the caller's transaction."""
         if jobs := follow_ups(failed):
-            play(self._enqueueing(jobs), lambda statement: _rows(db, statement))
+            _play(db, self._enqueueing(jobs))
 
     def _not_settled(self, db: Connection, outcome: Outcome, change: Settlement) -> Settled:
         fence = outcome.lease.fence
@@ -542,14 +557,77 @@ class PostgresStore:
 
     def _expire(self, db: Connection, values: dict[str, Any]) -> int:
         with _transaction(db, BEGIN):
-            expired = [FailedRow(*row) for row in _execute(db, SQL["expire"], values)]
-            self._follow(db, expired)
-        return len(expired)
+            rows, tally = _execute(db, SQL["expire"], values).fetchall(), Tally()
+            self._follow(db, [FailedRow(*row) for *row, _ in rows])
+            tally.add_all([batch for *_, batch in rows], State.WAITING, State.FAILED)
+            _play(db, self._batches.counted(tally, self._now))
+        return len(rows)
+
+    # Batches
+
+    def create_batch(self, batch: NewBatch) -> BatchRecord:
+        return self._run(lambda db: _play(db, self._batches.creating(batch, self._now)))
+
+    def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
+        batch = self._run(lambda db: self._publish(db, batch_id, owner, actor))
+        for _ in range(PUBLISH_PASSES):
+            if self.promote("promote", limit=PROMOTE_PASS) < PROMOTE_PASS:
+                break
+        return batch
+
+    def _publish(self, db: Connection, batch_id: str, owner: str | None, actor: str | None) -> BatchRecord:
+        try:
+            with _transaction(db, BEGIN_PUBLISH):
+                return _play(db, self._batches.publishing(storable(batch_id), owner, actor, self._now))
+        except psycopg.errors.LockNotAvailable as error:
+            raise BatchBusy(batch_id) from error
+
+    def retry_members(self, request: BatchRetry) -> list[str]:
+        retried = self._run(lambda db: self._retry_members(db, request))
+        self._notifier.hint()
+        return retried
+
+    def _retry_members(self, db: Connection, request: BatchRetry) -> list[str]:
+        with _transaction(db, BEGIN):
+            if _is_done(db, request.id):
+                return []
+            return _play(db, self._batches.retrying(request, self._now))
+
+    def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord:
+        return self._run(lambda db: _play(db, self._batches.reading(storable(batch_id), owner)))
+
+    def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[BatchRecord]:
+        return self._run(lambda db: _play(db, self._batches.listing(state, owner, limit, cursor)))
+
+    def tend_batches(self, *, limit: int) -> int:
+        return self._run(lambda db: self._tend_batches(db, limit))
+
+    def _tend_batches(self, db: Connection, limit: int) -> int:
+        if not _play(db, self._batches.need_tending(self._now)):
+            return 0
+        with _transaction(db, BEGIN):
+            did = _play(db, self._batches.expiring(limit, self._now))
+        for batch in _play(db, self._batches.aborted(limit, self._now)):
+            # One by one: members before their batch, and never two batches at once.
+            with _transaction(db, BEGIN):
+                did += _play(db, self._batches.sweeping(batch, max(0, limit - did), self._now))
+        _play(db, self._batches.admitted())
+        return did
+
+    def prune_batches(self, *, before: datetime, limit: int) -> int:
+        return self._run(lambda db: _play(db, self._batches.pruning(before, limit)))
 
     # Services
 
     def services(self) -> list[ServiceRecord]:
-        return self._run(lambda db: self._play(db, self._services.listed(_row(db, SQL["now"], {"now": self._now})[0])))
+        return self._run(lambda db: _play(db, self._services.listed(_row(db, SQL["now"], {"now": self._now})[0])))
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
         record = self._run(lambda db: self._force(db, request))
@@ -560,8 +638,8 @@ class PostgresStore:
         with _transaction(db, BEGIN):
             (now,) = _row(db, SQL["now"], {"now": self._now})
             if _is_done(db, request.id):
-                return self._play(db, self._services.of(request.name, now))
-            return self._play(db, self._services.force(request, now))
+                return _play(db, self._services.of(request.name, now))
+            return _play(db, self._services.force(request, now))
 
     # Schedules
 
@@ -582,7 +660,7 @@ class PostgresStore:
             statement = SQL["schedule" if change.record.version else "schedule_new"]
             if not _execute(db, statement, {**schedule_values(change.record), "now": self._now}).rowcount:
                 return False
-            play(self._enqueueing(change.jobs), lambda statement: _rows(db, statement))
+            _play(db, self._enqueueing(change.jobs))
             for note in change.notes:
                 _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
         return True
@@ -672,9 +750,11 @@ class PostgresStore:
 
     def _advance_redrive(self, db: Connection, redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
         with _transaction(db, BEGIN):
-            after = operations.advance(db, redrive, moves, self._now, lambda request: self._change(db, request))
+            tally = Tally()
+            after = operations.advance(db, redrive, moves, self._now, lambda request: self._change(db, request, tally))
             if after is not None and after.retried > redrive.retried:
                 self._promote(db)
+            _play(db, self._batches.counted(tally, self._now, actor=redrive.actor))
             return after
 
     def cancel_redrive(
@@ -707,17 +787,20 @@ class PostgresStore:
 
     def _move(self, db: Connection, request: Request) -> Job[Any]:
         with _transaction(db, BEGIN):
-            if self._change(db, request):
+            tally = Tally()
+            if self._change(db, request, tally):
                 self._promote(db)
+            _play(db, self._batches.counted(tally, self._now, actor=request.actor))
             return to_job(_one(db, SQL["job"], {"id": request.job, "owner": None}))
 
-    def _change(self, db: Connection, request: Request) -> bool:
-        """Make the move in the caller's transaction; whether it was not made before."""
+    def _change(self, db: Connection, request: Request, tally: Tally) -> bool:
+        """Make the move in the caller's transaction, which counts the tally last; whether it was not made before."""
         row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
         if row is None:
             raise JobNotFound(request.job)
         if _is_done(db, request.id):
             return False
+        before = State(row["state"])
         if request.first is not None:
             self._settle_as(db, request.first, settlement(request.first))
             row = _one(db, SQL["job"], {"id": request.job, "owner": None})
@@ -732,6 +815,9 @@ class PostgresStore:
         except psycopg.IntegrityError as error:
             raise self._conflict(db, row) or error from error
         _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
+        if row["batch"] is not None and step.target is State.WAITING:
+            _play(db, self._batches.parking(row))
+        tally.add(row["batch"], before, step.target)
         return True
 
     def _conflict(self, db: Connection, row: Record) -> Conflict | None:
@@ -935,6 +1021,14 @@ def _ids(db: Connection, statement: str, values: dict[str, Any]) -> list[str]:
 def _remove(db: Connection, ids: Sequence[str]) -> int:
     """With their history, as far as all cursors have passed it."""
     return int(_row(db, SQL["remove"], {"ids": list(ids)})[0]) if ids else 0
+
+
+def _play(db: Connection, steps: Steps[T]) -> T:
+    return play(steps, lambda statement: _rows(db, statement))
+
+
+def _as_unstorable(answer: Settled) -> Settled:
+    return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
 
 
 def _rows(db: Connection, statement: Statement) -> list[Record]:

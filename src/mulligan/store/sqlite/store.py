@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duty import Round
 from mulligan.errors import Conflict, JobNotFound, StoreDamaged, StoreError, illegal_move
 from mulligan.event import Cursor, Event
@@ -23,6 +24,7 @@ from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
 from mulligan.store.protocols import (
@@ -80,6 +82,7 @@ from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.lanes import LaneHead, Open, services_of
 from mulligan.store.sqlite.url import parse_url
 from mulligan.store.statements import Statements
+from mulligan.store.tally import Tally
 from mulligan.store.values import (
     FORGOTTEN_AFTER,
     MOVES,
@@ -125,7 +128,8 @@ DATA_ERRORS = (
     TypeError,
 )
 
-FAILED = TABLE[Move.EXPIRE, State.WAITING]
+FAILED_BEFORE = State.WAITING
+FAILED = TABLE[Move.EXPIRE, FAILED_BEFORE]
 # Also what cannot be stored has called its service.
 NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(iif(json_valid(tags), tags, '[]')) WHERE value = :tag)"
@@ -153,6 +157,7 @@ class SqliteStore:
         self._services = ServiceDesk(SQL, services)
         self._synchronous = synchronous.lower()
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
+        self._batches = BatchSteps(SQL, self._enqueueing)
         try:
             self.migrate()
         except BaseException:
@@ -193,11 +198,12 @@ class SqliteStore:
         now = self._now(db)
         event = TABLE[Move.ENQUEUE, None].event
         stored, events = [], []
-        for job in jobs:
-            values = {**new_values(job), "now": now}
+        rows = [{**new_values(job), "now": now} for job in jobs]
+        closed = _play(db, self._batches.joining(rows))
+        for job, values in zip(jobs, rows, strict=True):
             if job.dedupe_key is not None:
                 db.execute(SQL["enqueue_clear"], values)
-            row = _find(db, SQL["enqueue"], values)
+            row = None if job.id in closed else _find(db, SQL["enqueue"], values)
             if row is None:
                 stored.append(self._twin(db, values))
                 continue
@@ -207,7 +213,10 @@ class SqliteStore:
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
 
     def _twin(self, db: "sqlite3.Connection", values: dict[str, Any]) -> Record:
-        row = _find(db, SQL["job"], {"id": values["id"], "owner": None}) or _find(db, SQL["enqueue_twin"], values)
+        row = _find(db, SQL["job"], {"id": values["id"], "owner": None})
+        if row is None:
+            _play(db, self._batches.refusing(values))
+            row = _find(db, SQL["enqueue_twin"], values)
         if row is None:
             raise StoreDamaged(f"job {values['id']!r} was refused as a duplicate, but its twin cannot be found")
         return row
@@ -235,9 +244,11 @@ class SqliteStore:
         return answer
 
     def _twin_of(self, row: dict[str, Any]) -> Steps[Record]:
-        found = (yield Statement(SQL["job"], {"id": row["id"], "owner": None})) or (
-            yield Statement(SQL["enqueue_twin"], {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")})
-        )
+        found = yield Statement(SQL["job"], {"id": row["id"], "owner": None})
+        if not found:
+            yield from self._batches.refusing(row)
+            key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
+            found = yield Statement(SQL["enqueue_twin"], key)
         if not found:
             raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but its twin cannot be found")
         return found[0]
@@ -423,6 +434,11 @@ class SqliteStore:
 
     def _settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome]) -> Answers:
         now = self._now(db)
+        answers = self._settled(db, outcomes, now)
+        _play(db, self._batches.settling(outcomes, answers, now))
+        return answers
+
+    def _settled(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> Answers:
         try:
             with _savepoint(db):
                 answers = self._settle_together(db, outcomes, now)
@@ -480,6 +496,8 @@ class SqliteStore:
         verdict = damaged()
         failed = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)}).fetchall()
         self._failed_unrun(db, failed, verdict, now)
+        if settled_by is None:
+            self._count_failed(db, failed, now)
 
     def _write_succeeded(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:
         """All of them, or none and False: one was refused or repeated, and nobody knows which."""
@@ -523,7 +541,7 @@ class SqliteStore:
     def _failed_unrun(
         self,
         db: "sqlite3.Connection",
-        rows: Sequence[tuple[str, str, str, int, str | None]],
+        rows: Sequence[tuple[str, str, str, int, str | None, str | None]],
         verdict: Verdict,
         now: int,
     ) -> None:
@@ -533,10 +551,19 @@ class SqliteStore:
             db,
             [
                 event_values(FAILED.event, id_, kind, owner, attempt, now=now, code=verdict.code, data=data)
-                for id_, kind, owner, attempt, _ in rows
+                for id_, kind, owner, attempt, *_ in rows
             ],
         )
-        self._follow(db, [FailedRow(id_, owner, attempt, now, on_failed) for id_, _, owner, attempt, on_failed in rows])
+        self._follow(
+            db, [FailedRow(id_, owner, attempt, now, on_failed) for id_, _, owner, attempt, on_failed, _ in rows]
+        )
+
+    def _count_failed(
+        self, db: "sqlite3.Connection", rows: Sequence[tuple[str, str, str, int, str | None, str | None]], now: int
+    ) -> None:
+        tally = Tally()
+        tally.add_all([batch for *_, batch in rows], FAILED_BEFORE, FAILED.target)
+        _play(db, self._batches.counted(tally, now))
 
     def _follow(self, db: "sqlite3.Connection", failed: Sequence[FailedRow]) -> None:
         self._enqueue(db, follow_ups(failed))
@@ -628,6 +655,7 @@ class SqliteStore:
         self._failed_unrun(db, rows, verdict, now)
         left = _left(db, SQL["expire_left"], now, limit - len(rows))
         self._condemn(db, left, now, sources=[State.WAITING, State.QUEUED])
+        self._count_failed(db, rows, now)
         return len(rows)
 
     # Services
@@ -643,6 +671,58 @@ class SqliteStore:
         if _is_done(db, request.id):
             return _play(db, self._services.of(request.name, now))
         return _play(db, self._services.force(request, now))
+
+    # Batches
+
+    def create_batch(self, batch: NewBatch) -> BatchRecord:
+        return self._database.write(lambda db: _play(db, self._batches.creating(batch, self._now(db))))
+
+    def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
+        batch = self._database.write(
+            lambda db: _play(db, self._batches.publishing(batch_id, owner, actor, self._now(db)))
+        )
+        for _ in range(PUBLISH_PASSES):
+            if self.promote("promote", limit=PROMOTE_PASS) < PROMOTE_PASS:
+                break
+        return batch
+
+    def retry_members(self, request: BatchRetry) -> list[str]:
+        return self._database.write(lambda db: self._retry_members(db, request))
+
+    def _retry_members(self, db: "sqlite3.Connection", request: BatchRetry) -> list[str]:
+        if _is_done(db, request.id):
+            return []
+        return _play(db, self._batches.retrying(request, self._now(db)))
+
+    def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord:
+        return self._database.read(lambda db: _play(db, self._batches.reading(batch_id, owner)))
+
+    def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[BatchRecord]:
+        return self._database.read(lambda db: _play(db, self._batches.listing(state, owner, limit, cursor)))
+
+    def tend_batches(self, *, limit: int) -> int:
+        # Looked at first without the lock: mostly there is nothing to do.
+        if not self._database.read(lambda db: _play(db, self._batches.need_tending(self._now(db)))):
+            return 0
+        return self._database.write(lambda db: self._tend_batches(db, limit))
+
+    def _tend_batches(self, db: "sqlite3.Connection", limit: int) -> int:
+        now = self._now(db)
+        did = _play(db, self._batches.expiring(limit, now))
+        for batch in _play(db, self._batches.aborted(limit, now)):
+            did += _play(db, self._batches.sweeping(batch, max(0, limit - did), now))
+        _play(db, self._batches.admitted())
+        return did
+
+    def prune_batches(self, *, before: datetime, limit: int) -> int:
+        return self._database.write(lambda db: _play(db, self._batches.pruning(before, limit)))
 
     # Schedules
 
@@ -745,9 +825,11 @@ class SqliteStore:
 
     def _advance_redrive(self, db: "sqlite3.Connection", redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
         now = self._now(db)
-        after = operations.advance(db, redrive, moves, now, lambda request: self._change(db, request, now))
+        tally = Tally()
+        after = operations.advance(db, redrive, moves, now, lambda request: self._change(db, request, now, tally))
         if after is not None and after.retried > redrive.retried:
             self._promote(db, now)
+        _play(db, self._batches.counted(tally, now, actor=redrive.actor))
         return after
 
     def cancel_redrive(
@@ -772,19 +854,22 @@ class SqliteStore:
 
     def _move(self, db: "sqlite3.Connection", request: Request) -> Job[Any]:
         now = self._now(db)
-        if self._change(db, request, now):
+        tally = Tally()
+        if self._change(db, request, now, tally):
             self._promote(db, now)
+        _play(db, self._batches.counted(tally, now, actor=request.actor))
         return to_job(_one(db, SQL["job"], {"id": request.job, "owner": None}))
 
-    def _change(self, db: "sqlite3.Connection", request: Request, now: int) -> bool:
-        """Make the move in the caller's transaction; whether it was not made before."""
+    def _change(self, db: "sqlite3.Connection", request: Request, now: int, tally: Tally) -> bool:
+        """Make the move in the caller's transaction, which counts the tally last; whether it was not made before."""
         row = _find(db, SQL["job"], {"id": request.job, "owner": request.owner})
         if row is None:
             raise JobNotFound(request.job)
         if _is_done(db, request.id):
             return False
+        before = to_job(row).state
         if request.first is not None:
-            self._settle(db, [request.first])
+            self._settled(db, [request.first], now)
             row = _one(db, SQL["job"], {"id": request.job, "owner": None})
         source = to_job(row).state
         step = TABLE.get((request.move, source))
@@ -797,6 +882,9 @@ class SqliteStore:
             damage = StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}")
             raise self._conflict(db, row) or damage from error
         _append(db, [move_values(request, row, step.event, now=now)])
+        if row["batch"] is not None and step.target is State.WAITING:
+            _play(db, self._batches.parking(row))
+        tally.add(row["batch"], before, step.target)
         return True
 
     def _conflict(self, db: "sqlite3.Connection", row: Record) -> Conflict | None:

@@ -23,7 +23,7 @@ LEGAL: dict[str, dict[str, str]] = {
 
 # (event, was it running) → the operations that may have written it
 WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
-    ("job.queued", False): ("claim", "promote", "move", "advance_redrive"),
+    ("job.queued", False): ("claim", "promote", "move", "advance_redrive", "publish"),
     ("job.started", False): ("claim",),
     ("job.succeeded", True): ("settle",),
     ("job.retried", True): ("settle",),
@@ -33,7 +33,8 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.failed", True): ("settle",),
     ("job.failed", False): ("expire",),
     ("job.cancelled", True): ("settle",),
-    ("job.cancelled", False): ("move",),
+    # By an abort of its batch, if not by hand.
+    ("job.cancelled", False): ("move", "publish", "settle", "expire", "tend_batches"),
     ("job.cancel_requested", True): ("move",),
     ("job.retry_requested", False): ("move", "advance_redrive"),
     ("job.run_requested", False): ("move",),
@@ -55,6 +56,7 @@ class Life:
     key: str | None
     ready_at: int
     """Since when it has been where it is, by the timeline."""
+    batch: str | None = None
     attempt: int = 0
     holder: tuple[str, int] | None = None
     lease_until: int | None = None

@@ -73,6 +73,12 @@ class ObservedStore(SqliteStore):
         ).fetchone()
         return found
 
+    def batch_row(self, batch: str) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self._connection.execute(
+            "SELECT state, generation, total, succeeded, failed, cancelled FROM mulligan_batches WHERE id = ?", (batch,)
+        ).fetchone()
+        return found
+
     def rows(self) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self._connection.execute(
             f"SELECT id, {COLUMNS} FROM mulligan_jobs ORDER BY seq"  # noqa: S608

@@ -14,6 +14,7 @@ from mulligan.failure.decision import Fail, Release, Retry, Snooze, Succeed
 from mulligan.job import MAX_LOSSES, Fence, NewJob
 from mulligan.lifecycle import Move
 from mulligan.store.protocols import Outcome, Settled
+from mulligan.testing.simulation.books import BY_ABORT, Book, WrongBook
 from mulligan.testing.simulation.lives import LEGAL, WRITTEN_BY, Life, Lives
 from mulligan.testing.simulation.office import COLUMNS, Broken, Call, Entry
 from mulligan.testing.simulation.redrives import RedriveWatch
@@ -39,12 +40,22 @@ MOVES = {
 }
 
 
+BATCH_POINTS = {
+    "batch.published": "a batch is published",
+    "batch.aborted": "a batch is aborted",
+    "batch.reopened": "a batch is opened again",
+    "batch.expired": "a batch expires",
+}
+
+
 class Oracle:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._reached = world.reached.note
         self.lives = Lives()
         self.redrives = RedriveWatch(world.reached.note, self._follow)
+        self.books: dict[str, Book] = {}
+        self._is_first = False
         self._position = 0
         self._requests: dict[str, None] = {}
         self._begun: dict[tuple[str, int], None] = {}
@@ -63,6 +74,9 @@ class Oracle:
             "begin_redrive": self.redrives.begun,
             "advance_redrive": self.redrives.advanced,
             "cancel_redrive": self.redrives.cancelled,
+            "create_batch": self._create_batch,
+            "publish": self._publish,
+            "tend_batches": self._tend_batches,
         }
 
     # After every operation
@@ -89,16 +103,72 @@ class Oracle:
         for entry in entries:
             self._require(entry.at == call.now, f"{entry.type} is dated {entry.at}, the store's clock says {call.now}")
         look = self._looks.get(call.name)
+        jobs = [entry for entry in entries if entry.job and entry.data.get("reason") != BY_ABORT]
+        # Told before what it brings: its members pass the door.
+        published = [entry for entry in entries if entry.type == "batch.published"]
+        self._is_first = bool(published)
+        for entry in published:
+            self._told_of_batch(call, entry)
         if look is None:
             self._require(not entries, "wrote to the log")
         else:
-            look(call, entries)
+            look(call, jobs)
+        self._batches(call, entries)
+        entries = [entry for entry in entries if entry.job]
         if entries:
             for entry in entries:
                 self._tell(call, entry)
             for job in dict.fromkeys(entry.job for entry in entries if entry.job):
                 self._compare(self.lives.by_id[job], self._world.office.store.row(job))
             self._world.wake(call.party)
+
+    # Batches
+
+    def _create_batch(self, call: Call, entries: list[Entry]) -> None:
+        self._require(not entries, "wrote to the log")
+        self.books.setdefault(call.asked.id, Book(call.asked.id))
+
+    def _publish(self, call: Call, entries: list[Entry]) -> None:
+        self._promote(call, entries)
+        if not self._is_first:
+            self._reached("a batch is published twice")
+
+    def _tend_batches(self, call: Call, entries: list[Entry]) -> None:
+        self._require(not entries, f"{call.name} wrote of jobs")
+
+    def is_draft(self, life: Life) -> bool:
+        return life.batch is not None and self.books[life.batch].state == "draft"
+
+    def _batches(self, call: Call, entries: list[Entry]) -> None:
+        """What the log says of batches and of members that an abort cancelled; then a recount of all it touched."""
+        told = [entry for entry in entries if not entry.job]
+        swept = [entry for entry in entries if entry.job and entry.data.get("reason") == BY_ABORT]
+        touched = {self.lives.by_id[entry.job].batch for entry in entries if entry.job}
+        try:
+            # An abort is told before what it brings, the settling after that.
+            for entry in [each for each in told if each.type not in ("batch.published", "batch.settled")]:
+                self._told_of_batch(call, entry)
+            for entry in swept:
+                life = self._follow(call, entry)
+                is_aborted = life.batch is not None and self.books[life.batch].is_aborted
+                self._require(is_aborted, f"{life.name} was swept, and its batch is not aborted")
+            for entry in [each for each in told if each.type == "batch.settled"]:
+                self._told_of_batch(call, entry)
+            for batch in {*touched, *(entry.data["batch"] for entry in told)} - {None}:
+                self.books[batch].compare(self._world.office.store.batch_row(batch))
+        except WrongBook as wrong:
+            raise Broken(str(wrong)) from None
+
+    def _told_of_batch(self, call: Call, entry: Entry) -> None:
+        book = self.books[entry.data["batch"]]
+        try:
+            book.follow(call, entry)
+        except WrongBook as wrong:
+            raise Broken(str(wrong)) from None
+        self._reached(BATCH_POINTS.get(entry.type, "a batch is settled"))
+        if entry.type == "batch.published":
+            for life in book.members:
+                life.ready_at = self._world.timeline.now
 
     def _introduce(self, call: Call) -> None:
         incarnation = call.asked.incarnation if call.name == "claim" else call.asked.worker.incarnation
@@ -184,13 +254,16 @@ class Oracle:
                     priority=new.priority,
                     rank=call.now if new.submitted_at is None else microseconds(new.submitted_at),
                     max_attempts=new.max_attempts,
-                    state="waiting" if delay else "queued",
+                    state="waiting" if delay or new.batch else "queued",
+                    batch=new.batch,
                     due=call.now + delay,
                     deadline=None if new.deadline is None else call.now + new.deadline // timedelta(microseconds=1),
                     key=new.dedupe_key,
                     ready_at=self._world.timeline.now,
                 )
             )
+            if new.batch is not None:
+                self.books[new.batch].members.append(self.lives.by_id[new.id])
         self._require(not written, "the log tells of jobs nobody asked for")
 
     def _has_twin(self, new: NewJob) -> bool:
@@ -244,6 +317,7 @@ class Oracle:
     def _queued(self, call: Call, entry: Entry) -> None:
         life = self._follow(call, entry)
         self._require(life.due <= call.now, f"{life.name} passed the door before it was due")
+        self._require(not self.is_draft(life), f"{life.name} passed the door, and its batch is a draft")
 
     def _start(self, life: Life, call: Call, name: tuple[str, int]) -> None:
         life.attempt += 1

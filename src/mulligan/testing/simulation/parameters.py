@@ -57,6 +57,8 @@ class Parameters:
     killers: float
     """The share of jobs that kill their process."""
     redrives: float
+    batches: float
+    """The share of enqueue calls that make a batch."""
 
     @classmethod
     def draw(cls, chance: random.Random) -> "Parameters":
@@ -78,6 +80,7 @@ class Parameters:
             batch=chance.choice((1, 1, 2, 4)),
             killers=chance.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
             redrives=chance.choice((0, 0.02, 0.1)),
+            batches=chance.choice((0, 0.2, 0.4)),
         )
 
 

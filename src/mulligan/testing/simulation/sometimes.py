@@ -53,6 +53,12 @@ SOMETIMES = (
     "a redrive stops itself",
     "a redrive is cancelled",
     "a redrive is done",
+    "a batch is published",
+    "a batch is published twice",
+    "a batch is settled",
+    "a batch is opened again",
+    "a batch is aborted",
+    "a batch expires",
 )
 
 

@@ -4,11 +4,13 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mulligan.batch import NewBatch
 from mulligan.clock import Ids
-from mulligan.errors import Conflict, IllegalMove, JobNotFound, StoreUnavailable
+from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable
 from mulligan.job import JobFilter, NewJob
 from mulligan.lifecycle import Move, State
 from mulligan.redrive import Redrive
@@ -41,6 +43,7 @@ class Town(Party):
         self._latest: list[str] = []
         self.accepted: dict[str, None] = {}
         """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
+        self._drafts: dict[str, None] = {}
         self._redrives = Redrives(lambda: self.store, self._ids)
         self._work = [self.begin(self._enqueue()), self.begin(self._meddle()), self.begin(self._redrive())]
 
@@ -48,6 +51,11 @@ class Town(Party):
         """No more new jobs, and hands off."""
         for work in self._work:
             work.cancel()
+
+    def finish(self) -> None:
+        """What was drafted is published: nobody is to wait for ever."""
+        for batch in self._drafts:
+            self.begin(self._publish(batch))
 
     def leave(self) -> None:
         self.rest()
@@ -63,9 +71,34 @@ class Town(Party):
         while True:
             await self._pause(parameters.arrivals)
             jobs = [self._new_job() for _ in range(self._chance.randint(1, parameters.batch))]
+            is_batch = parameters.batches > self._chance.random()
+            if is_batch:
+                jobs = await self._draft()
             stored = await self._surely(lambda jobs=jobs: self.store.enqueue(jobs))  # type: ignore[misc]
             self.accepted |= dict.fromkeys(job.id for job in stored)
             self._latest = [*self._latest, *(job.id for job in stored)][-30:]
+            if is_batch and jobs[0].batch is not None:
+                self._work.append(self.begin(self._publish(jobs[0].batch, after=self._chance.uniform(0, 20))))
+
+    async def _draft(self) -> list[NewJob]:
+        chance = self._chance
+        batch = NewBatch(
+            id=self._ids(),
+            name="a batch",
+            success_at=chance.choice((1.0, 0.5)),
+            abort_above=chance.choice((None, 0.0, 0.3)),
+            expires_in=timedelta(seconds=chance.uniform(5, 300)) if chance.random() < 0.4 else None,
+        )
+        await self._surely(lambda: self.store.create_batch(batch))
+        self._drafts[batch.id] = None
+        # Without keys: a call that comes late could find its key free again, and the batch closed.
+        plain: dict[str, Any] = {"dedupe_key": None, "dedupe_for": None, "dedupe_scope": "active", "batch": batch.id}
+        return [replace(self._new_job(), **plain) for _ in range(chance.randint(1, 6))]
+
+    async def _publish(self, batch: str, *, after: float = 0.0) -> None:
+        await asyncio.sleep(after)
+        await self._surely(lambda: self.store.publish(batch))
+        self._drafts.pop(batch, None)
 
     def _new_job(self) -> NewJob:
         chance, kind = self._chance, self._chance.choice(KINDS)
@@ -111,7 +144,7 @@ class Town(Party):
         except JobNotFound:
             if request.owner != "carol":
                 self.world.break_promise(f"the job of {owner!r} was not found by {request.owner!r}")
-        except (IllegalMove, Conflict):
+        except (IllegalMove, Conflict, BatchExpired):
             return
         else:
             if request.owner == "carol":

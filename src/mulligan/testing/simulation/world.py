@@ -192,6 +192,7 @@ class World:
         self.is_shift = self._is_closing = True
         self.weather.is_stormy = self.weather.is_out = False
         self.town.rest()
+        self.town.finish()
         self._fleet.close()
         lives = self.oracle.lives
         deadline = self.timeline.now + int((600 + 12 * self.parameters.lease.total_seconds()) * SECOND)

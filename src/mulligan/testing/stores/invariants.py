@@ -1,19 +1,33 @@
 """What holds in every store after every step, in words.
 
 Of each row: what its state promises. Of the log: it alone tells where each job is. Of both: whatever
-is not over can be reached, by exactly one of claim, reclaim and expire, once no pause and no service holds it: no dead
-ends.
+is not over can be reached, by exactly one of claim, reclaim and expire, once no pause, service or draft holds it: no
+dead ends. Of batches: their counts are those of their members, and each generation was settled once.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mulligan.batch import BatchRecord, BatchState, outcome
 from mulligan.event import Event
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job, JobFilter
-from mulligan.lifecycle import EVENT_TYPES, JOB_EVENTS, LIVE, REFUSED, TABLE, Move, State
+from mulligan.lifecycle import (
+    BATCH_EVENTS,
+    BATCH_EXPIRED,
+    BATCH_PUBLISHED,
+    BATCH_REOPENED,
+    BATCH_SETTLED,
+    EVENT_TYPES,
+    JOB_EVENTS,
+    LIVE,
+    REFUSED,
+    TABLE,
+    Move,
+    State,
+)
 from mulligan.pause import PauseRequest
 from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Claim, Store
@@ -29,10 +43,13 @@ def check(store: Store, clock: VirtualClock) -> None:
     jobs = all_jobs(store)
     for job in jobs:
         check_row(job)
-    check_log(all_events(store), jobs)
+    events = all_events(store)
+    check_log(events, jobs)
+    check_batches(store, jobs, events)
     end_pauses(store)
     end_holds(store)
-    check_reachable(store, clock, jobs)
+    publish_drafts(store)
+    check_reachable(store, clock, all_jobs(store))
 
 
 def end_pauses(store: Store) -> None:
@@ -43,6 +60,46 @@ def end_pauses(store: Store) -> None:
 def end_holds(store: Store) -> None:
     for number, service in enumerate(store.services()):
         store.force(ServiceRequest(id=f"the last word, {number}", name=service.name, to="closed"))
+
+
+def publish_drafts(store: Store) -> None:
+    for batch in all_batches(store, BatchState.DRAFT):
+        store.publish(batch.id)
+
+
+def all_batches(store: Store, state: BatchState | None = None) -> list[BatchRecord]:
+    batches: list[BatchRecord] = []
+    while page := store.batches(state=state, limit=PAGE, cursor=batches[-1].id if batches else None):
+        batches += page
+    return batches
+
+
+def check_batches(store: Store, jobs: Sequence[Job[Any]], events: Sequence[Event]) -> None:
+    """Whatever was counted was counted in the transaction that did it. Members that were deleted are counted still."""
+    members = Counter((job.batch, job.state) for job in jobs if job.batch is not None)
+    told = Counter((event.type, event.data["batch"]) for event in events if event.type in BATCH_EVENTS)
+    for batch in all_batches(store):
+        check_batch(batch, {state: members[batch.id, state] for state in State})
+        is_draft, is_open = batch.state is BatchState.DRAFT, batch.state in (BatchState.DRAFT, BatchState.PROCESSING)
+        assert told[BATCH_PUBLISHED, batch.id] == (not is_draft)
+        assert told[BATCH_REOPENED, batch.id] == batch.generation - 1
+        assert told[BATCH_SETTLED, batch.id] == batch.generation - is_open, "once in each generation"
+        assert told[BATCH_EXPIRED, batch.id] == (batch.state is BatchState.EXPIRED)
+
+
+def check_batch(batch: BatchRecord, members: Mapping[State, int]) -> None:
+    """Its counts are those of its members, and its state is what they say."""
+    counts = {State.SUCCEEDED: batch.succeeded, State.FAILED: batch.failed, State.CANCELLED: batch.cancelled}
+    found = sum(members.values())
+    assert batch.left == sum(members[state] for state in LIVE), "who is not over is never deleted"
+    assert found <= batch.total and all(members[state] <= number for state, number in counts.items())
+    assert found < batch.total or all(members[state] == number for state, number in counts.items())
+    if batch.state is BatchState.PROCESSING:
+        assert batch.left > 0
+    if batch.state.is_settled:
+        assert batch.left == 0 and batch.state is outcome(batch)
+    assert (batch.settled_at is not None) == (batch.state.is_settled or batch.state is BatchState.EXPIRED)
+    assert (batch.published_at is None) == (batch.state is BatchState.DRAFT)
 
 
 def all_jobs(store: Store) -> list[Job[Any]]:
@@ -136,7 +193,8 @@ def replay(events: Sequence[Event]) -> State | None:
         assert len(targets) == 1, f"{event.type} cannot happen to a job that is {state}"
         (state,) = targets
         # A job that is due when it is enqueued may pass the door in the same step, without a word.
-        at_the_door = event.type == TABLE[Move.ENQUEUE, None].event and not event.data.get("delay")
+        is_new = event.type == TABLE[Move.ENQUEUE, None].event
+        at_the_door = is_new and not event.data.get("delay") and "batch" not in event.data
     return State.QUEUED if at_the_door else state
 
 
@@ -161,9 +219,11 @@ def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]])
     claimed = [lease.fence.id for lease in store.claim(claim).leases]
     seen = store.last_position()
     store.expire(deadline_passed(), limit=len(jobs) + 1)
-    events = store.events(after=seen, limit=2 * len(jobs) + 1)
-    expired = [event.job for event in events if event.type == TABLE[Move.EXPIRE, State.QUEUED].event]
-    found = Counter([*overdue, *claimed, *expired])
+    # A failure may abort its batch, and then members that do not run are cancelled.
+    ends = (TABLE[Move.EXPIRE, State.QUEUED].event, TABLE[Move.CANCEL_BY_HAND, State.QUEUED].event)
+    events = store.events(after=seen, limit=3 * len(jobs) + 1)
+    ended = [event.job for event in events if event.type in ends]
+    found = Counter([*overdue, *claimed, *ended])
     assert live <= set(found), "every live job can be reached"
     assert set(found.values()) <= {1}, "by one way only"
     assert set(found) <= {job.id for job in jobs if job.state in LIVE}, "a job that is over stays over"

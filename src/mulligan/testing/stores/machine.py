@@ -10,16 +10,18 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mulligan.batch import BatchRetry, BatchState, NewBatch
 from mulligan.clock import Ids
-from mulligan.errors import Conflict, IllegalMove, JobNotFound
+from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.job import JobFilter, Lease, NewJob
-from mulligan.lifecycle import FINAL, JOB_EVENTS, Move, State
+from mulligan.lifecycle import BATCH_EVENTS, FINAL, JOB_EVENTS, Move, State
 from mulligan.pause import PauseRequest
 from mulligan.redrive import MOVED_ON, Redrive, carried_out, request_of
 from mulligan.redrives import Redrives
@@ -34,6 +36,7 @@ USUAL_EXAMPLES = 60
 STEPS = 50
 MOST_JOBS = 8
 MOST_REDRIVES = 3
+MOST_BATCHES = 3
 
 T = TypeVar("T")
 OpenStore = Callable[[Callable[[], datetime], Path], Store]
@@ -67,6 +70,13 @@ CLAIMS = st.fixed_dictionaries(
         "queues": st.sampled_from([None, None, ("default",), ("default", "bulk")]),
         "limit": st.sampled_from([4, 1, 2, 0]),
         "lease": st.sampled_from([MINUTE, SECOND]),
+    }
+)
+BATCHES = st.fixed_dictionaries(
+    {
+        "success_at": st.sampled_from([1.0, 0.5]),
+        "abort_above": st.sampled_from([None, 0.0, 0.5]),
+        "expires_in": st.sampled_from([None, None, SECOND, HOUR]),
     }
 )
 CODES = st.sampled_from(["GW_5XX", "IO_ERROR", "SNOOZED"])
@@ -137,9 +147,12 @@ class StoreMachine(RuleBasedStateMachine):
             self.promote: 1,
             self.begin_redrive: 1 if len(self.redrives) < MOST_REDRIVES else 0,
             self.carry_on: 2 if self.redrives else 0,
+            self.draft: 1 if len(self.model.batches) < MOST_BATCHES else 0,
         }
         if self.model.jobs:
             steps |= {self.move: 3, self.enqueue_again: 1}
+        if self.model.batches:
+            steps |= {self.publish: 2, self.tend: 1, self.retry_members: 1}
         if self.leases:
             steps |= {self.settle_again: 1, self.reclaim: 1, self.take: 1, self.beat: 1, self.adopt: 1}
         if self.held:
@@ -160,7 +173,9 @@ class StoreMachine(RuleBasedStateMachine):
     def enqueue(self) -> None:
         age = self.draw(st.sampled_from([None, MINUTE, -MINUTE]))
         submitted = None if age is None else self.now - age
+        drafts = [id_ for id_, batch in self.model.batches.items() if batch.state is BatchState.DRAFT]
         options = {**self.draw(NEW), **self.draw(st.sampled_from(KEYS))}
+        options |= {"batch": self.draw(st.sampled_from([None, *drafts, *drafts]))}
         self._enqueue(NewJob(id=self.ids(), arguments="{}", submitted_at=submitted, **options))
 
     def enqueue_again(self) -> None:
@@ -169,6 +184,34 @@ class StoreMachine(RuleBasedStateMachine):
     def _enqueue(self, asked: NewJob) -> None:
         (stored,) = self.store.enqueue([asked])
         assert (stored.id, stored.is_duplicate) == self.model.enqueue(asked, self.now)
+
+    # Batches
+
+    def draft(self) -> None:
+        asked = NewBatch(id=self.ids(), name="a batch", **self.draw(BATCHES))
+        assert self.store.create_batch(asked).state is BatchState.DRAFT
+        self.model.draft(asked, self.now)
+
+    def publish(self) -> None:
+        batch = self.one_of(list(self.model.batches))
+        self.model.publish(batch, self.now)
+        assert self.store.publish(batch).state is self.model.batches[batch].state
+
+    def tend(self) -> None:
+        assert self.store.tend_batches(limit=100) == self.model.tend(self.now)
+
+    def retry_members(self) -> None:
+        batch = self.one_of(list(self.model.batches))
+        # Of members that share a key one is retried, and which is the store's business.
+        jobs = [job.asked.id for job in self.model.members(batch) if job.asked.dedupe_key is None]
+        request = BatchRetry(id=self.ids(), batch=batch, jobs=tuple(jobs))
+        try:
+            expected = self.model.retry_members(batch, jobs, self.now)
+        except Refusal:
+            with pytest.raises(BatchExpired):
+                self.store.retry_members(request)
+        else:
+            assert sorted(self.store.retry_members(request)) == sorted(expected)
 
     # Claim
 
@@ -278,6 +321,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert conflict.twin == refusal.twin
         except IllegalMove:
             assert refusal.twin is None
+        except BatchExpired:
+            assert refusal.is_expired
         except JobNotFound:
             assert request.job not in self.model.jobs
         else:
@@ -364,6 +409,21 @@ class StoreMachine(RuleBasedStateMachine):
         self._read = events[-1].position if events else self._read
         logged = [(event.type, event.job, event.attempt) for event in events if event.type in JOB_EVENTS]
         assert sorted(logged) == sorted(self.model.new_events())
+        told = [
+            (event.type, event.data["batch"], event.data["generation"])
+            for event in events
+            if event.type in BATCH_EVENTS
+        ]
+        assert sorted(told) == sorted(self.model.new_batch_events())
+
+    @invariant()
+    def counts_are_a_recount(self) -> None:
+        for batch, expected in self.model.batches.items():
+            found, counts = self.store.batch(batch), self.model.counts(batch)
+            assert (found.state, found.generation) == (expected.state, expected.generation)
+            assert (found.total, found.aborted_at) == (counts.total(), expected.aborted_at)
+            ended = found.succeeded, found.failed, found.cancelled
+            assert ended == (counts[State.SUCCEEDED], counts[State.FAILED], counts[State.CANCELLED])
 
     def teardown(self) -> None:
         try:

@@ -1,9 +1,10 @@
 """A store in a page of plain Python: what is true after each operation, without a thought for how.
 
-Everything is a dictionary of jobs and a list of events. It repeats no SQL: where model and store
+Everything is a dictionary of jobs, one of batches, and lists of events. It repeats no SQL: where model and store
 disagree, one of them breaks a rule of the protocol.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,12 +12,17 @@ from typing import Any
 
 import msgspec
 
+from mulligan.batch import BatchState, NewBatch
 from mulligan.duty import duty_of
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.job import Fence, Job, NewJob
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
+
+# What the store does not say of a job, or says in another way.
+ITS_OWN = ("asked", "claim", "parked", "touched_at", "settled", "refused")
+BATCH = "batch"
 
 
 @dataclass
@@ -51,6 +57,7 @@ class ModelJob:
     cancel_requested: bool = False
     claim: int | None = None
     parked: str | None = None
+    touched_at: datetime | None = None
     settled: dict[int, str] = field(default_factory=dict)
     refused: set[tuple[int, str]] = field(default_factory=set)
 
@@ -68,25 +75,40 @@ class ModelJob:
 
     def differences(self, job: Job[Any]) -> dict[str, tuple[Any, Any]]:
         """Where the store's record says something else: name → (model, store)."""
-        names = [
-            name for name in self.__dataclass_fields__ if name not in ("asked", "claim", "parked", "settled", "refused")
-        ]
+        names = [name for name in self.__dataclass_fields__ if name not in ITS_OWN]
         pairs = {name: (getattr(self, name), getattr(job, name)) for name in names}
         if self.state is not State.WAITING:
             del pairs["due_at"]
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-class Refusal(Exception):
-    """The model's word for an IllegalMove (`twin` is None) or a Conflict."""
+@dataclass
+class ModelBatch:
+    """A batch as the model knows it. It is never counted: whoever wants to know looks at the members."""
 
-    def __init__(self, twin: str | None = None) -> None:
+    asked: NewBatch
+    expires_at: datetime | None
+    state: BatchState = BatchState.DRAFT
+    generation: int = 1
+    aborted_at: datetime | None = None
+    deleted: Counter[State] = field(default_factory=Counter)
+    failed: int = 0
+    """When it was last looked at."""
+
+
+class Refusal(Exception):
+    """The model's word for an IllegalMove (`twin` is None), a Conflict or a BatchExpired."""
+
+    def __init__(self, twin: str | None = None, *, is_expired: bool = False) -> None:
         self.twin = twin
+        self.is_expired = is_expired
 
 
 class Model:
     def __init__(self) -> None:
         self.jobs: dict[str, ModelJob] = {}
+        self.batches: dict[str, ModelBatch] = {}
+        self.batch_events: list[tuple[str, str, int]] = []
         self.events: list[tuple[str, str, int]] = []
         self.requests: set[str] = set()
         # Duty and when its pause is over.
@@ -96,6 +118,110 @@ class Model:
         """What was logged since the last time."""
         events, self.events = self.events, []
         return events
+
+    def new_batch_events(self) -> list[tuple[str, str, int]]:
+        events, self.batch_events = self.batch_events, []
+        return events
+
+    # Batches
+
+    def members(self, batch: str, *states: State) -> list[ModelJob]:
+        return [job for job in self.jobs.values() if job.asked.batch == batch and job.state in (states or State)]
+
+    def counts(self, batch: str) -> Counter[State]:
+        return Counter(job.state for job in self.members(batch)) + self.batches[batch].deleted
+
+    def draft(self, asked: NewBatch, now: datetime) -> None:
+        expires_at = None if asked.expires_in is None else now + asked.expires_in
+        self.batches[asked.id] = ModelBatch(asked, expires_at)
+
+    def publish(self, batch: str, now: datetime) -> None:
+        found = self.batches[batch]
+        if found.state is BatchState.DRAFT:
+            found.state, found.failed = BatchState.PROCESSING, 0
+            self._tell("batch.published", batch)
+            self._judge(now)
+        self.promote(now, duty="promote")
+
+    def retry_members(self, batch: str, jobs: Sequence[str], now: datetime) -> list[str]:
+        retried = [job for job in self.members(batch, State.FAILED, State.CANCELLED) if job.asked.id in jobs]
+        if retried and self._is_expired(batch, now):
+            raise Refusal(is_expired=True)
+        for job in retried:
+            self._log(job, "job.retry_requested")
+            self._revive(job, Move.RETRY_BY_HAND, now)
+            job.state, job.touched_at = State.WAITING, now
+            self._park(job)
+        if retried:
+            self._tell("batch.retry_requested", batch)
+        self._judge(now)
+        return [job.asked.id for job in retried]
+
+    def tend(self, now: datetime) -> int:
+        did = 0
+        for batch, found in self.batches.items():
+            if found.state.is_settled and self._is_expired(batch, now):
+                found.state = BatchState.EXPIRED
+                self._tell("batch.expired", batch)
+                did += 1
+        for batch, found in self.batches.items():
+            if found.state is BatchState.PROCESSING and found.aborted_at is not None:
+                did += self._sweep(batch, found.aborted_at, now)
+        self._judge(now)
+        return did
+
+    def _is_expired(self, batch: str, now: datetime) -> bool:
+        found = self.batches[batch]
+        is_past = found.expires_at is not None and found.expires_at <= now
+        return found.state is BatchState.EXPIRED or (found.state.is_settled and is_past)
+
+    def _park(self, job: ModelJob) -> None:
+        batch = job.asked.batch
+        if batch is not None and job.state is State.WAITING and self.batches[batch].state is BatchState.DRAFT:
+            job.parked = job.waiting_for = BATCH
+
+    def _judge(self, now: datetime) -> None:
+        for batch, found in self.batches.items():
+            counts = self.counts(batch)
+            left = sum(counts[state] for state in LIVE)
+            if left and found.state.is_settled:
+                found.state, found.generation, found.aborted_at = BatchState.PROCESSING, found.generation + 1, None
+                self._tell("batch.reopened", batch)
+            if found.state is BatchState.PROCESSING and left and self._is_hopeless(found, counts):
+                found.aborted_at = now
+                self._tell("batch.aborted", batch)
+                self._sweep(batch, now, now)
+                left = len(self.members(batch, State.RUNNING))
+            found.failed = counts[State.FAILED]
+            if found.state is BatchState.PROCESSING and not left:
+                found.state = self._outcome(found, self.counts(batch))
+                self._tell("batch.settled", batch)
+
+    def _is_hopeless(self, batch: ModelBatch, counts: Counter[State]) -> bool:
+        """One more failed, and too many have."""
+        limit, failed = batch.asked.abort_above, counts[State.FAILED]
+        return (
+            limit is not None and batch.aborted_at is None and failed > batch.failed and failed > limit * counts.total()
+        )
+
+    def _outcome(self, batch: ModelBatch, counts: Counter[State]) -> BatchState:
+        if counts[State.SUCCEEDED] >= batch.asked.success_at * counts.total():
+            return BatchState.READY
+        return BatchState.PARTIAL if counts[State.SUCCEEDED] else BatchState.FAILED
+
+    def _sweep(self, batch: str, aborted_at: datetime, now: datetime) -> int:
+        swept = [
+            job
+            for job in self.members(batch, State.WAITING, State.QUEUED)
+            if job.trigger == "automatic" or job.touched_at is None or job.touched_at <= aborted_at
+        ]
+        for job in swept:
+            job.state, job.waiting_for, job.parked, job.finished_at = State.CANCELLED, None, None, now
+            self._log(job, "job.cancelled")
+        return len(swept)
+
+    def _tell(self, event: str, batch: str) -> None:
+        self.batch_events.append((event, batch, self.batches[batch].generation))
 
     # Enqueue
 
@@ -111,7 +237,7 @@ class Model:
                     job.dedupe_until = None
         job = ModelJob(
             asked=asked,
-            state=State.WAITING if asked.delay else State.QUEUED,
+            state=State.WAITING if asked.delay or asked.batch else State.QUEUED,
             enqueued_at=now,
             submitted_at=asked.submitted_at or now,
             due_at=now + asked.delay,
@@ -119,6 +245,7 @@ class Model:
             dedupe_until=None if asked.dedupe_for is None else now + asked.dedupe_for,
             waiting_for="delay" if asked.delay else None,
         )
+        self._park(job)
         holder = self._holder(job)
         if holder is not None:
             return holder, True
@@ -147,13 +274,17 @@ class Model:
         passed = 0
         for job in self.jobs.values():
             own = duty_of(job.waiting_for).name
+            if job.parked == BATCH:
+                if duty not in (None, own) or self.batches[job.asked.batch or ""].state is BatchState.DRAFT:
+                    continue
+                job.parked, job.waiting_for = None, "delay"
             is_due = job.state is State.WAITING and (job.parked is not None or job.due_at <= now)
             if not is_due or duty not in (None, own):
                 continue
             if self.is_paused(own, now) and job.trigger == "automatic" and not by_hand:
                 job.parked = own
                 continue
-            job.state, job.waiting_for, job.parked = State.QUEUED, None, None
+            job.state, job.waiting_for, job.parked, job.touched_at = State.QUEUED, None, None, now
             passed += 1
             self._log(job, "job.queued")
         return passed
@@ -216,6 +347,11 @@ class Model:
     # Settle
 
     def settle(self, outcome: Outcome, now: datetime) -> Settled:
+        answer = self._settle(outcome, now)
+        self._judge(now)
+        return answer
+
+    def _settle(self, outcome: Outcome, now: datetime) -> Settled:
         fence = outcome.lease.fence
         job = self.jobs.get(fence.id)
         if job is None:
@@ -294,17 +430,24 @@ class Model:
             job.state, job.waiting_for, job.parked, job.finished_at = State.FAILED, None, None, now
             job.error_code, job.error_message = verdict.code, verdict.message
             self._log(job, "job.failed")
+        self._judge(now)
         return len(late[:limit])
 
     def prune(self, state: State, before: datetime) -> int:
         gone = [job for job in self.jobs.values() if job.state is state and self._is_over(job, before)]
         for job in gone:
             del self.jobs[job.asked.id]
+            if job.asked.batch is not None:
+                self.batches[job.asked.batch].deleted[job.state] += 1
         return len(gone)
 
     def _is_over(self, job: ModelJob, before: datetime) -> bool:
         if job.state is State.SUCCEEDED and job.asked.dedupe_scope == "succeeded" and job.asked.dedupe_key is not None:
             return False
+        if job.asked.batch is not None:
+            batch = self.batches[job.asked.batch].state
+            if batch in (BatchState.DRAFT, BatchState.PROCESSING):
+                return False
         ends = [end for end in (job.finished_at, job.dedupe_until) if end is not None]
         return max(ends) < before
 
@@ -328,17 +471,22 @@ class Model:
             job, code_failures=dict(job.code_failures), settled=dict(job.settled), refused=set(job.refused)
         )
         written = len(self.events)
+        was_over = job.state.is_final
         try:
             self._move(job, request, now)
+            if was_over and job.asked.batch is not None and self._is_expired(job.asked.batch, now):
+                raise Refusal(is_expired=True)
         except Refusal:
             # All or nothing: what was to be settled first is as it was.
             self.jobs[request.job] = before
             del self.events[written:]
+            self.requests.discard(request.id)
             raise
+        self._judge(now)
 
     def _move(self, job: ModelJob, request: Request, now: datetime) -> None:
         if request.first is not None:
-            self.settle(request.first, now)
+            self._settle(request.first, now)
         step = TABLE.get((request.move, job.state))
         if step is None:
             raise Refusal
@@ -351,9 +499,10 @@ class Model:
             job.finished_at = now if step.target.is_final else None
         else:
             job.waiting_for, job.due_at = "snooze", now + request.delay
-        job.state = step.target
+        job.state, job.touched_at = step.target, now
         self.requests.add(request.id)
         self._log(job, step.event)
+        self._park(job)
         self.promote(now)
 
     def _revive(self, job: ModelJob, move: Move, now: datetime) -> None:

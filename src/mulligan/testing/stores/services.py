@@ -70,7 +70,7 @@ class ServiceRules(Bench):
         assert self._state() == "closed"
         self._hear(blaming())
         assert self._state() == "open"
-        (opened,) = self._told()
+        (opened,) = self._told_of()
         assert (opened.type, opened.job, opened.at) == ("service.opened", "", self.now)
         assert opened.data == {
             "service": NAME,
@@ -90,7 +90,7 @@ class ServiceRules(Bench):
         assert self._state() == "closed"
         self._hear(blaming())
         assert self._state() == "open"
-        assert self._told()[0].data["because"] == "in_a_row"
+        assert self._told_of()[0].data["because"] == "in_a_row"
 
     def test_what_several_workers_heard_is_heard_together(self) -> None:
         self._serves(window=4, min_calls=4)
@@ -149,7 +149,7 @@ class ServiceRules(Bench):
     def test_a_service_that_asks_for_quiet_is_held_for_so_long(self) -> None:
         self._serves()
         self._hear(asked_for_quiet(7 * MINUTE))
-        (opened,) = self._told()
+        (opened,) = self._told_of()
         assert (opened.data["because"], opened.data["cooldown"]) == ("asked", 420.0)
         job = self._new()
         self.advance(7 * MINUTE - INSTANT)
@@ -176,8 +176,8 @@ class ServiceRules(Bench):
         assert self._state() == "half_open"
         for worker in (WORKER, "another", "a third"):
             assert self._claiming(by=worker) == []
-        assert [event.type for event in self._told()] == ["service.opened", "service.half_opened"]
-        assert self._told()[1].data == {"service": NAME, "probes": 1, "open_for": 30.0}
+        assert [event.type for event in self._told_of()] == ["service.opened", "service.half_opened"]
+        assert self._told_of()[1].data == {"service": NAME, "probes": 1, "open_for": 30.0}
 
     def test_a_probe_is_of_the_new_epoch(self) -> None:
         (probe,) = self._probes(1)
@@ -236,7 +236,7 @@ class ServiceRules(Bench):
         self._end([(probe, Succeed("null"))])
         record = self._record()
         assert (record.state, record.pace) == ("closed", 1.0)
-        assert self._told()[-1].type == "service.closed"
+        assert self._told_of()[-1].type == "service.closed"
         assert len(self._claiming()) == 1, "not all that wait"
 
     def test_a_probe_that_fails_opens_the_service_for_another_cooldown(self) -> None:
@@ -244,7 +244,7 @@ class ServiceRules(Bench):
         self.advance(5 * SECOND)
         self._end([(probe, blaming())])
         assert (self._state(), self._record().open_until) == ("open", self.now + COOLDOWN)
-        assert self._told()[-1].data["because"] == "probe"
+        assert self._told_of()[-1].data["because"] == "probe"
         self.advance(COOLDOWN - INSTANT)
         assert self._claiming() == []
         self.advance(INSTANT)
@@ -383,7 +383,7 @@ class ServiceRules(Bench):
             assert len(leases) <= 1 + 1.1 * pace + 5
             self._end([(lease, Succeed("null")) for lease in leases])
         assert self._record().pace is None
-        assert "service.paced" in [event.type for event in self._told()]
+        assert "service.paced" in [event.type for event in self._told_of()]
 
     # Fail-fast
 
@@ -514,7 +514,7 @@ class ServiceRules(Bench):
     def test_forcing_is_in_the_log_with_who_and_why(self) -> None:
         self._force("open", actor="ann", reason="maintenance")
         self._force(None, actor="bob")
-        opened, let_go = self._told()
+        opened, let_go = self._told_of()
         assert (opened.type, opened.actor, opened.data) == (
             "service.forced",
             "ann",
@@ -529,11 +529,11 @@ class ServiceRules(Bench):
         assert self.store.force(request) == first
         self._force("closed")
         assert self.store.force(request).state == "closed", "what came later stays"
-        assert len(self._told()) == 2
+        assert len(self._told_of()) == 2
 
     def test_leaving_to_its_calls_what_nobody_forced_does_nothing(self) -> None:
         self._force(None)
-        assert self._told() == []
+        assert self._told_of() == []
 
     # Pauses
 
@@ -557,7 +557,7 @@ class ServiceRules(Bench):
             self._end([(lease, blaming())])
         assert self._state() == "closed"
         self._hear(blaming())
-        assert self._told()[0].data["calls"] == 2
+        assert self._told_of()[0].data["calls"] == 2
 
     def test_a_refused_settle_is_not_heard(self) -> None:
         self._serves(window=4, min_calls=1)
@@ -740,5 +740,5 @@ class ServiceRules(Bench):
     def _state(self, name: str = NAME) -> str:
         return next((record.state for record in self.store.services() if record.name == name), "closed")
 
-    def _told(self) -> list[Event]:
+    def _told_of(self) -> list[Event]:
         return [event for event in self.events() if event.type in SERVICE_EVENTS]

@@ -3,7 +3,8 @@ SELECT kind, state, error_code, is_held, count(*)
 FROM (
     SELECT kind, state, error_code,
         (state = 'succeeded' AND dedupe_scope = 'succeeded' AND dedupe_key IS NOT NULL)
-            OR coalesce(dedupe_until, 0) > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS is_held
+            OR coalesce(dedupe_until, 0) > coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+            OR coalesce(batch IN (SELECT id FROM mulligan_batches WHERE mulligan_batches.state IN ('draft', 'processing')), false) AS is_held
     FROM mulligan_jobs
     WHERE {conditions}
       AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at <= :before

@@ -1,7 +1,8 @@
 -- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
 -- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
 -- them stand in nobody's way. So is a retry while its service is failing: it waits for the budget. What somebody asked for
--- by hand passes all the same.
+-- by hand passes all the same. Members of a batch are parked while it is a draft; once it is published they come in, or wait
+-- for what else there is to wait for.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), door AS (
@@ -40,17 +41,42 @@ WITH clock AS (
         FOR UPDATE SKIP LOCKED
     ) AS job
     WHERE NOT door.is_paused AND (:duty::text IS NULL OR door.duty = :duty)
+), published AS (
+    SELECT job.id, job.due_at <= (SELECT now FROM clock) AS is_due,
+        job.trigger = 'automatic' AND (SELECT is_paused FROM door WHERE duty = 'promote') AS is_held
+    FROM mulligan_batches AS batch
+    CROSS JOIN LATERAL (
+        SELECT id, due_at, trigger
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate = 'batch/' || batch.id
+        ORDER BY gate, priority, rank
+        LIMIT :limit
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    WHERE batch.admits AND (:duty::text IS NULL OR :duty = 'promote')
+    LIMIT :limit
 ), held AS (
     UPDATE mulligan_jobs AS job
     SET gate = due.gate, updated_at = clock.now
     FROM due, clock
     WHERE job.id = due.id AND due.gate IS NOT NULL
     RETURNING job.id
+), waiting_on AS (
+    -- Members that are not due yet, or that the pause of the duty holds.
+    UPDATE mulligan_jobs AS job
+    SET gate = CASE WHEN published.is_due THEN 'duty/promote' END, waiting_for = 'delay', updated_at = clock.now
+    FROM published, clock
+    WHERE job.id = published.id AND (published.is_held OR NOT published.is_due)
+    RETURNING job.id
 ), promoted AS (
     UPDATE mulligan_jobs
     SET state = :queued, gate = NULL, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM due WHERE gate IS NULL UNION ALL SELECT id FROM parked))
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM due WHERE gate IS NULL
+        UNION ALL SELECT id FROM parked
+        UNION ALL SELECT id FROM published WHERE is_due AND NOT is_held
+    ))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
@@ -58,7 +84,7 @@ WITH clock AS (
     FROM promoted
 )
 -- The transaction has an id as soon as it locks a row, also one that another has let through meanwhile.
-SELECT passed.number, kept.number,
+SELECT passed.number, kept.number + members.number,
     EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted),
     EXISTS (
         SELECT 1
@@ -67,4 +93,5 @@ SELECT passed.number, kept.number,
     ),
     pg_current_xact_id_if_assigned() IS NOT NULL
 FROM (SELECT count(*) AS number FROM promoted) AS passed,
-     (SELECT count(*) AS number FROM held) AS kept
+     (SELECT count(*) AS number FROM held) AS kept,
+     (SELECT count(*) AS number FROM waiting_on) AS members

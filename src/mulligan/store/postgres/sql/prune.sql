@@ -4,6 +4,8 @@ FROM mulligan_jobs
 WHERE state = :state AND greatest(finished_at, dedupe_until) < :before
   AND state IN ('succeeded', 'failed', 'cancelled')
   AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
+  -- Members of a batch that is not over are still wanted.
+  AND (batch IS NULL OR batch NOT IN (SELECT id FROM mulligan_batches WHERE state IN ('draft', 'processing')))
 ORDER BY greatest(finished_at, dedupe_until)
 LIMIT :limit
 FOR UPDATE SKIP LOCKED

@@ -1,4 +1,4 @@
--- What a pause holds back is not waited for.
+-- What a pause or a draft holds back is not waited for.
 SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
@@ -12,4 +12,10 @@ SELECT EXISTS (
     FROM mulligan_jobs
     WHERE state = 'waiting' AND kind IN (SELECT value FROM json_each(:kinds))
       AND gate IS NULL AND (due_at <= :now OR waiting_for IN (SELECT value FROM json_each(:waiting_for)))
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_batches AS batch
+    CROSS JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
+    WHERE batch.admits = 1 AND job.state = 'waiting' AND job.due_at <= :now
+      AND job.kind IN (SELECT value FROM json_each(:kinds))
 )

@@ -1,7 +1,8 @@
 -- Whether anybody stands at the door, or is parked beside it; whether a service is to be asked, and whether retries wait for a
 -- budget: most claims find nobody, and need not look further.
 SELECT EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now)
-    OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL),
+    OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL AND gate >= 'duty/' AND gate < 'duty0')
+    OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits = 1),
     EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted),
     EXISTS (
         SELECT 1

@@ -1,9 +1,9 @@
 -- `enqueue` of many jobs in one statement, for a connection that is not ours: all or none, whatever its mode.
 -- It begins with INSERT, not with WITH: by that word Python's sqlite3 knows that it has to open a transaction.
 INSERT INTO mulligan_jobs (
-    id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments,
+    id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed
+    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch
 )
 WITH clock AS (
     SELECT coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
@@ -29,17 +29,20 @@ WITH clock AS (
         json_extract(value, '$.dedupe_for') AS dedupe_for,
         json_extract(value, '$.tags') AS tags,
         json_extract(value, '$.cost') AS cost,
-        json_extract(value, '$.on_failed') AS on_failed
+        json_extract(value, '$.on_failed') AS on_failed,
+        json_extract(value, '$.batch') AS batch
     FROM json_each(:jobs)
 )
 SELECT
     id, kind, owner, queue, service, priority, coalesce(submitted_at, now),
-    iif(delay = 0, 'queued', 'waiting'), iif(delay = 0, NULL, 'delay'), arguments,
-    max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0, now, NULL),
+    iif(delay = 0 AND batch IS NULL, 'queued', 'waiting'), 'batch/' || batch,
+    iif(batch IS NOT NULL, 'batch', iif(delay = 0, NULL, 'delay')), arguments,
+    max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0 AND batch IS NULL, now, NULL),
     now + delay, now + deadline, now,
-    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed
+    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch
 FROM input, clock
-WHERE true
+-- A batch takes no more members once it is published.
+WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = input.batch AND state = 'draft')
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING *

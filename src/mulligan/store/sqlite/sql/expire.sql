@@ -8,4 +8,4 @@ WHERE seq IN (
     ORDER BY deadline
     LIMIT :limit
 )
-RETURNING id, kind, owner, attempt, on_failed
+RETURNING id, kind, owner, attempt, on_failed, batch

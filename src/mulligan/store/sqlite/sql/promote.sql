@@ -1,15 +1,16 @@
 -- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
 -- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
 -- them stand in nobody's way. So is a retry while its service is failing: it waits for the budget. What somebody asked for
--- by hand passes all the same.
+-- by hand passes all the same. Members of a batch are parked while it is a draft; once it is published they come in, or wait
+-- for what else there is to wait for.
 UPDATE mulligan_jobs
-SET state = iif(at_the_door.held IS NULL, :queued, state),
+SET state = iif(at_the_door.held IS NULL AND at_the_door.is_due, :queued, state),
     gate = at_the_door.held,
-    waiting_for = iif(at_the_door.held IS NULL, NULL, waiting_for),
-    queued_at = iif(at_the_door.held IS NULL, :now, queued_at),
+    waiting_for = iif(at_the_door.held IS NULL AND at_the_door.is_due, NULL, iif(waiting_for = 'batch', 'delay', waiting_for)),
+    queued_at = iif(at_the_door.held IS NULL AND at_the_door.is_due, :now, queued_at),
     updated_at = :now
 FROM (
-    SELECT due.place, iif(due.trigger = 'automatic', coalesce(
+    SELECT due.place, true AS is_due, iif(due.trigger = 'automatic', coalesce(
         (
             SELECT 'duty/' || name
             FROM mulligan_pauses
@@ -30,7 +31,7 @@ FROM (
         LIMIT :limit
     ) AS due
     UNION ALL
-    SELECT parked.place, NULL
+    SELECT parked.place, true, NULL
     FROM (
         SELECT seq AS place
         FROM mulligan_jobs
@@ -45,6 +46,19 @@ FROM (
         )
         LIMIT :limit
     ) AS parked
+    UNION ALL
+    SELECT published.place, published.is_due, iif(published.is_due, (
+        SELECT 'duty/promote'
+        FROM mulligan_pauses
+        WHERE what = 'duty' AND name = 'promote' AND published.trigger = 'automatic' AND (until IS NULL OR until > :now)
+    ), NULL)
+    FROM (
+        SELECT seq AS place, trigger, due_at <= :now AS is_due
+        FROM mulligan_batches AS batch
+        CROSS JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
+        WHERE batch.admits = 1 AND job.state = 'waiting' AND (:duty IS NULL OR :duty = 'promote')
+        LIMIT :limit
+    ) AS published
 ) AS at_the_door
 WHERE seq = at_the_door.place
 RETURNING id, kind, owner, attempt, state

@@ -4,5 +4,7 @@ FROM mulligan_jobs
 WHERE state = :state AND max(finished_at, coalesce(dedupe_until, 0)) < :before
   AND state IN ('succeeded', 'failed', 'cancelled')
   AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
+  -- Members of a batch that is not over are still wanted.
+  AND (batch IS NULL OR batch NOT IN (SELECT id FROM mulligan_batches WHERE state IN ('draft', 'processing')))
 ORDER BY max(finished_at, coalesce(dedupe_until, 0))
 LIMIT :limit

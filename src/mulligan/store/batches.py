@@ -1,0 +1,291 @@
+"""Batches in every store: the same steps, each store with its own statements of the same names.
+
+The order of locks is jobs, then batches: whatever changes members counts them last (`counted`), and nobody who holds
+the row of a batch waits for a job.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mulligan.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome
+from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, StoreDamaged
+from mulligan.job import Job, NewJob
+from mulligan.lifecycle import (
+    BATCH_ABORTED,
+    BATCH_EXPIRED,
+    BATCH_PUBLISHED,
+    BATCH_REOPENED,
+    BATCH_RETRIED,
+    BATCH_SETTLED,
+    TABLE,
+    Move,
+    State,
+)
+from mulligan.store.follow import callback
+from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.rows import Record, from_time, to_batch, to_json, to_time
+from mulligan.store.script import Rows, Statement, Steps
+from mulligan.store.settlement import has_succeeded
+from mulligan.store.statements import Statements
+from mulligan.store.tally import Tally
+from mulligan.store.values import batch_event, batch_values, new_batch_values
+
+logger = logging.getLogger("mulligan.store")
+
+# Cancelled at once when a batch is aborted; the duty `expire` does the others.
+SWEEP_PASS = 1_000
+BY_ABORT = "the batch was aborted"
+# Whoever publishes lets the members in, so that workers find them ready. What is left, and what a crash leaves, they
+# let in themselves.
+PUBLISH_PASSES = 100
+
+Now = int | None
+Enqueueing = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
+
+
+class BatchSteps:
+    """`sql` are a store's statements, `enqueueing` its steps to store jobs. `now` is None where the database's clock
+    rules."""
+
+    def __init__(self, sql: Statements, enqueueing: Enqueueing) -> None:
+        self._sql = sql
+        self._enqueueing = enqueueing
+
+    # Draft
+
+    def creating(self, batch: NewBatch, now: Now) -> Steps[BatchRecord]:
+        yield self._statement("batch_new", new_batch_values(batch), now=now)
+        return (yield from self.reading(batch.id, None))
+
+    def reading(self, batch_id: str, owner: str | None) -> Steps[BatchRecord]:
+        rows = yield self._statement("batch", {"id": batch_id, "owner": owner})
+        if not rows:
+            raise BatchNotFound(batch_id)
+        return to_batch(rows[0])
+
+    def listing(
+        self, state: BatchState | None, owner: str | None, limit: int, cursor: str | None
+    ) -> Steps[list[BatchRecord]]:
+        values = {"state": None if state is None else state.value, "owner": owner, "limit": limit, "cursor": cursor}
+        rows = yield self._statement("batches", values)
+        return [to_batch(row) for row in rows]
+
+    def joining(self, rows: Sequence[Record]) -> Steps[set[str]]:
+        """The ids of jobs that cannot be stored: their batch is no draft, or there is none."""
+        wanted = sorted({row["batch"] for row in rows if row["batch"] is not None})
+        if not wanted:
+            return set()
+        states = yield from self._states(wanted)
+        return {row["id"] for row in rows if row["batch"] and states.get(row["batch"]) != BatchState.DRAFT}
+
+    def refusing(self, row: Record) -> Steps[None]:
+        """Say why a job could not be stored, if its batch is why."""
+        if row["batch"] is None:
+            return
+        state = (yield from self._states([row["batch"]])).get(row["batch"])
+        if state is None:
+            raise BatchNotFound(row["batch"])
+        if state != BatchState.DRAFT:
+            raise BatchClosed(row["batch"], state)
+
+    def _states(self, ids: Sequence[str]) -> Steps[dict[str, str]]:
+        rows = yield self._statement("batch_joined", {"ids": to_json(ids)})
+        return {row["id"]: row["state"] for row in rows}
+
+    def parking(self, job: Record) -> Steps[None]:
+        """A member that was moved by hand and waits goes back to the others while its batch is a draft. None comes back
+        to one that has expired; the count says so too, but not which of many members it was."""
+        batch = yield from self.reading(job["batch"], None)
+        if batch.state is BatchState.EXPIRED and State(job["state"]).is_final:
+            raise BatchExpired(batch.id, batch.name)
+        states = yield from self._states([job["batch"]])
+        if states.get(job["batch"]) == BatchState.DRAFT:
+            yield self._statement("batch_park", {"id": job["id"]})
+
+    # Publish
+
+    def publishing(self, batch_id: str, owner: str | None, actor: str | None, now: Now) -> Steps[BatchRecord]:
+        rows = yield self._statement("batch_locked", {"id": batch_id, "owner": owner}, now=now)
+        if not rows:
+            raise BatchNotFound(batch_id)
+        if rows[0]["state"] == BatchState.DRAFT:
+            # Only now: whoever was adding has committed.
+            (members,) = yield self._statement("batch_members", {"id": batch_id})
+            yield from self._publish(rows[0], members["number"], actor)
+        return (yield from self.reading(batch_id, None))
+
+    def _publish(self, row: Record, total: int, actor: str | None) -> Steps[None]:
+        moment = from_time(row["now"])
+        batch = replace(to_batch(row), state=BatchState.PROCESSING, total=total, published_at=moment)
+        yield self._statement("batch_write", batch_values(batch, admits=True))
+        yield self._event(BATCH_PUBLISHED, batch, moment, actor=actor)
+        if step := next_step(batch, moment):
+            yield from self._make(step, batch, row, actor)
+
+    # Count
+
+    def counted(self, tally: Tally, now: Now, *, actor: str | None = None) -> Steps[None]:
+        """Add up what a transaction did to members: its last step."""
+        if not tally.rows:
+            return
+        rows = yield self._statement("batch_count", {"tallies": to_json(tally.rows)}, now=now)
+        for batch, row in _readable(rows):
+            step = next_step(batch, from_time(row["now"]))
+            # An attempt that ends opens nothing, so only who takes members back can be refused; and an open batch whose
+            # earlier failures are too many is not given up before another one comes.
+            is_wanted = {
+                BatchStep.REOPEN: tally.takes_back(batch.id),
+                BatchStep.REFUSE: tally.takes_back(batch.id),
+                BatchStep.ABORT: tally.adds_failures(batch.id),
+            }
+            if step is not None and is_wanted.get(step, True):
+                yield from self._make(step, batch, row, actor)
+
+    def _make(self, step: BatchStep, batch: BatchRecord, row: Record, actor: str | None) -> Steps[None]:
+        """Do what the counts ask for. The row is ours until the commit."""
+        moment = from_time(row["now"])
+        match step:
+            case BatchStep.SETTLE:
+                yield from self._settle(batch, row["on_settled"], moment)
+            case BatchStep.ABORT:
+                yield from self._abort(batch, moment)
+            case BatchStep.REOPEN:
+                yield from self._reopen(batch, moment, actor)
+            case BatchStep.REFUSE:
+                raise BatchExpired(batch.id, batch.name)
+
+    def _settle(self, batch: BatchRecord, on_settled: str | None, moment: datetime) -> Steps[None]:
+        batch = replace(batch, state=outcome(batch), settled_at=moment)
+        if jobs := callback(batch, on_settled):
+            yield from self._enqueueing(jobs)
+        yield self._event(BATCH_SETTLED, batch, moment)
+        yield self._statement("batch_write", batch_values(batch))
+
+    def _reopen(self, batch: BatchRecord, moment: datetime, actor: str | None) -> Steps[None]:
+        batch = replace(
+            batch,
+            state=BatchState.PROCESSING,
+            generation=batch.generation + 1,
+            settled_at=None,
+            aborted_at=None,
+        )
+        yield self._event(BATCH_REOPENED, batch, moment, actor=actor)
+        yield self._statement("batch_write", batch_values(batch))
+
+    def _abort(self, batch: BatchRecord, moment: datetime) -> Steps[None]:
+        batch = replace(batch, aborted_at=moment)
+        yield self._event(BATCH_ABORTED, batch, moment)
+        yield self._statement("batch_write", batch_values(batch))
+        yield from self.sweeping(batch, SWEEP_PASS, to_time(moment))
+
+    def sweeping(self, batch: BatchRecord, limit: int, now: Now) -> Steps[int]:
+        """Cancel members of an aborted batch that do not run; how many."""
+        assert batch.aborted_at is not None
+        values = {"id": batch.id, "aborted_at": to_time(batch.aborted_at), "limit": limit}
+        rows = yield self._statement("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
+        if not rows:
+            return 0
+        step = TABLE[Move.CANCEL_BY_HAND, State.WAITING]
+        yield self._events_of(step.event, rows, now, data={"reason": BY_ABORT})
+        tally = Tally()
+        tally.add(batch.id, State.WAITING, step.target, len(rows))
+        yield from self.counted(tally, now)
+        return len(rows)
+
+    def settling(self, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now) -> Steps[None]:
+        """Count the members among outcomes that were accepted."""
+        tally, asked = Tally(), {}
+        for given, answer in zip(outcomes, answers, strict=True):
+            lease = given.lease
+            if lease.batch is None or answer not in (Settled.ACCEPTED, Settled.UNSTORABLE):
+                continue
+            if has_succeeded(given) and answer is Settled.ACCEPTED:
+                tally.add(lease.batch, State.RUNNING, State.SUCCEEDED)
+            else:
+                asked[lease.fence.id] = lease.batch
+        if asked:
+            # A wish to cancel may have won over the decision.
+            rows = yield self._statement("states", {"ids": to_json(list(asked))})
+            for row in rows:
+                tally.add(asked[row["id"]], State.RUNNING, State(row["state"]))
+        yield from self.counted(tally, now)
+
+    # Retry
+
+    def retrying(self, request: BatchRetry, now: Now) -> Steps[list[str]]:
+        """All at once: else the first could be over, and the batch settled, before the last is asked for."""
+        states = yield from self._states([request.batch])
+        batch = yield from self.reading(request.batch, request.owner)
+        gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
+        retried, tally = [], Tally()
+        for source in (State.FAILED, State.CANCELLED):
+            rows = yield from self._retry_from(source, request, gate, now)
+            tally.add(batch.id, source, State.WAITING, len(rows))
+            retried += [row["id"] for row in rows]
+        if retried:
+            data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
+            event = batch_event(BATCH_RETRIED, batch, now=now, request=request.id, actor=request.actor, data=data)
+            yield Statement(self._sql["event"], event)
+        yield from self.counted(tally, now, actor=request.actor)
+        return retried
+
+    def _retry_from(self, source: State, request: BatchRetry, gate: str | None, now: Now) -> Steps[Rows]:
+        step = TABLE[Move.RETRY_BY_HAND, source]
+        values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
+        states = {"source": source.value, "target": step.target.value}
+        rows = yield self._statement("batch_retry", {**values, **states}, now=now)
+        if rows:
+            data = {"reason": request.reason} if request.reason else {}
+            yield self._events_of(step.event, rows, now, actor=request.actor, data=data)
+        return rows
+
+    # Upkeep
+
+    def need_tending(self, now: Now) -> Steps[bool]:
+        rows = yield self._statement("batch_needs", {}, now=now)
+        return bool(rows[0]["is_so"])
+
+    def expiring(self, limit: int, now: Now) -> Steps[int]:
+        expired = BatchState.EXPIRED.value
+        rows = yield self._statement("batch_expire", {"expired": expired, "limit": limit}, now=now)
+        for batch, row in _readable(rows):
+            yield self._event(BATCH_EXPIRED, batch, from_time(row["now"]))
+        return len(rows)
+
+    def aborted(self, limit: int, now: Now) -> Steps[list[BatchRecord]]:
+        rows = yield self._statement("batch_aborted", {"limit": limit}, now=now)
+        return [batch for batch, _ in _readable(rows)]
+
+    def admitted(self) -> Steps[None]:
+        """Close gates that nobody stands at any more."""
+        yield self._statement("batch_admitted", {})
+
+    def pruning(self, before: datetime, limit: int) -> Steps[int]:
+        rows = yield self._statement("batch_prune", {"before": to_time(before), "limit": limit})
+        return len(rows)
+
+    # Statements
+
+    def _statement(self, name: str, values: dict[str, Any], *, now: Now = None) -> Statement:
+        return Statement(self._sql[name], {**values, "now": now})
+
+    def _event(self, type_: str, batch: BatchRecord, moment: datetime, *, actor: str | None = None) -> Statement:
+        return Statement(self._sql["event"], batch_event(type_, batch, now=to_time(moment), actor=actor))
+
+    def _events_of(
+        self, type_: str, rows: Iterable[Record], now: Now, *, data: dict[str, Any], actor: str | None = None
+    ) -> Statement:
+        values = {"event": type_, "jobs": to_json(list(rows)), "data": to_json(data), "actor": actor}
+        return self._statement("batch_events", values, now=now)
+
+
+def _readable(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:
+    """A batch that somebody damaged stands still; its members go on all the same."""
+    for row in rows:
+        try:
+            yield to_batch(row), row
+        except StoreDamaged as error:
+            logger.error("%s: it is not settled", error)

@@ -1,0 +1,11 @@
+-- Those that were over before, and whose members are gone.
+DELETE FROM mulligan_batches
+WHERE id = ANY (ARRAY(
+    SELECT id
+    FROM mulligan_batches AS batch
+    WHERE state IN ('ready', 'partial', 'failed', 'expired') AND settled_at < :before
+      AND NOT EXISTS (SELECT 1 FROM mulligan_jobs AS job WHERE job.batch = batch.id)
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING id

@@ -1,0 +1,4 @@
+-- Whether members may come to these.
+SELECT id, state
+FROM mulligan_batches
+WHERE id IN (SELECT value FROM json_each(:ids))

@@ -1,0 +1,108 @@
+"""`mulligan batches`: listed, shown, published, retried, cancelled; and for programs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from mulligan import App, BatchState, FinalError
+from mulligan.batches import Batch
+
+Invoke = Callable[..., Result]
+ReadJson = Callable[[Result], Any]
+HERE = ("--app", "shop:app")
+
+
+@pytest.fixture(autouse=True)
+def _a_shop(shop: str) -> None:
+    """The commands load its app; here it is known by `works`."""
+
+
+@pytest.fixture
+def batch(works: App) -> Batch:
+    """A draft: one of its members cannot succeed."""
+    convert = works.tasks["convert"]
+    batch = works.batch("spring")
+    batch.add(convert.bind("good"), convert.bind("bad"))
+    return batch
+
+
+def test_batches_are_listed_newest_first(invoke: Invoke, read_json: ReadJson, app: App, batch: Batch) -> None:
+    lines = invoke("batches", *HERE).stdout.splitlines()
+    assert lines[0].split() == ["Batch", "Name", "State", "Members", "About"]
+    assert lines[1].split() == [batch.id, "spring", "draft", "2", "2", "left"]
+    other = app.batch("summer", owner="acme")
+    found = read_json(invoke("batches", "list", "--json", *HERE))
+    assert ([each["name"] for each in found["batches"]], found["cursor"]) == (["summer", "spring"], None)
+    page = read_json(invoke("batches", "list", "--limit", "1", "--json", *HERE))
+    assert page["cursor"] == other.id
+    assert "There may be more" in invoke("batches", "list", "--limit", "1", *HERE).stdout
+    rest = read_json(invoke("batches", "list", "--cursor", other.id, "--json", *HERE))
+    assert [each["name"] for each in rest["batches"]] == ["spring"]
+    mine = read_json(invoke("batches", "list", "--owner", "acme", "--state", "draft", "--json", *HERE))
+    assert [each["name"] for each in mine["batches"]] == ["summer"]
+
+
+def test_without_batches_it_says_how_to_make_one(invoke: Invoke, app: App) -> None:
+    app.migrate()
+    assert invoke("batches", *HERE).stdout == "There are no batches here. Make one with: app.batch(name)\n"
+
+
+def test_a_batch_is_published_settled_and_retried(invoke: Invoke, read_json: ReadJson, app: App, batch: Batch) -> None:
+    published = read_json(invoke("batches", "publish", batch.id, "--actor", "ann", "--json", *HERE))
+    assert (published["state"], published["total"], published["left"]) == ("processing", 2, 2)
+    assert read_json(invoke("batches", "publish", batch.id, "--json", *HERE))["state"] == "processing"
+    app.run_until_idle()
+    said = invoke("batches", "show", batch.id, *HERE).stdout
+    assert said.startswith(f"spring {batch.id} is partial: 2 members, 1 succeeded, 1 failed, settled")
+    assert f"mulligan jobs list --batch {batch.id}" in said
+    assert "partial: 2 members, 1 succeeded, 1 failed" in invoke("events", *HERE).stdout
+    listed = read_json(invoke("jobs", "list", "--batch", batch.id, "--state", "failed", "--json", *HERE))
+    assert [job["error_code"] for job in listed["jobs"]] == ["NOT_PDF"]
+    said = invoke("batches", "retry", batch.id, "--reason", "fixed", *HERE).stdout
+    assert said == "1 member of spring retried; it is processing.\n"
+    done = read_json(invoke("batches", "retry", batch.id, "--json", *HERE))
+    assert (done["retried"], done["skipped"], done["batch"]["generation"]) == ([], {}, 2)
+
+
+def test_members_that_cannot_be_retried_are_named(invoke: Invoke, app: App) -> None:
+    @app.task
+    def mark(path: str) -> None:
+        raise FinalError("no such video")
+
+    batch = app.batch("marks")
+    batch.add(mark.bind("x"))
+    batch.publish()
+    app.run_until_idle()
+    said = invoke("batches", "retry", batch.id, *HERE).stdout
+    assert "stays as it is: the source file is gone" in said
+    assert said.endswith("0 members of marks retried, 1 skipped; it is failed.\n")
+
+
+def test_a_batch_is_cancelled_and_its_members_brought_back(
+    invoke: Invoke, read_json: ReadJson, app: App, batch: Batch
+) -> None:
+    batch.publish()
+    assert read_json(invoke("batches", "cancel", batch.id, "--json", *HERE))["state"] == "failed"
+    done = read_json(invoke("batches", "retry", batch.id, "--cancelled", "--json", *HERE))
+    assert len(done["retried"]) == 2
+    assert app.find_batch(batch.id).state is BatchState.PROCESSING
+
+
+def test_a_batch_nobody_knows_is_not_found(invoke: Invoke, app: App) -> None:
+    app.migrate()
+    for verb in ("show", "publish", "retry", "cancel"):
+        answer = invoke("batches", verb, "nothing", *HERE)
+        assert (answer.exit_code, answer.stderr) == (4, "Error: there is no batch 'nothing'\n")
+
+
+def test_an_expired_batch_cannot_be_retried_now(invoke: Invoke, works: App) -> None:
+    batch = works.batch("old", expires_in=0)
+    batch.add(works.tasks["convert"].bind("bad"))
+    batch.publish()
+    works.run_until_idle()
+    works.console.run_duty("expire")
+    answer = invoke("batches", "retry", batch.id, *HERE)
+    assert answer.exit_code == 5
+    assert "is expired" in answer.stderr
