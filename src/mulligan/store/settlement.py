@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
-from mulligan.errors import StoreDamaged
+from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
@@ -189,7 +189,7 @@ def failure_kept(data: Mapping[str, Any]) -> Failure | None:
 def _counted(outcome: Outcome, verdict: Verdict) -> str:
     try:
         counts = dict(outcome.lease.job.code_failures)
-    except StoreDamaged:
+    except (StoreDamaged, LeaseLost):
         counts = {}
     counts[verdict.code] = counts.get(verdict.code, 0) + 1
     return msgspec.json.encode(counts).decode()
