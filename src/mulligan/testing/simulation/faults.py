@@ -9,6 +9,8 @@ from mulligan.testing.simulation.parameters import Parameters
 
 # From here on a call counts as trouble: nobody is held to his promises for a while.
 SLOW_SECONDS = 0.05
+# For each stop and each kill at any call, so many more at a settle: what the fence is for.
+OVERTAKEN = 20
 
 
 class Strike(StrEnum):
@@ -62,13 +64,13 @@ class Weather:
         if name == "overdue":
             fate = replace(fate, reply_of_found=chance.random() * self._parameters.lease.total_seconds())
         draw = chance.random()
-        for change, rate in self._changes(is_mortal=is_mortal):
+        for change, rate in self._changes(name, is_mortal=is_mortal):
             draw -= rate
             if draw < 0:
                 return change(fate)
         return fate
 
-    def _changes(self, *, is_mortal: bool) -> Iterator[tuple[Callable[[Fate], Fate], float]]:
+    def _changes(self, name: str, *, is_mortal: bool) -> Iterator[tuple[Callable[[Fate], Fate], float]]:
         rates = self._parameters.rates
         yield self._lose_request, rates.lost_request
         yield self._lose_reply, rates.lost_reply
@@ -77,6 +79,8 @@ class Weather:
         if is_mortal:
             yield self._crash, rates.crash
             yield self._pause, rates.pause
+        if is_mortal and name == "settle":
+            yield self._be_overtaken, OVERTAKEN * (rates.pause + rates.crash)
 
     def _lose_request(self, fate: Fate) -> Fate:
         return replace(fate, arrives=False, gives_up_after=self._patience())
@@ -99,6 +103,12 @@ class Weather:
 
     def _pause(self, fate: Fate) -> Fate:
         return replace(fate, strike=Strike.PAUSE, strikes_in_reply=self._chance.random() < 0.5)
+
+    def _be_overtaken(self, fate: Fate) -> Fate:
+        """Stopped or killed while it settles, and the result comes when the lease is another's."""
+        late = self._chance.uniform(1.3, 2.3) * self._parameters.lease.total_seconds()
+        strike = self._chance.choice((Strike.PAUSE, Strike.PAUSE, Strike.CRASH))
+        return replace(fate, request=late, gives_up_after=late, strike=strike)
 
     def _patience(self) -> float:
         """Refused at once, or nothing heard for a while."""

@@ -12,6 +12,8 @@ from mulligan.testing.simulation.strand import Strand, current_strand
 if TYPE_CHECKING:
     from mulligan.testing.simulation.party import Party
 
+# What strikes while a request is under way strikes at its beginning.
+SOON = 0.005
 NOT_THERE = "the simulated store is not there"
 NOT_HEARD = "no answer from the simulated store"
 
@@ -68,7 +70,7 @@ class Line:
         if fate.gives_up_after is not None:
             self._answer_in(fate.gives_up_after, answer, error=StoreUnavailable(NOT_HEARD))
         if fate.strike is not None and not fate.strikes_in_reply:
-            timeline.call_in(fate.request / 2, partial(self._strike, fate.strike))
+            timeline.call_in(min(fate.request, SOON) / 2, partial(self._strike, fate.strike))
         try:
             return strand.wait(answer)
         finally:

@@ -26,6 +26,8 @@ POLICIES = {
 }
 ENDINGS = ("work 0.05", "work 0.4", "work 2", "blink")
 WORDS = ("fail", "final", "snooze 5", "limited 7", "odd", "text", "unreadable", "stubborn 3", "stubborn 20", "hang")
+# If the first attempt is lost: the next still runs when a late result of it comes.
+AGAIN = ("work 5", "work 11")
 LONG = ("work 8", "work 25", "work 70", "hang")
 
 
@@ -39,9 +41,9 @@ def plan(kind: str, chance: random.Random, *, killers: float = 0.0) -> list[str]
     if chance.random() < killers:
         return ["kill"] if chance.random() < 0.5 else ["kill", "work 0.1"]
     if kind == "lengthy":
-        return [chance.choice(LONG), chance.choice(ENDINGS)]
+        return [chance.choice(LONG), chance.choice((*ENDINGS, *AGAIN))]
     if chance.random() < 0.5:
-        return [chance.choice(ENDINGS)]
+        return [chance.choice(ENDINGS), chance.choice(AGAIN)]
     troubles = [chance.choice(WORDS) for _ in range(chance.choice((1, 1, 2, 5)))]
     return [*troubles, chance.choice(ENDINGS)]
 
