@@ -17,7 +17,7 @@ from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.worker import Worker
 
-SEEDS = range(60)
+SEEDS = range(120)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from postgres_server import emptied
 
+from mulligan.failure.service import ServiceBook
 from mulligan.store.postgres import PostgresStore
+from mulligan.testing.stores.service_machine import service_machine
 from mulligan.testing.suite import machine
 
 _urls: list[str] = []
@@ -28,3 +30,19 @@ class TestPostgresIsTheModel(_PostgresIsTheModel):
 
 
 del _PostgresIsTheModel
+
+
+def open_served(now: Callable[[], datetime], services: Callable[[], ServiceBook], _folder: Path) -> PostgresStore:
+    return PostgresStore(emptied(_urls[-1]) + "?notify=off", now=now, services=services)
+
+
+_Services: Any = service_machine(open_served, examples=6)
+
+
+class TestPostgresServices(_Services):
+    @pytest.fixture(autouse=True)
+    def _a_database(self, database: str) -> None:
+        _urls.append(database)
+
+
+del _Services
