@@ -9,7 +9,7 @@ from service_worlds import SECOND, World
 from mulligan.errors import BadPolicy
 from mulligan.failure import Catalogue, ErrorClass, ErrorCode
 from mulligan.failure.service import Call, Service, ServiceBook, Standing, State, is_restricted, service_open
-from mulligan.failure.service.allowance import FLOOR, fails_fast
+from mulligan.failure.service.allowance import FLOOR, allowance, fails_fast
 from mulligan.failure.service.pace import CALM, CEILING, HEADROOM
 
 
@@ -548,3 +548,13 @@ def test_durations_are_what_they_say() -> None:
     assert service.cooldown == timedelta(seconds=5)
     assert service.window == timedelta(seconds=90)
     assert CALM == 60 * SECOND
+
+
+def test_a_claim_that_waited_for_its_turn_gives_no_time_twice() -> None:
+    """Its time is older than that of the claim it waited for."""
+    service, standing, taken = Service("gateway", rate="10/s"), Standing.plain("gateway"), 0
+    for step in range(100):
+        for now in (step * SECOND // 10, step * SECOND // 10 - SECOND // 20):
+            allowed = allowance(service, standing, running=0, wanted=100, now=10 * SECOND + now)
+            standing, taken = allowed.standing, taken + allowed.number
+    assert 98 <= taken <= 103

@@ -7,7 +7,7 @@ from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.service.config import Service
 from mulligan.failure.service.standing import Bucket, Forced, Standing, State
-from mulligan.failure.service.tally import SECOND, Figures
+from mulligan.failure.service.tally import AHEAD, SECOND, Figures
 from mulligan.failure.verdict import Verdict
 
 # What may be claimed at once after a pause, in seconds of the pace.
@@ -61,7 +61,7 @@ def _from_bucket(rate: float | None, standing: Standing, permitted: int, wanted:
     number = min(permitted, int(tokens + _ALMOST))
     short_before = None if standing.bucket is None else standing.bucket.short_at
     short_at = now if number < permitted else short_before
-    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), now, short_at))
+    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), _filled_at(standing.bucket, now), short_at))
     return Allowance(number, left, _again_in(rate, burst, left, number, permitted, wanted), short_before)
 
 
@@ -78,6 +78,12 @@ def _filled(bucket: Bucket | None, rate: float, burst: float, now: int) -> float
         return 1.0
     # Nothing for a clock that was set back, which is counted from now on.
     return min(burst, bucket.tokens + rate * max(0, now - bucket.filled_at) / SECOND)
+
+
+def _filled_at(bucket: Bucket | None, now: int) -> int:
+    """One who waited for his turn comes with a time that was counted already."""
+    is_counted = bucket is not None and now < bucket.filled_at <= now + AHEAD
+    return bucket.filled_at if bucket is not None and is_counted else now
 
 
 def retry_allowance(service: Service, standing: Standing, figures: Figures, *, in_flight: int) -> int | None:

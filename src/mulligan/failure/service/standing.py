@@ -1,13 +1,18 @@
 """How a service stands: the one row that all workers share, and what is written when it changes."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mulligan.failure.service.config import Service
 from mulligan.failure.service.tally import microseconds
+
+
+# What a row may say: with other numbers nobody could reckon.
+Rate = Annotated[float, Meta(ge=1e-4, le=1e9)]
+Time = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
 
 class State(StrEnum):
@@ -27,19 +32,19 @@ class Pace(Struct, frozen=True):
     `calm_since` is when it came up to the rate of before; None while it is on its way there.
     """
 
-    rate: float
-    stepped_at: int
+    rate: Rate
+    stepped_at: Time
     ok: int = 0
     failed: int = 0
-    calm_since: int | None = None
+    calm_since: Time | None = None
 
 
 class Bucket(Struct, frozen=True):
     """Calls that may be made at once, and when they were counted. `short_at`: when there last were too few."""
 
-    tokens: float
-    filled_at: int
-    short_at: int | None = None
+    tokens: Annotated[float, Meta(ge=0, le=1e9)]
+    filled_at: Time
+    short_at: Time | None = None
 
 
 class Standing(Struct, frozen=True, omit_defaults=True):
@@ -50,17 +55,17 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     name: str
     state: State = State.CLOSED
     epoch: int = 0
-    since: int = 0
-    open_until: int = 0
-    hold: int = 0
+    since: Time = 0
+    open_until: Time = 0
+    hold: Time = 0
     forced: Forced | None = None
     forced_by: str | None = None
     forced_because: str | None = None
     pace: Pace | None = None
-    rate_before: float | None = None
-    ceiling: float | None = None
+    rate_before: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    ceiling: Rate | None = None
     probes_succeeded: int = 0
-    failing_since: int | None = None
+    failing_since: Time | None = None
     bucket: Bucket | None = None
 
     @classmethod

@@ -19,7 +19,7 @@ SECOND = 1_000_000
 SHORTEST_SPAN = 60 * SECOND
 SLOTS = 30
 # Clocks of two connections are not quite one.
-_AHEAD = SECOND
+AHEAD = SECOND
 _RATE_SLOTS = 15
 _TROUBLED = 0.1
 
@@ -124,7 +124,7 @@ def figures(
     width = width_of(service)
     current = [tally for tally in tallies if tally.epoch == epoch and tally.width == width]
     last = _newest(service, current, now)
-    slots = _merged(current, oldest=(now - span_of(service)) // width, newest=(now + _AHEAD) // width)
+    slots = _merged(current, oldest=(now - span_of(service)) // width, newest=(now + AHEAD) // width)
     calls, failures = _window(service, last, slots, now)
     failing = [slot for slot in slots if slot.number * width >= _since(failing_since, now)]
     retries = sum(slot.retries for slot in failing)
@@ -140,7 +140,7 @@ def figures(
 
 def _since(failing_since: int | None, now: int) -> int:
     # One that lies ahead is of before the clock was set back.
-    return 0 if failing_since is None or failing_since > now + _AHEAD else failing_since
+    return 0 if failing_since is None or failing_since > now + AHEAD else failing_since
 
 
 def width_of(service: Service) -> int:
@@ -165,7 +165,7 @@ def _kept(service: Service) -> int:
 
 def _newest(service: Service, tallies: list[Tally], now: int) -> list[Heard]:
     """The last outcomes of all workers, in order."""
-    heard = [one for tally in tallies for one in tally.last if one.at <= now + _AHEAD]
+    heard = [one for tally in tallies for one in tally.last if one.at <= now + AHEAD]
     if len(tallies) > 1:
         heard.sort(key=lambda one: one.at)
     return heard[-_kept(service) :]
