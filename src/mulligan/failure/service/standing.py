@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from mulligan.failure.service.config import Service
 from mulligan.failure.service.tally import microseconds
 
-
 # What a row may say: with other numbers nobody could reckon.
 Rate = Annotated[float, Meta(ge=1e-4, le=1e9)]
 Time = Annotated[int, Meta(ge=-(2**62), le=2**62)]
