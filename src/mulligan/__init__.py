@@ -26,6 +26,7 @@ from mulligan.errors import (
     RetryableError,
     Snooze,
     StillRunning,
+    SubmitRateExceeded,
     UnknownKind,
 )
 from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
@@ -35,6 +36,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.windows import Window
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import State
+from mulligan.policies import Owner, Queue
 
 __all__ = [
     "Added",
@@ -64,9 +66,11 @@ __all__ = [
     "Linear",
     "MulliganError",
     "NotAllowed",
+    "Owner",
     "PayloadTooLarge",
     "ProgramFailed",
     "ProgramTimedOut",
+    "Queue",
     "RateLimitedError",
     "RetryPolicy",
     "RetryableError",
@@ -75,6 +79,7 @@ __all__ = [
     "State",
     "Steps",
     "StillRunning",
+    "SubmitRateExceeded",
     "UnknownKind",
     "Verdict",
     "Window",

@@ -37,7 +37,7 @@ from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import State
 from mulligan.packs import packs
 from mulligan.pause import Pause
-from mulligan.policies import PolicyFile
+from mulligan.policies import Owner, PolicyFile, Queue, Quotas
 from mulligan.rate import Rate
 from mulligan.reclassify import Reclassification
 from mulligan.redrive import Redrive
@@ -116,6 +116,8 @@ class App:
         rules: Sequence[AnyRule] = (),
         catalogue: Iterable[ErrorCode] = (),
         services: Iterable[Service] = (),
+        queues: Iterable[Queue] = (),
+        owners: Iterable[Owner] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -135,6 +137,7 @@ class App:
         self._use(Parts())
         file = self.settings.policies_file
         self.policies = PolicyFile(None if file is None else Path(file), lambda: self._parts.clock)
+        self.quotas = Quotas(queues, owners, file=self.policies)
         self.judge = Judge(
             self.tasks,
             rules=checked_rules(rules, "the rules of the app"),
@@ -148,6 +151,7 @@ class App:
             lambda: self.store,
             lambda: self._ids(),
             self.judge.in_force,
+            quotas=self.quotas,
             uses_connections=lambda: self._parts.uses_connections,
         )
         self._stuck = Stuck(lambda: self.store, self.judge, lambda: self.settings.stuck_after_sec)
@@ -611,6 +615,7 @@ class App:
             duties=self._duties(incarnation, options.lease),
             children=self._children() if self._parts.isolates else None,
             around=self.hooks.around,
+            fair_queues=self.quotas.fair_queues,
         )
 
     def _children(self) -> Children:

@@ -15,6 +15,7 @@
     │   ├── PayloadTooLarge
     │   ├── UnknownKind
     │   ├── BatchClosed             the batch was published: it takes no more members
+    │   ├── SubmitRateExceeded      its owner submits too fast; `retry_after` says when it may be tried again
     │   └── BadConnection           what was given as connection= cannot carry the job
     ├── BadFilter                   a filter that matches nothing anybody could mean
     ├── BadRate                     a value that is no rate
@@ -111,6 +112,7 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "StoreUnavailable",
+    "SubmitRateExceeded",
     "TaskError",
     "UnknownDuty",
     "UnknownKind",
@@ -215,6 +217,20 @@ class BatchClosed(Refused):
             "another one"
         )
         self.batch_id = batch_id
+
+
+class SubmitRateExceeded(Refused):
+    """`retry_after` is how long until so many jobs fit; None when so many never do, and must come in parts."""
+
+    def __init__(self, owner: str, rate: str, wanted: int, *, burst: int, retry_after: timedelta | None) -> None:
+        possible = (
+            f"at most {burst:,} can be submitted at once: submit them in parts"
+            if retry_after is None
+            else f"try again in {describe(retry_after)}"
+        )
+        jobs = "a job" if wanted == 1 else f"{wanted:,} jobs"
+        super().__init__(f"owner {owner!r} may submit {rate}, {jobs} more would be too fast: {possible}")
+        self.owner, self.retry_after = owner, retry_after
 
 
 class BadConnection(Refused):

@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
+from mulligan.rate import Rate
 
 R = TypeVar("R", covariant=True)
 
@@ -46,6 +47,10 @@ class NewJob:
     on_failed: "FollowUp | None" = None
     batch: str | None = None
     """A draft; the job waits until that is published."""
+    weight: float | None = None
+    """Of its owner in a fair queue; None in a plain one, whose jobs go by submission."""
+    submit_rate: Rate | None = None
+    """How fast its owner may submit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,7 @@ class FollowUp:
     timeout: timedelta | None
     cost: int
     on_failed: "FollowUp | None" = None
+    weight: float | None = None
 
     def after(self, ended: str, *, owner: str, job_id: str) -> NewJob:
         return NewJob(
@@ -82,6 +88,7 @@ class FollowUp:
             timeout=self.timeout,
             cost=self.cost,
             on_failed=self.on_failed,
+            weight=self.weight,
         )
 
 

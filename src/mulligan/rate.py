@@ -27,6 +27,11 @@ class Rate:
         """From one to the next."""
         return timedelta(seconds=1 / self.per_second)
 
+    @property
+    def burst(self) -> int:
+        """How many at once, after a rest: as many as in the period it was written with."""
+        return max(1, int(float(self.text.partition("/")[0])))
+
 
 def parse_rate(value: "Rate | float | str") -> Rate:
     """At least one a day, at most 10,000 a second."""

@@ -16,7 +16,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
 from mulligan.payload import Payload
-from mulligan.policies import InForce
+from mulligan.policies import InForce, Quotas
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
@@ -105,11 +105,13 @@ class Client:
         ids: Callable[[], str],
         in_force: Callable[[str, str], InForce],
         *,
+        quotas: Quotas,
         uses_connections: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._ids = ids
         self._in_force = in_force
+        self._quotas = quotas
         self._uses_connections = uses_connections
 
     def enqueue(self, bindings: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
@@ -130,8 +132,9 @@ class Client:
         return [self.new_job(binding, self._ids()) for binding in bindings]
 
     def new_job(self, binding: Binding[Any], job_id: str) -> NewJob:
-        """With what is in force for its kind and owner now."""
-        return binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
+        """With what is in force for its kind, queue and owner now."""
+        job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
+        return self._quotas.over(job)
 
     def _used(self, bindings: Sequence[Binding[Any]], connection: Any) -> Any:
         given = [

@@ -19,6 +19,9 @@ PARTS = {
     "A window": WINDOW_KEYS,
     "A rule": RULE_KEYS,
     "A service": SERVICE_KEYS,
+    # Others are accepted, but nothing goes by them yet.
+    "A queue": ("fair",),
+    "An owner": ("weight", "submit_rate"),
     "The other spelling": (JOB_TYPE, *SPELLINGS),
 }
 

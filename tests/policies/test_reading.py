@@ -228,13 +228,19 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("kind: {}", "kind is unknown; did you mean 'kinds'? known are: default, kinds, owners, services, retry"),
-        ("rules: {}", "rules is unknown; known are: default, kinds, owners, services, retry"),
+        (
+            "kind: {}",
+            "kind is unknown; did you mean 'kinds'? known are: default, kinds, owners, queues, services, retry",
+        ),
+        ("rules: {}", "rules is unknown; known are: default, kinds, owners, queues, services, retry"),
         (
             "default: {maxAttempts: 3}",
             f"default.maxAttempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}",
         ),
-        ("- a", "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, services, retry"),
+        (
+            "- a",
+            "the file is ['a'], but it must be a mapping; known are: default, kinds, owners, queues, services, retry",
+        ),
         (
             "kinds: {convert: {attempts: 3}}",
             f"kinds.convert.attempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}, owners",

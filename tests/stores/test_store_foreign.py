@@ -22,9 +22,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from mulligan import App, Job, JobNotFound, MulliganError
+from mulligan import App, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
+from mulligan.policies import Quotas
 from mulligan.store import foreign
+from mulligan.store.protocols import Claim
 from mulligan.testing import sandbox
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"
@@ -223,7 +225,8 @@ def on_postgres(database: str) -> Iterator[App]:
 @pytest.fixture
 def on_sqlite(sqlite_file: str) -> Iterator[App]:
     with closing(sqlite3.connect(sqlite_file)) as connection, connection:
-        connection.executescript("DELETE FROM mulligan_jobs; DELETE FROM mulligan_events; DELETE FROM orders")
+        tables = ("mulligan_jobs", "mulligan_events", "mulligan_turns", "mulligan_shares", "mulligan_submissions")
+        connection.executescript("; ".join(f"DELETE FROM {table}" for table in (*tables, "orders")))
     with App(f"sqlite:///{sqlite_file}?synchronous=normal") as app:
         app.task("ship")(_ship)
         yield app
@@ -273,6 +276,26 @@ def test_a_period_that_is_over_holds_its_key_no_longer(shop: Shop) -> None:
     shop.app.cancel(second.id)
     (third,) = shop.transact({"dedupe": "k", "dedupe_for": "1d"})
     assert (second.is_duplicate, third.is_duplicate, third.id) == (False, True, second.id)
+
+
+def test_owners_take_turns_in_the_callers_transaction_too(shop: Shop) -> None:
+    shop.app.client._quotas = Quotas([Queue("bulk", fair=True)], [Owner("b", weight=2)])
+    options = [{"queue": "bulk", "owner": owner} for owner in "aaaabbbb"]
+    shop.transact(*options, then=Undone)
+    shop.transact(*options)
+    claim = Claim(incarnation="w", number=1, kinds=["ship"], limit=6, lease=timedelta(hours=1), fair=["bulk"])
+    assert [lease.owner for lease in shop.app.store.claim(claim).leases] == ["b", "a", "b", "b", "a", "b"]
+
+
+def test_who_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:
+    shop.app.client._quotas = Quotas(owners=[Owner("acme", submit_rate="3/d")])
+    shop.transact(*[{"owner": "acme"}] * 3, then=Undone)
+    kept = shop.transact(*[{"owner": "acme", "dedupe": str(n)} for n in range(3)])
+    with pytest.raises(SubmitRateExceeded):
+        shop.transact({"owner": "acme"})
+    (twin,) = shop.transact({"owner": "acme", "dedupe": "1"})
+    assert (twin.id, twin.is_duplicate) == (kept[1].id, True)
+    assert len(shop.app.jobs().jobs) == 3
 
 
 def test_many_jobs_of_one_transaction_keep_their_order(shop: Shop) -> None:

@@ -14,6 +14,7 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move
 from mulligan.pause import PauseRequest
+from mulligan.rate import parse_rate
 from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.store import SQL, _row
@@ -55,6 +56,17 @@ SELECT (3 + n / 200)::text::xid8, 'job.enqueued', 'other-' || n, 'other',
     CASE WHEN mod(n, 3) = 0 THEN 'acme' ELSE '' END, 1, n
 FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
 """
+# Owners who have jobs waiting, and have submitted lately.
+SHARES = """
+INSERT INTO mulligan_shares (queue, priority, owner, rank, taken)
+SELECT 'fair', 0, 'owner-' || n, 4000000000000000 + n, 1
+FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
+"""
+BUCKETS = """
+INSERT INTO mulligan_submissions (owner, remaining, at, full_at)
+SELECT 'owner-' || n, 1, n, 4000000000000000 + n
+FROM generate_series(%(from)s::bigint, %(to)s::bigint) AS n
+"""
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,9 @@ class Ours:
             self.store.settle([Outcome(lease, failing())])
         self.store.enqueue([self.new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
         self.store.enqueue([self.new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+        self.store.enqueue(self.fair(1))
+        # So long ago that it would be forgotten, had nobody jobs waiting.
+        self.store._run(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
         # Half of the others that wait are due, and held by this.
         self.store.pause(PauseRequest(id="p", what="duty", name="retry"))
         self.last = self.store.last_position(back=20)
@@ -83,8 +98,15 @@ class Ours:
     def new(self, job_id: str, **options: Any) -> NewJob:
         return NewJob(id=job_id, kind="mine", arguments="{}", **options)
 
-    def wish(self, number: int) -> Claim:
-        return Claim(incarnation="me", number=number, kinds=["mine", "mine too"], limit=10, lease=timedelta(hours=1))
+    def fair(self, number: int) -> list[NewJob]:
+        return [self.new(f"fair-{n}", owner=f"owner-{n}", queue="fair", weight=1.0) for n in range(number)]
+
+    def limited(self) -> NewJob:
+        return self.new("limited", owner="owner-7", submit_rate=parse_rate("9/s"))
+
+    def wish(self, number: int, **options: Any) -> Claim:
+        kinds = ["mine", "mine too"]
+        return Claim(incarnation="me", number=number, kinds=kinds, limit=10, lease=timedelta(hours=1), **options)
 
     def stale(self, lease: Lease) -> Lease:
         fence = Fence(lease.fence.id, lease.fence.attempt, "somebody else", 1)
@@ -101,6 +123,9 @@ class Ours:
         page = {"owner": None, "limit": 50}
         return {
             "claim": lambda db: store._claim(db, self.wish(3)),
+            "claim of a fair queue": lambda db: store._claim(db, self.wish(4, queues=["fair"], fair=["fair"])),
+            "enqueue in a fair queue": lambda db: store._enqueue(db, self.fair(20)[1:]),
+            "enqueue at a rate": lambda db: store._enqueue(db, [self.limited()]),
             "claim again": lambda db: store._claim(db, self.wish(1)),
             "promote": store._promote,
             "the duty retry, paused": lambda db: store._promote_by_duty(db, "retry", 100, by_hand=False),
@@ -177,7 +202,7 @@ def growth(server: PostgresServer) -> Iterator[dict[tuple[str, int], dict[str, R
     with psycopg.connect(url, autocommit=True) as connection:
         made = 0
         for size in (FEW, MANY):
-            for statement in (OTHERS, EVENTS):
+            for statement in (OTHERS, EVENTS, SHARES, BUCKETS):
                 connection.execute(statement.encode(), {"from": made + 1, "to": size})
             made = size
             connection.execute("VACUUM ANALYZE")

@@ -8,6 +8,7 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import NewJob
 from mulligan.lifecycle import Move
 from mulligan.pause import PauseRequest
+from mulligan.rate import parse_rate
 from mulligan.retention import PurgeRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
@@ -52,6 +53,25 @@ FROM number
 """
 
 
+# Owners who have jobs waiting, and have submitted lately.
+SHARES = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_shares (queue, priority, owner, rank, taken)
+SELECT 'fair', 0, 'owner-' || n, 4000000000000000 + n, 1
+FROM number
+"""
+BUCKETS = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_submissions (owner, remaining, at, full_at)
+SELECT 'owner-' || n, 1, n, 4000000000000000 + n
+FROM number
+"""
+
+
 class Undone(Exception):
     """Takes back what was measured."""
 
@@ -60,8 +80,13 @@ def new(job_id: str, **options: Any) -> NewJob:
     return NewJob(id=job_id, kind="mine", arguments="{}", **options)
 
 
-def wish(number: int) -> Claim:
-    return Claim(incarnation="me", number=number, kinds=["mine", "mine too"], limit=10, lease=timedelta(hours=1))
+def fair(number: int, **options: Any) -> list[NewJob]:
+    return [new(f"fair-{n}", owner=f"owner-{n}", queue="fair", weight=1.0, **options) for n in range(number)]
+
+
+def wish(number: int, **options: Any) -> Claim:
+    kinds = ["mine", "mine too"]
+    return Claim(incarnation="me", number=number, kinds=kinds, limit=10, lease=timedelta(hours=1), **options)
 
 
 def read(db: Any, *, after: int) -> object:
@@ -99,12 +124,18 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     store.settle([Outcome(lease, failing()) for lease in store.claim(wish(2)).leases])
     store.enqueue([new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
     store.enqueue([new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
+    store.enqueue(fair(1))
+    # So long ago that it would be forgotten, had nobody jobs waiting.
+    store._database.write(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
     # Half of the others that wait are due, and held by this.
     store.pause(PauseRequest(id="p", what="duty", name="retry"))
     last, now = store.last_position(back=20), store.now()
     beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=[lease.fence for lease in leases])
     operations: dict[str, Callable[[Any], object]] = {
         "claim and promote": lambda db: store._claim(db, wish(3)),
+        "claim of a fair queue": lambda db: store._claim(db, wish(4, queues=["fair"], fair=["fair"])),
+        "enqueue in a fair queue": lambda db: store._enqueue(db, fair(20)[1:]),
+        "enqueue at a rate": lambda db: store._enqueue(db, [new("r", owner="owner-7", submit_rate=parse_rate("9/s"))]),
         "claim again": lambda db: store._claim(db, wish(1)),
         "manual retry": lambda db: store._move(db, Request(id="r", move=Move.RETRY_BY_HAND, job="failed")),
         "cancel": lambda db: store._move(db, Request(id="r", move=Move.CANCEL_BY_HAND, job="queued-1")),
@@ -122,7 +153,7 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     steps: dict[int, dict[str, int]] = {}
     made = 0
     for size in (FEW, MANY):
-        for statement in (OTHERS, EVENTS):
+        for statement in (OTHERS, EVENTS, SHARES, BUCKETS):
             values = {"first": made + 1, "last": size}
             store._database.write(lambda db, statement=statement, values=values: db.execute(statement, values))
         made = size

@@ -2,7 +2,10 @@
 
 from mulligan.policies.file import NO_FILE, PolicyFile, load
 from mulligan.policies.inforce import InForce
+from mulligan.policies.owner import Owner
+from mulligan.policies.queue import Queue
+from mulligan.policies.quotas import Quotas
 from mulligan.policies.reading import Policies, read
 from mulligan.policies.section import Section
 
-__all__ = ["NO_FILE", "InForce", "Policies", "PolicyFile", "Section", "load", "read"]
+__all__ = ["NO_FILE", "InForce", "Owner", "Policies", "PolicyFile", "Queue", "Quotas", "Section", "load", "read"]

@@ -16,7 +16,7 @@ from mulligan.failure.rule import Rule
 from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
 from mulligan.meant import did_you_mean
-from mulligan.policies import service
+from mulligan.policies import owner, queue, service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # Bytes of a file.
 LARGEST = 2**20
-TOP = ("default", "kinds", "owners", "services", "retry")
+TOP = ("default", "kinds", "owners", "queues", "services", "retry")
 PLAIN = ("max_attempts", "deadline", "max_crashes", "max_snoozes", "longest_hint")
 BACKOFF_KEYS = {"type": "type", "base": "delay", "delay": "delay", "delays": "delays", "factor": "factor"} | {
     "cap": "cap",
@@ -64,6 +64,9 @@ class Policies:
     job_types: Mapping[str, Kind] = field(default_factory=dict)
     """Kinds of the other spelling, in small letters: these are compared without regard to case."""
     services: service.SaidServices = field(default_factory=dict)
+    queues: queue.SaidQueues = field(default_factory=dict)
+    quotas: owner.SaidOwners = field(default_factory=dict)
+    """What else it says of owners: their weights and limits."""
 
     @property
     def all_kinds(self) -> list[str]:
@@ -89,10 +92,15 @@ class Policies:
         return service.over(book, self.services) if self.services else book
 
     def sections(self, kind: str, owner: str) -> list[Section]:
-        found = [self.default, self.owners.get(owner)]
+        found = [self.default, *_owned(self.owners, owner)]
         if named := self.kinds.get(kind) or self.job_types.get(kind.casefold()):
-            found += [named.section, named.owners.get(owner)]
+            found += [named.section, *_owned(named.owners, owner)]
         return [section for section in found if section is not None]
+
+
+def _owned(sections: Mapping[str, Section], name: str) -> list[Section | None]:
+    """Of everybody, then of this owner; a job without one is nobody's."""
+    return [sections.get(owner.EVERYBODY), sections.get(name)] if name else []
 
 
 def read(content: bytes, shown: str) -> Policies:
@@ -126,16 +134,19 @@ class _Reading:
         top = self._mapping("", value, TOP)
         kinds = self._named("kinds", top.get("kinds"), self._kind)
         job_types = self._job_types("retry", top.get("retry"))
+        owners = self._named("owners", top.get("owners"), self._owner)
         for name in kinds:
             if name.casefold() in job_types:
                 self._note(f"kinds.{name}", "is named in retry.policies too; say it in one place")
         return Policies(
             version=version,
             default=self._section("default", top["default"]) if "default" in top else None,
-            owners=self._named("owners", top.get("owners"), self._section),
+            owners={name: section for name, (section, _) in owners.items()},
             kinds=kinds,
             job_types=job_types,
             services=self._named("services", top.get("services"), self._service),
+            queues=self._named("queues", top.get("queues"), self._queue),
+            quotas={name: said for name, (_, said) in owners.items() if said},
         )
 
     # Sections
@@ -167,6 +178,22 @@ class _Reading:
             self._part(f"{path}.{key}", service.checked, key, one)
         if len(self.mistakes) == before:
             self._part(f"{path}.min_calls", service.checked_together, said)
+        return said
+
+    def _owner(self, path: str, value: Any) -> tuple[Section, dict[str, Any]]:
+        self._part(path, queue.checked_name, "", path.removeprefix("owners."))
+        given = self._mapping(path, value, (*KEYS, *SPELLINGS, *owner.KEYS))
+        said = {key: given.pop(key) for key in owner.KEYS if key in given}
+        return self._section(path, given), self._checked(path, said, owner.checked_owner)
+
+    def _queue(self, path: str, value: Any) -> dict[str, Any]:
+        self._part(path, queue.checked_name, "", path.removeprefix("queues."))
+        return self._checked(path, self._mapping(path, value, queue.KEYS), queue.checked_queue)
+
+    def _checked(self, path: str, said: dict[str, Any], check: Callable[[str, Any], None]) -> dict[str, Any]:
+        for key, one in said.items():
+            self._part(f"{path}.{key}", _something, one)
+            self._part(f"{path}.{key}", check, key, one)
         return said
 
     def _section(self, path: str, value: Any) -> Section:
@@ -331,6 +358,11 @@ def _made(kind: Callable[..., T], given: dict[str, Any]) -> Any:
         return kind(**given)
     except BadPolicy:
         return _WRONG
+
+
+def _something(value: Any) -> None:
+    if value is None:
+        raise BadPolicy("", "is empty; leave it out")
 
 
 def _of_policy(key: str, value: Any) -> Any:

@@ -41,6 +41,8 @@ class Claim:
     """Of the worker's app; kept with the attempts."""
     whole: bool = False
     """With the whole records of the jobs: dearer, for workers that look at most of them."""
+    fair: Sequence[str] = ()
+    """Queues in which owners take turns: it is written down how far these have come."""
 
 
 @dataclass(frozen=True, slots=True)

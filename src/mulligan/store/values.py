@@ -14,6 +14,7 @@ from mulligan.schedule import ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement
+from mulligan.store.shares import step
 
 MOVES = {
     Move.RETRY_BY_HAND: "retry_by_hand",
@@ -30,7 +31,11 @@ SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() 
 
 
 def new_values(job: NewJob) -> dict[str, Any]:
+    """What it asks of its owner's share and rate is there only if it does: most do not."""
     return {
+        **({} if job.weight is None else {"step": step(job.weight)}),
+        **({} if job.submit_rate is None else {"rate": job.submit_rate}),
+        "rank": None,
         "id": job.id,
         "kind": job.kind,
         "owner": job.owner,
@@ -321,7 +326,6 @@ def lane_values(job: Job[Any]) -> dict[str, Any]:
         "kind": job.kind,
         "service": job.service,
         "priority": job.priority,
-        "rank": to_time(job.submitted_at),
         "id": job.id,
     }
 

@@ -23,6 +23,7 @@ from mulligan.testing.stores.beat import BeatRules
 from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
+from mulligan.testing.stores.fair import FairRules
 from mulligan.testing.stores.fence import FenceRules
 from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
@@ -44,6 +45,7 @@ class StoreSuite(
     LifecycleRules,
     EnqueueRules,
     ClaimRules,
+    FairRules,
     FenceRules,
     SettleRules,
     BeatRules,

@@ -93,6 +93,7 @@ class Worker:
         duties: Sequence[Duty] = (),
         children: Children | None = None,
         around: Sequence[Hook] = (),
+        fair_queues: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -104,6 +105,7 @@ class Worker:
         self._children = children
         """None: every task runs in this process."""
         self._around = around
+        self._fair_queues = fair_queues
         self._record = WorkerRecord(
             incarnation=incarnation,
             host=host,
@@ -256,6 +258,7 @@ class Worker:
             lease=self._options.lease,
             version=self._options.version,
             whole=self._has_looked or self._mostly_fails or self._ended_ones < LEARNED,
+            fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self._ask(lambda: self._store.claim(claim))

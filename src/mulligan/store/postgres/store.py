@@ -28,6 +28,7 @@ from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
+from mulligan.store.owners import OwnerSteps
 from mulligan.store.postgres import health, operations, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
@@ -156,6 +157,7 @@ class PostgresStore:
         self._connections = Connections(address.url, prepares=address.prepares)
         self._notifier = Notifier(self._connections) if address.listens else Silence()
         self._batches = BatchSteps(SQL, self._enqueueing)
+        self._owners = OwnerSteps(SQL)
         self._is_checked = False
         self._pause = threading.Event()
 
@@ -182,7 +184,10 @@ class PostgresStore:
         return stored
 
     def _enqueue(self, db: Connection, jobs: Sequence[NewJob]) -> list[Job[Any]]:
-        is_more = any(job.dedupe_key is not None or job.batch is not None for job in jobs)
+        is_more = any(
+            job.dedupe_key is not None or job.batch is not None or job.weight is not None or job.submit_rate is not None
+            for job in jobs
+        )
         with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             return _play(db, self._enqueueing(jobs))
 
@@ -200,13 +205,16 @@ class PostgresStore:
     def _storing(self, rows: list[dict[str, Any]]) -> Steps[list[Record]]:
         if not rows:
             return []
+        buckets = yield from self._owners.admitting(rows, self._now)
         closed = yield from self._batches.joining(rows)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": self._now})
+        starts = yield from self._owners.ranking(rows, self._now)
         event = TABLE[Move.ENQUEUE, None].event
         news = [row for row in rows if row["id"] not in closed]
         found = yield Statement(SQL["enqueue"], {"jobs": to_json(news), "now": self._now, "event": event})
         stored = {row["id"]: row for row in found}
+        yield from self._owners.counting(rows, stored, buckets=buckets, starts=starts)
         for row in rows:
             if row["id"] not in stored:
                 stored[row["id"]] = yield from self._twin(row)
@@ -279,6 +287,9 @@ class PostgresStore:
             if grants:
                 _play(db, self._services.taken(grants, leases, now))
                 due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
+            if leases and claim.fair:
+                taken = {"incarnation": claim.incarnation, "claim": claim.number, "fair": list(claim.fair)}
+                _execute(db, SQL["turns_raise"], taken)
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
     def _repeated(self, db: Connection, claim: Claim) -> list[Lease]:
@@ -350,6 +361,7 @@ class PostgresStore:
             _play(db, self._services.forget(self._now))
             cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
             (now,) = _row(db, SQL["now"], given)
+            _play(db, self._owners.forgetting(self._now))
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 
     def leave(self, incarnation: str) -> None:

@@ -27,6 +27,7 @@ from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
+from mulligan.store.owners import OwnerSteps
 from mulligan.store.protocols import (
     Answers,
     Beat,
@@ -156,6 +157,7 @@ class SqliteStore:
         self._given_now = now
         self._services = ServiceDesk(SQL, services)
         self._synchronous = synchronous.lower()
+        self._owners = OwnerSteps(SQL)
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
         self._batches = BatchSteps(SQL, self._enqueueing)
         try:
@@ -197,9 +199,11 @@ class SqliteStore:
     def _enqueue(self, db: "sqlite3.Connection", jobs: Sequence[NewJob]) -> list[Job[Any]]:
         now = self._now(db)
         event = TABLE[Move.ENQUEUE, None].event
-        stored, events = [], []
         rows = [{**new_values(job), "now": now} for job in jobs]
+        buckets = _play(db, self._owners.admitting(rows, now))
         closed = _play(db, self._batches.joining(rows))
+        starts = _play(db, self._owners.ranking(rows, now))
+        stored, news, events = [], {}, []
         for job, values in zip(jobs, rows, strict=True):
             if job.dedupe_key is not None:
                 db.execute(SQL["enqueue_clear"], values)
@@ -208,8 +212,10 @@ class SqliteStore:
                 stored.append(self._twin(db, values))
                 continue
             stored.append(row)
+            news[job.id] = row
             events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=values["data"]))
         _append(db, events)
+        _play(db, self._owners.counting(rows, news, buckets=buckets, starts=starts))
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
 
     def _twin(self, db: "sqlite3.Connection", values: dict[str, Any]) -> Record:
@@ -230,10 +236,13 @@ class SqliteStore:
         """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
         rows = [new_values(job) for job in jobs]
         now = None if self._given_now is None else to_time(self._given_now())
+        buckets = yield from self._owners.admitting(rows, now)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_on_clear"], {"jobs": to_json(keyed), "now": now})
+        starts = yield from self._owners.ranking(rows, now)
         found = yield Statement(SQL["enqueue_on"], {"jobs": to_json(rows), "now": now})
         stored = {row["id"]: row for row in found}
+        yield from self._owners.counting(rows, stored, buckets=buckets, starts=starts)
         if news := [row for row in rows if row["id"] in stored]:
             event = TABLE[Move.ENQUEUE, None].event
             yield Statement(SQL["enqueue_on_events"], {"jobs": to_json(news), "event": event})
@@ -269,6 +278,8 @@ class SqliteStore:
         asked = services_of(lanes) if asks or self._services.has_rates else []
         grants = _play(db, self._services.grants(claim, asked, now)) if asked else []
         leases = self._take(db, claim, Open(lanes, _restricted(db, asked), grants), now)
+        if leases and claim.fair:
+            db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
         (due,) = db.execute(SQL["next_due"]).fetchone()
         if due is not None and due <= now:
             self._promote_past_damage(db, now)
@@ -419,6 +430,7 @@ class SqliteStore:
         db.execute(SQL["worker"], {**worker_values(beat.worker), "now": now})
         db.execute(SQL["forget"], {"now": now, "silence": to_duration(FORGOTTEN_AFTER)})
         _play(db, self._services.forget(now))
+        _play(db, self._owners.forgetting(now))
         cancelled = db.execute(SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 

@@ -117,6 +117,7 @@ class Bench:
         lease: timedelta = MINUTE,
         version: str | None = None,
         whole: bool = False,
+        fair: Sequence[str] = (),
         store: Store | None = None,
     ) -> Claimed:
         claim = Claim(
@@ -128,6 +129,7 @@ class Bench:
             lease=lease,
             version=version,
             whole=whole,
+            fair=fair,
         )
         return (store or self.store).claim(claim)
 

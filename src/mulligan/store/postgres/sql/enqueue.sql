@@ -8,7 +8,7 @@ WITH clock AS (
         n integer, id text, kind text, owner text, queue text, service text, priority integer, arguments text,
         submitted_at bigint, delay bigint, deadline bigint, max_attempts integer, max_crashes integer,
         max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
-        on_failed text, batch text
+        on_failed text, batch text, rank bigint
     )
 ), stored AS (
     INSERT INTO mulligan_jobs (
@@ -17,7 +17,7 @@ WITH clock AS (
         dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch
     )
     SELECT
-        id, kind, owner, queue, service, priority, coalesce(submitted_at, now),
+        id, kind, owner, queue, service, priority, coalesce(rank, submitted_at, now),
         CASE WHEN delay = 0 AND batch IS NULL THEN 'queued' ELSE 'waiting' END, 'batch/' || batch,
         CASE WHEN batch IS NOT NULL THEN 'batch' WHEN delay <> 0 THEN 'delay' END, arguments,
         max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, 

@@ -5,7 +5,7 @@ INSERT INTO mulligan_jobs (
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
     dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch
 ) VALUES (
-    :id, :kind, :owner, :queue, :service, :priority, coalesce(:submitted_at, :now),
+    :id, :kind, :owner, :queue, :service, :priority, coalesce(:rank, :submitted_at, :now),
     iif(:delay = 0 AND :batch IS NULL, 'queued', 'waiting'), 'batch/' || :batch,
     iif(:batch IS NOT NULL, 'batch', iif(:delay = 0, NULL, 'delay')), :arguments,
     :max_attempts, :max_crashes, :max_snoozes, :timeout, coalesce(:submitted_at, :now), :now, iif(:delay = 0 AND :batch IS NULL, :now, NULL),

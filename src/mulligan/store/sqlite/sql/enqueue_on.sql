@@ -30,11 +30,12 @@ WITH clock AS (
         json_extract(value, '$.tags') AS tags,
         json_extract(value, '$.cost') AS cost,
         json_extract(value, '$.on_failed') AS on_failed,
-        json_extract(value, '$.batch') AS batch
+        json_extract(value, '$.batch') AS batch,
+        json_extract(value, '$.rank') AS rank
     FROM json_each(:jobs)
 )
 SELECT
-    id, kind, owner, queue, service, priority, coalesce(submitted_at, now),
+    id, kind, owner, queue, service, priority, coalesce(rank, submitted_at, now),
     iif(delay = 0 AND batch IS NULL, 'queued', 'waiting'), 'batch/' || batch,
     iif(batch IS NOT NULL, 'batch', iif(delay = 0, NULL, 'delay')), arguments,
     max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0 AND batch IS NULL, now, NULL),

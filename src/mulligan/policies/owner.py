@@ -1,0 +1,84 @@
+"""Owners: what each may take, and how much of it is his."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from mulligan.errors import BadRate
+from mulligan.failure.checks import fill, number, refused, whole
+from mulligan.policies.queue import at_once, checked_name
+from mulligan.rate import Rate, parse_rate
+
+EVERYBODY = "*"
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1_000.0
+MOST_IN_A_PERIOD = 2**53
+OVER_BUDGET = ("wait", "fail")
+
+SaidOwners = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What is left out is that of `"*"`, which stands for every owner; then no limit, and a weight of 1."""
+
+    name: str
+    weight: float | None = None
+    concurrency: int | None = None
+    submit_rate: Rate | float | str | None = None
+    retries_per_day: int | None = None
+    retries_per_month: int | None = None
+    cost_per_month: int | None = None
+    over_budget: str | None = None
+
+    def __post_init__(self) -> None:
+        of = f"of owner {self.name!r:.80}"
+        counted = ("retries_per_day", "retries_per_month", "cost_per_month")
+        fill(
+            self,
+            name=checked_name("the name of an owner", self.name),
+            weight=_weight(f"weight {of}", self.weight),
+            concurrency=at_once(f"concurrency {of}", self.concurrency),
+            submit_rate=_rate(f"submit_rate {of}", self.submit_rate),
+            over_budget=_over_budget(f"over_budget {of}", self.over_budget),
+            **{name: _count(f"{name} {of}", getattr(self, name)) for name in counted},
+        )
+
+    @property
+    def rate(self) -> Rate | None:
+        """How fast he may submit."""
+        return None if self.submit_rate is None else parse_rate(self.submit_rate)
+
+    def over(self, other: "Owner") -> "Owner":
+        """This one, with the other's words for what it leaves out."""
+        left_out = {key: getattr(other, key) for key in KEYS if getattr(self, key) is None}
+        return replace(self, **left_out)
+
+
+KEYS = tuple(field.name for field in fields(Owner) if field.name != "name")
+
+
+def checked_owner(key: str, value: Any) -> None:
+    """Raises BadPolicy."""
+    given: dict[str, Any] = {key: value}
+    Owner("sound", **given)
+
+
+def _weight(what: str, weight: Any) -> float | None:
+    return None if weight is None else number(what, weight, least=LEAST_WEIGHT, most=MOST_WEIGHT)
+
+
+def _count(what: str, value: Any) -> int | None:
+    return None if value is None else whole(what, value, least=0, most=MOST_IN_A_PERIOD)
+
+
+def _rate(what: str, rate: Any) -> Rate | None:
+    try:
+        return None if rate is None else parse_rate(rate)
+    except BadRate:
+        raise refused(what, rate, "a rate such as '10/s', '600/m' or '1000/h', at most 10000/s") from None
+
+
+def _over_budget(what: str, value: Any) -> str | None:
+    if value is not None and value not in OVER_BUDGET:
+        raise refused(what, value, "one of " + ", ".join(map(repr, OVER_BUDGET)))
+    return str(value) if value is not None else None

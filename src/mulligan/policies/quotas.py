@@ -1,0 +1,107 @@
+"""What queues and owners have: the code's word, with the policies file's on top, taken up while all runs."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from mulligan.errors import BadPolicy
+from mulligan.job import FollowUp, NewJob
+from mulligan.policies.file import NO_FILE, PolicyFile
+from mulligan.policies.owner import EVERYBODY, Owner, SaidOwners
+from mulligan.policies.queue import Queue, SaidQueues
+from mulligan.policies.reading import Policies
+
+T = TypeVar("T", Queue, Owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """As things stand. Jobs without an owner are nobody's: they have a weight of 1, and no limit."""
+
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+
+    @property
+    def fair_queues(self) -> tuple[str, ...]:
+        return tuple(sorted(queue.name for queue in self.queues.values() if queue.fair))
+
+    def owner(self, name: str) -> Owner:
+        if not name:
+            return NOBODY
+        return self.owners.get(name) or self.owners.get(EVERYBODY) or NOBODY
+
+    def weight(self, queue: str, owner: str) -> float | None:
+        """None in a plain queue."""
+        if queue not in self.queues or not self.queues[queue].fair:
+            return None
+        return self.owner(owner).weight or 1.0
+
+
+NOBODY = Owner("nobody")
+
+
+class Quotas:
+    def __init__(
+        self, queues: Iterable[Queue] = (), owners: Iterable[Owner] = (), *, file: PolicyFile = NO_FILE
+    ) -> None:
+        self._queues = _by_name("queues", Queue, queues)
+        self._owners = _by_name("owners", Owner, owners)
+        self._file = file
+        self._found: tuple[Policies | None, Standing] = (None, Standing())
+
+    @property
+    def standing(self) -> Standing:
+        current = self._file.current
+        policies, standing = self._found
+        if policies is not current:
+            standing = self._standing(current)
+            self._found = (current, standing)
+        return standing
+
+    def _standing(self, policies: Policies) -> Standing:
+        """An owner's own words first, then those for everybody."""
+        owners = _over(self._owners, policies.quotas, Owner)
+        everybody = owners.get(EVERYBODY, NOBODY)
+        return Standing(
+            queues=_over(self._queues, policies.queues, Queue),
+            owners={name: owner.over(everybody) for name, owner in owners.items()},
+        )
+
+    def fair_queues(self) -> tuple[str, ...]:
+        return self.standing.fair_queues
+
+    def over(self, job: NewJob) -> NewJob:
+        """The job with what is its owner's: the weight in a fair queue, and how fast he may submit."""
+        standing = self.standing
+        if not standing.queues and not standing.owners:
+            return job
+        weight, rate = standing.weight(job.queue, job.owner), standing.owner(job.owner).rate
+        on_failed = _weighed(job.on_failed, job.owner, standing)
+        if weight is None and rate is None and on_failed is job.on_failed:
+            return job
+        return replace(job, weight=weight, submit_rate=rate, on_failed=on_failed)
+
+
+def _weighed(follow_up: FollowUp | None, owner: str, standing: Standing) -> FollowUp | None:
+    if follow_up is None:
+        return None
+    weight, then = standing.weight(follow_up.queue, owner), _weighed(follow_up.on_failed, owner, standing)
+    if weight is None and then is follow_up.on_failed:
+        return follow_up
+    return replace(follow_up, weight=weight, on_failed=then)
+
+
+def _by_name(what: str, kind: type[T], given: Iterable[T]) -> dict[str, T]:
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not all(isinstance(one, kind) for one in listed):
+        raise BadPolicy(f"{what} must be a list of {kind.__name__}(…), not {given!r:.200}")
+    found = {one.name: one for one in listed}
+    if len(found) < len(listed):
+        twice = next(name for name in found if sum(one.name == name for one in listed) > 1)
+        raise BadPolicy(f"{what} names {twice!r} twice; say it in one place")
+    return found
+
+
+def _over(code: Mapping[str, T], said: SaidQueues | SaidOwners, kind: Callable[[str], T]) -> dict[str, T]:
+    changes: dict[str, Any] = {name: replace(code.get(name) or kind(name), **one) for name, one in said.items()}
+    return {**code, **changes}

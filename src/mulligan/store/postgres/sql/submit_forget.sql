@@ -1,0 +1,10 @@
+-- A bucket that is full is as good as none. One that somebody holds just now is left to him.
+DELETE FROM mulligan_submissions
+WHERE owner = ANY (ARRAY(
+    SELECT owner
+    FROM mulligan_submissions
+    WHERE full_at < (SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) - :idle
+    ORDER BY full_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))

@@ -1,0 +1,11 @@
+-- Locked by `turns_idle`: whoever came before that has committed, and is seen here.
+DELETE FROM mulligan_turns AS turn
+USING jsonb_to_recordset(:places::jsonb) AS place (queue text, priority integer)
+WHERE turn.queue = place.queue AND turn.priority = place.priority
+  -- Not EXISTS, which would become a join with all shares.
+  AND (
+      SELECT owner
+      FROM mulligan_shares AS share
+      WHERE share.queue = turn.queue AND share.priority = turn.priority
+      LIMIT 1
+  ) IS NULL

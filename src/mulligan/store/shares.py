@@ -1,0 +1,106 @@
+"""The arithmetic of owners, without a store: ranks in a fair queue, and how many jobs a rate lets through.
+
+In a fair queue a job stands at `max(V, owner's last rank) + 1/weight`, where V is the highest rank claimed so far. So
+the next job of an owner who has nothing waiting comes right after what is being claimed, whatever others have waiting;
+who was away gains nothing by it. Ranks are microseconds, as in plain queues, so that lanes of both sorts can be merged.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from math import ceil
+from typing import Any, NamedTuple
+
+from mulligan.errors import SubmitRateExceeded
+from mulligan.rate import Rate
+
+Row = dict[str, Any]
+
+# What a job of weight 1 counts, in microseconds: so small that a fair queue does not run ahead of the clock.
+ONE_JOB = 1_000
+_MICROSECOND = timedelta(microseconds=1)
+_SECOND = 1_000_000
+_ROUNDING = 1e-6
+
+
+def step(weight: float) -> int:
+    """How far a job moves its owner on."""
+    return max(1, round(ONE_JOB / weight))
+
+
+class Share(NamedTuple):
+    """The jobs of one owner in one queue and priority."""
+
+    queue: str
+    priority: int
+    owner: str
+
+
+def share_of(row: Mapping[str, Any]) -> Share:
+    return Share(row["queue"], row["priority"], row["owner"])
+
+
+def totals(rows: Iterable[Row]) -> dict[Share, int]:
+    """How far these jobs move each owner on, in the order in which shares are to be locked."""
+    found: dict[Share, int] = defaultdict(int)
+    for row in rows:
+        found[share_of(row)] += row["step"]
+    return dict(sorted(found.items()))
+
+
+def give_ranks(rows: Iterable[Row], starts: Mapping[Share, int]) -> None:
+    """Each job its rank: in their order, one step behind the owner's job before it."""
+    last = dict(starts)
+    for row in rows:
+        share = share_of(row)
+        row["rank"] = last[share] = last[share] + row["step"]
+
+
+def returned(rows: Sequence[Row], starts: Mapping[Share, int], stored: Mapping[str, Row]) -> dict[Share, int]:
+    """The last rank of owners who took more than was stored for them: jobs that were there already take no turn."""
+    ends = dict(starts)
+    for row in rows:
+        if _is_stored(row, stored):
+            ends[share_of(row)] = row["rank"]
+    wrong = {share_of(row) for row in rows if not _is_stored(row, stored)}
+    return {share: ends[share] for share in sorted(wrong)}
+
+
+def _is_stored(row: Row, stored: Mapping[str, Row]) -> bool:
+    # An id that was given twice is stored once, with one of the ranks.
+    found = stored.get(row["id"])
+    return found is not None and found["rank"] == row["rank"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """How fast an owner may submit. There were `left` jobs in it `at` that time; None is as many as go in."""
+
+    owner: str
+    rate: Rate
+    now: int
+    left: float | None = None
+    at: int = 0
+
+    @property
+    def available(self) -> float:
+        # From a time that is still to come: the clock was set back, and nobody knows how long it has been.
+        if self.left is None or self.at > self.now + _SECOND:
+            return self.rate.burst
+        return min(self.rate.burst, self.left + max(0, self.now - self.at) * self.rate.per_second / _SECOND)
+
+    def fits(self, count: int) -> bool:
+        return count <= self.available + _ROUNDING
+
+    def refusal(self, count: int) -> SubmitRateExceeded:
+        burst, wait = self.rate.burst, ceil((count - self.available) / self.rate.per_second * _SECOND - _ROUNDING)
+        return SubmitRateExceeded(
+            self.owner, str(self.rate), count, burst=burst, retry_after=None if count > burst else wait * _MICROSECOND
+        )
+
+    def after(self, count: int) -> Row:
+        """What is to be kept of it, once so many were taken out."""
+        left = self.available - count
+        full_at = self.now + ceil((self.rate.burst - left) / self.rate.per_second * _SECOND)
+        return {"owner": self.owner, "remaining": left, "at": self.now, "full_at": full_at}

@@ -1,0 +1,8 @@
+-- The buckets of these owners; one that is new is full. Writing is the lock: nobody else writes until this is committed.
+INSERT INTO mulligan_submissions (owner, at, full_at)
+SELECT value, 0, 0
+FROM json_each(:owners)
+WHERE true
+ON CONFLICT (owner) DO UPDATE
+SET at = at
+RETURNING owner, remaining, at, coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
