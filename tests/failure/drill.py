@@ -38,7 +38,8 @@ FAULTS = ("dead", "429", "black hole", "50 % errors", "flapping", "slow answers"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Seconds, and calls a second. `slots` are far more than the load needs, as they are where calls are waited for."""
+    """Seconds, and calls a second. `slots` are far more than the load needs, as they are where calls are waited for.
+    `floods` is when the jobs that wait come, after the outage began; `away` is how far the store is."""
 
     fault: str
     seed: int = 0
@@ -53,6 +54,8 @@ class Setting:
     lasts: float = 20.0
     ends: float = 140.0
     rest: float = 5.0
+    floods: float = 1.0
+    away: float = 0.0025
     service: Service | None = field(default_factory=lambda: Service("gateway", cooldown="5s"))
 
     @property
@@ -236,7 +239,7 @@ class Drill:
 
     def run(self) -> Report:
         self.arrive()
-        self.after(self.setting.begins + 1, self.flood)
+        self.after(self.setting.begins + self.setting.floods, self.flood)
         for worker in self.workers:
             self.after(self.draw.random() * 0.1, lambda worker=worker: self.claim(worker))  # type: ignore[misc]
         while self.events and self.events[0][0] <= self.setting.ends * SECOND:

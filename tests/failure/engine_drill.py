@@ -51,8 +51,9 @@ class WatchedStore(SqliteStore):
 class Neighbours:
     """The workers of one file: each hears of what another wrote."""
 
-    def __init__(self, draw: Random) -> None:
+    def __init__(self, draw: Random, away: float) -> None:
         self._draw = draw
+        self._away = away
         self._wakes: list[Callable[[], None]] = []
         self.store: WatchedStore | None = None
 
@@ -71,7 +72,7 @@ class Neighbours:
         return answer
 
     async def blocking(self, function: Callable[[], T], by: Callable[[], None] | None = None) -> T:
-        await asyncio.sleep(self._draw.uniform(0.001, 0.004))
+        await asyncio.sleep(self._away * self._draw.uniform(0.5, 1.5))
         return self.call(function, by)
 
 
@@ -111,7 +112,7 @@ class EngineDrill:
         self.remote = Remote(setting, self.draw)
         self.report = Report(setting)
         self.clock = VirtualClock()
-        self.neighbours = Neighbours(self.draw)
+        self.neighbours = Neighbours(self.draw, setting.away)
         self.called: set[int] = set()
         self.in_flight = 0
         self.app = App(
@@ -149,7 +150,9 @@ class EngineDrill:
         async with AsyncExitStack() as stack:
             for _ in range(self.setting.workers):
                 await stack.enter_async_context(self.app.worker(concurrency=self.setting.slots))
-            asyncio.get_running_loop().call_at(self.setting.begins + 1, self.hand_in, self.setting.waiting)
+            asyncio.get_running_loop().call_at(
+                self.setting.begins + self.setting.floods, self.hand_in, self.setting.waiting
+            )
             handed_in = 0
             while self.seconds < self.setting.ends:
                 due = int(self.setting.arrivals * self.seconds)
@@ -179,7 +182,8 @@ class EngineDrill:
         self.report.most_in_flight = max(self.report.most_in_flight, self.in_flight)
         is_faulty = self.remote.is_faulty(int(self.seconds * SECOND))
         seconds, ok = self.remote.answer(int(self.seconds * SECOND))
-        await asyncio.sleep(on_the_tick(self.seconds + seconds) - self.seconds)
+        # Many answers at once cost a simulation less than as many by themselves. Failures come as fast as they can.
+        await asyncio.sleep(on_the_tick(self.seconds + seconds) - self.seconds if ok else seconds)
         self.in_flight -= 1
         if not ok:
             raise self.failure(is_faulty=is_faulty)
@@ -204,7 +208,6 @@ class EngineDrill:
 
 
 def on_the_tick(seconds: float) -> float:
-    """Many answers at once cost a simulation less than as many by themselves."""
     return ceil(seconds / TICK) * TICK
 
 

@@ -50,6 +50,12 @@ def test_what_is_before_the_outage_is_the_load(outage: Report) -> None:
     assert outage.rate_before == pytest.approx(outage.setting.arrivals, rel=0.02)
 
 
+def test_what_fails_at_once_does_not_go_through_all_that_waits_before_a_slow_store_has_heard() -> None:
+    given = {"begins": 5.0, "lasts": 8.0, "ends": 14.0}
+    report = engine_drill(sized("dead", floods=0.1, away=0.05, **given))
+    assert report.calls_into_the_outage <= report.setting.concurrency + 50
+
+
 def test_the_same_engine_with_backoff_alone_goes_on_calling() -> None:
     given = {"waiting": 500, "begins": 5.0, "lasts": 8.0, "ends": 14.0}
     with_service, without = (engine_drill(sized("dead", **given, **more)) for more in ({}, {"service": None}))
