@@ -1,15 +1,16 @@
-"""`mulligan demo --drill`: two real gateways, a real outage, and what is told of it."""
+"""`mulligan demo --drill`: two real gateways, a real outage, and what is told of it, as in the guide `outage-drill`."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runner import invoke
+from click.testing import Result
 
 from mulligan.cli.demo.drill.chart import chart
 from mulligan.cli.demo.drill.figures import Seen, figures
@@ -79,7 +80,7 @@ class TestTheCommand:
         (["--drill", "--app", "shop:app"], "the drill brings its own app and databases"),
     ],
 )
-def test_what_does_not_go_together_is_refused(arguments: list[str], said: str) -> None:
+def test_what_does_not_go_together_is_refused(arguments: list[str], said: str, invoke: Callable[..., Result]) -> None:
     result = invoke("demo", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
@@ -109,7 +110,7 @@ def test_the_figures_of_a_service_that_does_not() -> None:
 def test_a_service_is_back_when_it_stays() -> None:
     good = steps(40, 0, 40)
     good[35:39] = [0, 10, 20, 30]
-    assert figures(PLAN, Seen(WELL.calls, WELL.firsts, good)).back_after == 4
+    assert figures(PLAN, Seen(WELL.calls, WELL.firsts, good)).back_after == 3
     good[45:65] = [0] * 20
     assert figures(PLAN, Seen(WELL.calls, WELL.firsts, good)).back_after is None
 

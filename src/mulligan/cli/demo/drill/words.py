@@ -43,7 +43,7 @@ def moment(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> str:
     told = []
     for name, seen in zip(("service", "backoff"), sides, strict=True):
         calls, good = (sum(numbers[-6:-1]) / (5 * plan.step) for numbers in (seen.calls, seen.good))
-        told.append(f"{name} {calls:.0f} calls/s, {good:.0f} answered")
+        told.append(f"{name} {calls:.0f} calls/s, {good:.0f} good")
     return f"{elapsed:4.0f}s {'down' if plan.is_down(elapsed) else 'up  '} · " + " · ".join(told)
 
 
