@@ -6,7 +6,7 @@ from mulligan.cli.demo.drill.figures import Seen
 from mulligan.cli.demo.drill.plan import STEPS, Plan
 
 GOOD, VAIN, MORE = "#", "x", "^"
-ROWS = 6
+ROWS = 5
 MARGIN = 7
 
 
