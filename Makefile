@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := interleavings model zones batches simulation chaos
+SOAK   := interleavings model zones batches drill simulation chaos
 PARTS  ?= $(SOAK)
 
 .PHONY: demo test bench soak check unit servers clean
@@ -61,6 +61,11 @@ soak-simulation: $(READY)
 soak-batches: export MULLIGAN_SOAK := 1
 soak-batches: $(READY) servers
 	$(BIN)/pytest -q tests/stores/test_store_batch_processes.py $(ARGS)
+
+# Outages that end anywhere in a cooldown, as many of each fault.
+soak-drill: export MULLIGAN_DRILL_SEEDS ?= 3
+soak-drill: $(READY)
+	$(BIN)/pytest -q -n 2 tests/failure/test_service_drill.py tests/failure/test_engine_drill.py $(ARGS)
 
 # Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
 soak-chaos: export MULLIGAN_KILLS ?= 5000

@@ -6,6 +6,7 @@ more. Failed jobs come back after an exponential delay, through the door. Withou
 its backoff alone.
 """
 
+import os
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,17 +26,20 @@ from mulligan.failure.service import (
     due,
     figures,
     heard,
+    is_quiet,
     is_restricted,
     retry_allowance,
 )
 
 SECOND = 1_000_000
+SEEDS = int(os.environ.get("MULLIGAN_DRILL_SEEDS", "1"))
 FAULTS = ("dead", "429", "black hole", "50 % errors", "flapping", "slow answers")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Seconds, and calls a second. `slots` are far more than the load needs, as they are where calls are waited for."""
+    """Seconds, and calls a second. `slots` are far more than the load needs, as they are where calls are waited for.
+    `floods` is when the jobs that wait come, after the outage began; `away` is how far the store is."""
 
     fault: str
     seed: int = 0
@@ -50,6 +54,8 @@ class Setting:
     lasts: float = 20.0
     ends: float = 140.0
     rest: float = 5.0
+    floods: float = 1.0
+    away: float = 0.0025
     service: Service | None = field(default_factory=lambda: Service("gateway", cooldown="5s"))
 
     @property
@@ -112,6 +118,13 @@ class Report:
         return sum(self.calls[second] for second in span) / max(1, sum(self.firsts[second] for second in span))
 
     @property
+    def most_into_the_outage(self) -> int:
+        """What is aimed at: calls that hang are as many as there are slots before anybody can know."""
+        hang = self.setting.fault in ("black hole", "slow answers")
+        most = {"50 % errors": 200, "flapping": 200, "slow answers": 300}.get(self.setting.fault, 100)
+        return most + (self.setting.concurrency if hang else 0)
+
+    @property
     def amplification_of_the_outage(self) -> float:
         span = range(int(self.setting.begins), int(self.setting.recovers))
         return sum(self.calls[second] for second in span) / max(1, sum(self.firsts[second] for second in span))
@@ -142,14 +155,63 @@ class Report:
         ends = int(self.setting.ends) - 5
         return min(self._rate(self.good, second, second + 5) for second in range(start, ends)) / self.rate_before
 
+    @property
+    def opened(self) -> list[float]:
+        return [at for at, change in self.changes if change.type == "service.opened"]
+
     def openings(self, start: float = 0.0, end: float = float("inf")) -> int:
-        return sum(change.type == "service.opened" and start <= at < end for at, change in self.changes)
+        return sum(start <= at < end for at in self.opened)
+
+
+class Remote:
+    """The service: some places, a queue before them, and a fault for a while."""
+
+    def __init__(self, setting: Setting, draw: Random) -> None:
+        self.setting = setting
+        self._draw = draw
+        self._places = [0] * round(setting.capacity * setting.latency)
+
+    def is_faulty(self, now: int) -> bool:
+        at = now / SECOND - self.setting.begins
+        if not 0 <= at < self.setting.lasts:
+            return False
+        return self.setting.fault != "flapping" or int(at) % 2 == 0
+
+    def answer(self, now: int) -> tuple[float, bool]:
+        """After how many seconds the caller has an answer, or has given up waiting, and whether it is a good one."""
+        seconds, ok = self._answer(now)
+        return (seconds, ok) if seconds <= self.setting.timeout else (self.setting.timeout, False)
+
+    def _answer(self, now: int) -> tuple[float, bool]:
+        if not self.is_faulty(now):
+            return self._worked(1, now), True
+        match self.setting.fault:
+            case "dead" | "flapping":
+                return 0.005, False
+            case "429":
+                return 0.02, False
+            case "black hole":
+                return self.setting.timeout + 1, False
+            case "50 % errors":
+                return self._worked(1, now), self._draw.random() < 0.5
+            case "slow answers":
+                return self._worked(4, now), True
+        raise AssertionError(self.setting.fault)
+
+    def _worked(self, times: float, now: int) -> float:
+        """A place of its own for each call, and a queue before them. Who gave up waiting is still worked for: so it
+        collapses, and does not come back by itself."""
+        starts = max(now, heappop(self._places))
+        ends = starts + round(self.setting.latency * times * self._draw.uniform(0.8, 1.2) * SECOND)
+        heappush(self._places, ends)
+        return (ends - now) / SECOND
 
 
 class Drill:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.draw = Random(setting.seed)
+        self.remote = Remote(setting, self.draw)
         self.now = 0
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.order = 0
@@ -160,7 +222,6 @@ class Drill:
         self.standing = Standing.plain("gateway")
         self.tallies: dict[int, Tally] = {}
         self.in_service = 0
-        self.servers = [0] * round(setting.capacity * setting.latency)
         self.running: Counter[int] = Counter()
         self.retries_in_flight = 0
         self.report = Report(setting)
@@ -178,7 +239,7 @@ class Drill:
 
     def run(self) -> Report:
         self.arrive()
-        self.after(self.setting.begins + 1, self.flood)
+        self.after(self.setting.begins + self.setting.floods, self.flood)
         for worker in self.workers:
             self.after(self.draw.random() * 0.1, lambda worker=worker: self.claim(worker))  # type: ignore[misc]
         while self.events and self.events[0][0] <= self.setting.ends * SECOND:
@@ -272,12 +333,6 @@ class Drill:
 
     # The service
 
-    def is_faulty(self) -> bool:
-        at = self.seconds - self.setting.begins
-        if not 0 <= at < self.setting.lasts:
-            return False
-        return self.setting.fault != "flapping" or int(at) % 2 == 0
-
     def call(self, worker: Worker, job: Job) -> None:
         job.attempts += 1
         report = self.report
@@ -285,35 +340,8 @@ class Drill:
         report.firsts[int(self.seconds)] += job.attempts == 1
         self.in_service += 1
         report.most_in_flight = max(report.most_in_flight, self.in_service)
-        seconds, ok = self.answer()
-        if seconds > self.setting.timeout:
-            seconds, ok = self.setting.timeout, False
+        seconds, ok = self.remote.answer(self.now)
         self.after(seconds, lambda: self.answered(worker, job, ok=ok))
-
-    def answer(self) -> tuple[float, bool]:
-        """When it answers, and how."""
-        if not self.is_faulty():
-            return self.worked(1), True
-        match self.setting.fault:
-            case "dead" | "flapping":
-                return 0.005, False
-            case "429":
-                return 0.02, False
-            case "black hole":
-                return self.setting.timeout + 1, False
-            case "50 % errors":
-                return self.worked(1), self.draw.random() < 0.5
-            case "slow answers":
-                return self.worked(4), True
-        raise AssertionError(self.setting.fault)
-
-    def worked(self, times: float) -> float:
-        """A place of its own for each call, and a queue before them. Who gave up waiting is still worked for: so it
-        collapses, and does not come back by itself."""
-        starts = max(self.now, heappop(self.servers))
-        ends = starts + round(self.setting.latency * times * self.draw.uniform(0.8, 1.2) * SECOND)
-        heappush(self.servers, ends)
-        return (ends - self.now) / SECOND
 
     def answered(self, worker: Worker, job: Job, *, ok: bool) -> None:
         self.in_service -= 1
@@ -346,7 +374,8 @@ class Drill:
         if service is None:
             return
         self.tallies[worker.name] = self.tallies.get(worker.name, Tally()).add([call], service)
-        self.take(heard(service, self.standing, self.figures, [call], now=self.now))
+        if not is_quiet(self.standing, [call]):
+            self.take(heard(service, self.standing, self.figures, [call], now=self.now))
         if self.standing.state is not State.CLOSED:
             self.give_back(worker)
 

@@ -355,6 +355,20 @@ def test_a_pace_gives_no_burst_after_a_pause() -> None:
     assert given.again_in == 100_000
 
 
+def test_whoever_comes_too_early_leaves_nothing_to_write() -> None:
+    """Else two workers that wait for a pace wake each other for ever by what they write."""
+    found = recovered()
+    found.claim(100)
+    found.claim(100)
+    before = found.standing
+    for _ in range(10):
+        found.wait(0.001)
+        assert found.claim(100) == []
+    assert found.standing == before
+    found.wait(60)
+    assert len(found.claim(100)) == 2
+
+
 def test_the_rate_of_before_survives_an_outage_after_the_outage() -> None:
     found = recovered()
     steady(found, 1)

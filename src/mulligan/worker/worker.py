@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -43,6 +43,9 @@ GRACE_SECONDS = 5.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 SHORTEST_REST = 0.001
 GATHER_SECONDS = 0.005
+# Failures of a service that the store has not heard of. With so many, no more of its jobs begin until it has: what
+# fails at once would else go through all that was claimed before anybody can say that it is held.
+MOST_UNHEARD = 5
 
 
 class _GaveUpError(Exception):
@@ -133,6 +136,8 @@ class Worker:
         self._worn_out: WornOut | None = None
         self._ends: deque[End] = deque()
         self._settling: list[Running] = []
+        self._unheard: Counter[str] = Counter()
+        """By service."""
         # Shorter than a beat: after an outage we must be back before our leases are another's.
         self._longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
         self._usual_seconds = 1.0
@@ -298,8 +303,10 @@ class Worker:
     # Run
 
     def _start_waiting(self) -> None:
-        while self._backlog and len(self._running) < self._options.concurrency - len(self._left_behind):
-            running = self._backlog.popleft()
+        while len(self._running) < self._options.concurrency - len(self._left_behind):
+            running = self._next()
+            if running is None:
+                return
             if running.why is None and running.lease.is_refused:
                 running.is_over = True
                 self._offer(running, Judged(self._judge.refused(running.lease)))
@@ -307,6 +314,16 @@ class Worker:
                 self._start(running)
             else:
                 self._drop(running, running.why)
+
+    def _next(self) -> Running | None:
+        """The first that waits for a slot, but of no service whose failures the store is to hear of first."""
+        doubted = {service for service, number in self._unheard.items() if number >= MOST_UNHEARD}
+        if not doubted:
+            return self._backlog.popleft() if self._backlog else None
+        found = next((one for one in self._backlog if one.lease.service not in doubted), None)
+        if found is not None:
+            self._backlog.remove(found)
+        return found
 
     def _drop(self, running: Running, why: Why) -> None:
         """Interrupted while it waited for a slot: it does not begin."""
@@ -367,7 +384,11 @@ class Worker:
         running.is_over = True
         del self._running[running]
         seconds = self._clock.monotonic() - running.started
-        self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
+        if running.lease.service and isinstance(ended, Failed | Judged):
+            # How long it took says nothing of the others: they may be held.
+            self._unheard[running.lease.service] += 1
+        else:
+            self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
         self._ended_ones += 1
         self._has_looked |= running.attempt.has_looked
         self._offer(running, ended, seconds)
@@ -470,6 +491,8 @@ class Worker:
         self._settling = []
         if answers.held:
             self._let_go(answers.held)
+        if self._unheard:
+            self._heard(batch)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
@@ -484,6 +507,11 @@ class Worker:
         for running in stale:
             self._backlog.remove(running)
             self._drop(running, Why.HELD)
+
+    def _heard(self, batch: Sequence[End]) -> None:
+        failed = [end.running.lease.service for end in batch if isinstance(end.ended, Failed | Judged)]
+        self._unheard = self._unheard - Counter(failed)
+        self._start_waiting()
 
     async def _load(self, batch: Sequence[End]) -> None:
         """The records of jobs that failed, as far as they are missing, all at once."""

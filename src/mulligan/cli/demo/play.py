@@ -26,7 +26,7 @@ def play(*, seconds: float | None, database: str | None, as_json: bool) -> int:
         raise BadUrl(database, "the demo's workers are processes of their own, which need a file to share")
     folder = Path(tempfile.mkdtemp(prefix="mulligan-"))
     url = database or f"sqlite:///{quote(str(folder / 'demo.db'))}"
-    with _app_on(url) as app, _stop_signals() as stopped:
+    with _app_on(url) as app, stop_signals() as stopped:
         stage = Stage(app, url, log=folder / "workers.log", seconds=seconds)
         with stage:
             _watch(stage, Silence() if as_json else fitting_view(), stopped)
@@ -46,7 +46,7 @@ def _app_on(url: str) -> Iterator[App]:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[threading.Event]:
     """Whoever wants an end sets the event; nothing is raised in the middle of anything."""
     stopped = threading.Event()
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mulligan import MulliganError
@@ -29,9 +29,10 @@ class WorkersFailed(MulliganError):
 class Workers:
     """Each is known by its process, and ended by its own pid only."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
-        self._environment = {**os.environ, **environment, "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS)}
+    def __init__(self, environment: Mapping[str, str], log: Path, *, command: Sequence[str] = COMMAND) -> None:
+        self._environment = {**os.environ, "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS), **environment}
         self._log = log
+        self._command = command
         self._processes: list[subprocess.Popen[bytes]] = []
         self._replaced = 0
 
@@ -44,7 +45,7 @@ class Workers:
         with self._log.open("ab") as log:
             # In a group of its own: Ctrl-C is for the demo, which then ends its workers in order.
             process = subprocess.Popen(  # noqa: S603
-                COMMAND,
+                self._command,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

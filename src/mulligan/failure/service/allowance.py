@@ -13,6 +13,8 @@ from mulligan.failure.verdict import Verdict
 # What may be claimed at once after a pause, in seconds of the pace.
 BURST = 0.1
 _ALMOST = 1e-6
+# How exactly it is known when there last were too few.
+SHORT = SECOND
 # Retries of a minute that nobody is refused: few calls make no share.
 FLOOR = 10
 
@@ -59,16 +61,27 @@ def _from_bucket(rate: float | None, standing: Standing, permitted: int, wanted:
     burst = 1.0 + rate * BURST
     tokens = _filled(standing.bucket, rate, burst, now)
     number = min(permitted, int(tokens + _ALMOST))
+    left = max(0.0, tokens - number)
+    again_in = _again_in(rate, burst, left, number, permitted, wanted)
     short_before = None if standing.bucket is None else standing.bucket.short_at
+    if not number and _is_told(standing.bucket, now):
+        return Allowance(0, standing, again_in, short_before)
     short_at = now if number < permitted else short_before
-    left = replace(standing, bucket=Bucket(max(0.0, tokens - number), _filled_at(standing.bucket, now), short_at))
-    return Allowance(number, left, _again_in(rate, burst, left, number, permitted, wanted), short_before)
+    bucket = Bucket(left, _filled_at(standing.bucket, now), short_at)
+    return Allowance(number, replace(standing, bucket=bucket), again_in, short_before)
 
 
-def _again_in(rate: float, burst: float, left: Standing, number: int, permitted: int, wanted: int) -> int | None:
+def _is_told(bucket: Bucket | None, now: int) -> bool:
+    """Whether it is known that there are too few. Workers wake each other by what they write: if everyone who finds
+    nothing wrote that down, they would never rest."""
+    if bucket is None or bucket.short_at is None or bucket.filled_at > now:
+        return False
+    return 0 <= now - bucket.short_at < SHORT
+
+
+def _again_in(rate: float, burst: float, left: float, number: int, permitted: int, wanted: int) -> int | None:
     if number < permitted:
-        assert left.bucket is not None
-        missing = max(1.0, burst / 2) - left.bucket.tokens
+        missing = max(1.0, burst / 2) - left
         return max(1, round(missing / rate * SECOND))
     return 0 if permitted == wanted else None
 

@@ -1,0 +1,167 @@
+"""The drill is set up, goes through its plan, is cleared away, and told."""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from mulligan import MulliganError
+from mulligan.cli.demo.drill.figures import Seen, figures
+from mulligan.cli.demo.drill.plan import USUAL_SECONDS, Plan
+from mulligan.cli.demo.drill.side import Side
+from mulligan.cli.demo.drill.words import meaning, moment, picture, table
+from mulligan.cli.demo.play import stop_signals
+from mulligan.cli.screen import say, say_json
+from mulligan.clock import SystemClock
+
+TICK = 0.1
+LONGEST_START = 30.0
+
+
+def play(*, seconds: float | None, as_json: bool) -> int:
+    plan = Plan(USUAL_SECONDS if seconds is None else seconds)
+    with stop_signals() as stopped, sides(plan) as both:
+        drill = Drill(plan, both, stopped)
+        with silent() if as_json else showing() as show:
+            drill.run(show)
+        seen = [side.seen for side in both]
+    if drill.began:
+        _tell(plan, seen, elapsed=drill.elapsed, as_json=as_json)
+    return 0
+
+
+@contextmanager
+def sides(plan: Plan) -> Iterator[list[Side]]:
+    """One with a service and one without, started; ended and forgotten in the end."""
+    both: list[Side] = []
+    with tempfile.TemporaryDirectory(prefix="mulligan-") as folder:
+        try:
+            for has_service in (True, False):
+                both.append(Side(plan, Path(folder), has_service=has_service))
+                both[-1].start()
+            yield both
+        finally:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(Side.stop, both))
+
+
+class Drill:
+    def __init__(self, plan: Plan, both: Sequence[Side], stopped: threading.Event) -> None:
+        self._plan = plan
+        self._both = both
+        self._stopped = stopped
+        self._clock = SystemClock()
+        self._start = self._clock.monotonic()
+        self._is_flooded = self._is_down = self.began = False
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock.monotonic() - self._start
+
+    def run(self, show: "Show") -> None:
+        while not all(side.is_ready for side in self._both):
+            if self._stopped.wait(TICK):
+                return
+            if self.elapsed > LONGEST_START:
+                raise MulliganError("the workers of the drill do not start; is the machine very busy?")
+        self._tell("begin")
+        self._start, self.began = self._clock.monotonic(), True
+        while not self._stopped.wait(TICK) and self.elapsed < self._plan.seconds + 2 * self._plan.step:
+            self._step()
+            show(self._plan, self.elapsed, [side.seen for side in self._both])
+
+    def _step(self) -> None:
+        plan, elapsed = self._plan, self.elapsed
+        if plan.is_down(elapsed) is not self._is_down:
+            self._is_down = not self._is_down
+            self._tell("down" if self._is_down else "up")
+        number = int(plan.load * TICK * round(elapsed / TICK))
+        if elapsed >= plan.floods:
+            number += plan.waiting
+        for side in self._both:
+            if number > side.handed_in:
+                side.hand_in(number - side.handed_in)
+
+    def _tell(self, word: str) -> None:
+        for side in self._both:
+            side.tell(word)
+
+
+class Show:
+    """Nothing at all: for programs."""
+
+    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+        pass
+
+
+class Lines(Show):
+    """A line a second: for logs."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+        if int(elapsed) > self._last:
+            self._last = int(elapsed)
+            say(moment(plan, elapsed, seen))
+
+
+class Picture(Show):
+    """Redrawn in place."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._shown = -1.0
+
+    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+        if elapsed >= self._shown + 0.5:
+            self._shown = elapsed
+            self._live.update(Text("\n".join(picture(plan, elapsed, seen)), no_wrap=True), refresh=True)
+
+
+@contextmanager
+def silent() -> Iterator[Show]:
+    yield Show()
+
+
+@contextmanager
+def showing() -> Iterator[Show]:
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        yield Lines()
+        return
+    # Gone when it is over: the last picture is printed with the figures.
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        yield Picture(live)
+
+
+def _tell(plan: Plan, seen: Sequence[Seen], *, elapsed: float, as_json: bool) -> None:
+    one, other = (figures(plan, each) for each in seen)
+    if as_json:
+        say_json(_document(plan, seen, is_whole=elapsed >= plan.seconds))
+        return
+    lines = picture(plan, max(elapsed, plan.seconds), seen)
+    if elapsed < plan.seconds:
+        lines += ["", f"Ended after {elapsed:.0f} s of {plan.seconds:.0f} s: the figures are those of a part."]
+    say("\n".join(["", *lines, "", *table(one, other), "", *meaning(plan, one, other)]))
+
+
+def _document(plan: Plan, seen: Sequence[Seen], *, is_whole: bool) -> dict[str, Any]:
+    names = ("with_service", "backoff_alone")
+    return {
+        "seconds": plan.seconds,
+        "step": plan.step,
+        "outage": {"begins": plan.begins, "ends": plan.recovers},
+        "capacity": plan.capacity,
+        "load": plan.load,
+        "is_whole": is_whole,
+        **{name: figures(plan, each).as_json(each) for name, each in zip(names, seen, strict=True)},
+    }

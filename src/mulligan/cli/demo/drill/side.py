@@ -1,0 +1,112 @@
+"""One side of the drill: a service, a database, two workers, and whoever hands in jobs. Started and ended here."""
+
+import json
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from mulligan import MulliganError
+from mulligan.cli.demo.drill.figures import Seen
+from mulligan.cli.demo.drill.plan import Plan
+from mulligan.cli.demo.drill.tasks import environment, make_app
+from mulligan.cli.demo.workers import Workers
+
+WORKERS = 2
+# Far more than the load needs, as it is where calls are waited for.
+CONCURRENCY = 60
+COMMAND = (
+    *(sys.executable, "-m", "mulligan", "worker", "mulligan.cli.demo.drill.tasks:app"),
+    *("--concurrency", str(CONCURRENCY)),
+)
+LEASE_SECONDS = 30
+PATIENCE = 2.0
+
+
+class Side:
+    def __init__(self, plan: Plan, folder: Path, *, has_service: bool) -> None:
+        name = "service" if has_service else "backoff"
+        url = f"sqlite:///{quote(str(folder / f'{name}.db'))}"
+        self._plan = plan
+        self._app = make_app(plan, has_service=has_service, url=url)
+        self._gateway = GatewayProcess(plan.step)
+        environ = environment(plan, has_service=has_service, port=self._gateway.port)
+        self._workers = Workers(
+            {
+                **environ,
+                "MULLIGAN_DATABASE_URL": url,
+                "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS),
+            },
+            folder / f"{name}.log",
+            command=COMMAND,
+        )
+        self.handed_in = 0
+
+    def start(self) -> None:
+        for _ in range(WORKERS):
+            self._workers.start()
+
+    @property
+    def is_ready(self) -> bool:
+        self._workers.check()
+        return {worker.pid for worker in self._app.console.workers()} >= set(self._workers.pids)
+
+    @property
+    def seen(self) -> Seen:
+        return self._gateway.seen
+
+    def tell(self, word: str) -> None:
+        """`begin`, `down` or `up`, to the service."""
+        self._gateway.tell(word)
+
+    def hand_in(self, number: int) -> None:
+        ask = self._app.tasks["ask"]
+        self._app.enqueue_many([ask.bind(self.handed_in + one) for one in range(number)])
+        self.handed_in += number
+
+    def stop(self) -> None:
+        with ExitStack() as stack:
+            stack.callback(self._app.close)
+            stack.callback(self._gateway.stop)
+            self._workers.stop()
+
+
+class GatewayProcess:
+    """In a group of its own: Ctrl-C is for the drill, which ends it by closing its input."""
+
+    def __init__(self, step: float) -> None:
+        self.seen = Seen()
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "mulligan.cli.demo.drill.gateway", str(step)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,
+        )
+        assert self._process.stdout is not None
+        first = self._process.stdout.readline()
+        if not first:
+            raise MulliganError(f"the service of the drill ended with exit status {self._process.wait()}")
+        self.port = int(json.loads(first)["port"])
+        threading.Thread(target=self._listen, name="gateway", daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.seen = Seen(**json.loads(line))
+
+    def tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n".encode())
+        self._process.stdin.flush()
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

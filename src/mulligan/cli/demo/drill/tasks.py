@@ -1,0 +1,47 @@
+"""The drill's task, twice the same but for its service: `mulligan worker mulligan.cli.demo.drill.tasks:app` runs it."""
+
+import asyncio
+import os
+
+from mulligan import App, Exponential, RetryPolicy
+from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, Plan
+from mulligan.failure.service import Service
+
+SERVICE = "gateway"
+
+
+async def ask(number: int) -> None:
+    """Ask the service for something; errors rise, and the engine knows what they mean."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ["DRILL_PORT"]))
+        try:
+            writer.write(b"GET /%d HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % number)
+            status = await reader.readline()
+        finally:
+            writer.close()
+    if b" 200 " not in status:
+        raise ConnectionResetError("no answer came")
+
+
+def make_app(plan: Plan, *, has_service: bool, url: str | None = None) -> App:
+    app = App(url, services=[Service(SERVICE, cooldown=f"{plan.cooldown:.3f}s")])
+    backoff = Exponential(f"{plan.rest:.3f}s", factor=2, cap="1m")
+    app.task(
+        "ask",
+        retry=RetryPolicy(max_attempts=100, backoff=backoff),
+        service=SERVICE if has_service else None,
+        timeout="10s",
+    )(ask)
+    return app
+
+
+def environment(plan: Plan, *, has_service: bool, port: int) -> dict[str, str]:
+    """How a worker finds out which of the two it works for."""
+    return {
+        "DRILL_SECONDS": str(plan.seconds),
+        "DRILL_SERVICE": SERVICE if has_service else "",
+        "DRILL_PORT": str(port),
+    }
+
+
+app = make_app(Plan(float(os.environ.get("DRILL_SECONDS", "65"))), has_service=bool(os.environ.get("DRILL_SERVICE")))

@@ -1,0 +1,95 @@
+"""What the drill says: its setting, the picture of a moment, the figures and what they show."""
+
+from collections.abc import Iterable
+from textwrap import wrap
+
+from mulligan.cli.demo.drill.chart import GOOD, MORE, VAIN, chart, side_by_side
+from mulligan.cli.demo.drill.figures import Figures, Seen
+from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, Plan
+
+WIDTH = 78
+NAMES = ("with a service", "with backoff alone")
+TITLES = ("service=Service(…): breaker, retry budget and pace", "service=None: exponential backoff alone")
+
+
+def picture(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> list[str]:
+    lines = [_title(plan, elapsed), "", *_setting(plan)]
+    for title, seen in zip(TITLES, sides, strict=True):
+        lines += ["", f"  {title}", *chart(plan, seen)]
+    return lines
+
+
+def _title(plan: Plan, elapsed: float) -> str:
+    if elapsed >= plan.seconds:
+        return "mulligan demo --drill"
+    state = "down" if plan.is_down(elapsed) else "up"
+    return (
+        f"mulligan demo --drill · {elapsed:.0f} s of {plan.seconds:.0f} s · both gateways are {state} · Ctrl-C ends it"
+    )
+
+
+def _setting(plan: Plan) -> list[str]:
+    said = (
+        f"Two gateways, each good for {plan.capacity:.0f} calls a second and asked {plan.load:.0f}. "
+        f"For {plan.lasts:.0f} s both reset every call, and {plan.waiting:,} more jobs come in. "
+        f"Callers wait {PATIENCE_SECONDS:.0f} s for an answer. "
+        f"Calls a second: {GOOD} answered, {VAIN} in vain, {MORE} more than fits."
+    )
+    return wrap(said, WIDTH)
+
+
+def moment(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> str:
+    """A line for a log."""
+    told = []
+    for name, seen in zip(("service", "backoff"), sides, strict=True):
+        calls, good = (sum(numbers[-6:-1]) / (5 * plan.step) for numbers in (seen.calls, seen.good))
+        told.append(f"{name} {calls:.0f} calls/s, {good:.0f} good")
+    return f"{elapsed:4.0f}s {'down' if plan.is_down(elapsed) else 'up  '} · " + " · ".join(told)
+
+
+def table(one: Figures, other: Figures) -> list[str]:
+    rows = [
+        ("calls into the outage", f"{one.calls_into_the_outage:,}", f"{other.calls_into_the_outage:,}"),
+        ("answered a second before it", f"{one.goodput_before:.1f}", f"{other.goodput_before:.1f}"),
+        ("answered a second after it", _rate(one.goodput_after), _rate(other.goodput_after)),
+        ("back at 95 % after", _seconds(one.back_after), _seconds(other.back_after)),
+        ("busiest second after it", _times(one.peak), _times(other.peak)),
+        ("calls for each job tried", _number(one.amplification), _number(other.amplification)),
+        ("jobs done", f"{one.done:,}", f"{other.done:,}"),
+    ]
+    return side_by_side(NAMES, rows)
+
+
+def meaning(plan: Plan, one: Figures, other: Figures) -> list[str]:
+    """What was seen, in whole sentences; nothing that was not."""
+    return wrap(" ".join([_into(one, other), _back(plan, NAMES[0], one), _back(plan, NAMES[1], other)]), WIDTH)
+
+
+def _into(one: Figures, other: Figures) -> str:
+    few, many = one.calls_into_the_outage, other.calls_into_the_outage
+    said = f"Into the outage went {few:,} calls with a service, {many:,} with backoff alone"
+    return f"{said}, {many / few:.0f} times as many." if many > few > 0 else f"{said}."
+
+
+def _back(plan: Plan, name: str, figures: Figures) -> str:
+    cost = "" if figures.amplification is None else f" Each job tried cost {figures.amplification:.2f} calls."
+    if figures.back_after is not None:
+        return f"{name.capitalize()} it was back {figures.back_after:.0f} s after the outage.{cost}"
+    left = plan.seconds - plan.recovers
+    return f"{name.capitalize()} it was not back in the {left:.0f} s after the outage.{cost}"
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1f}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "not in this time" if seconds is None else f"{seconds:.0f} s"
+
+
+def _times(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2f} of before"
+
+
+def _number(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}"
