@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ import pytest
 
 from live import eventually
 from mulligan import App, Failure
-from mulligan.failure.policy import Succeed
+from mulligan.failure.policy import Retry, Succeed
 from mulligan.finding import Check, Level
 from mulligan.job import JobFilter, NewJob
+from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, WorkerRecord
-from mulligan.testing.stores.bench import failing
+from mulligan.testing.stores.bench import failing, verdict
 
 RUNBOOK = (Path(__file__).parent.parent / "docs" / "operations" / "runbook.md").read_text("utf-8")
 HOUR = timedelta(hours=1)
@@ -30,7 +31,7 @@ from mulligan import App
 app = App("sqlite:///jobs.db")
 
 
-@app.task
+@app.task(service="gateway")
 def convert() -> str:
     return "done"
 """
@@ -48,8 +49,8 @@ class Shop:
     def enqueue(self, name: str = "a", kind: str = "convert") -> None:
         self.app.store.enqueue([NewJob(id=name, kind=kind, arguments="{}")])
 
-    def claim(self, lease: timedelta = HOUR) -> list[Any]:
-        claim = Claim(incarnation="lost", number=1, kinds=["convert"], limit=9, lease=lease)
+    def claim(self, lease: timedelta = HOUR, number: int = 1) -> list[Any]:
+        claim = Claim(incarnation="lost", number=number, kinds=["convert"], limit=9, lease=lease)
         return self.app.store.claim(claim).leases
 
     def settle(self, decision: Any) -> None:
@@ -127,6 +128,28 @@ def retries_are_paused(shop: Shop) -> None:
     shop.app.pause(duty="retry")
 
 
+def a_dependency_is_down(shop: Shop) -> None:
+    record = NewJob(id="a", kind="convert", arguments="{}", service="gateway")
+    shop.app.store.enqueue([replace(record, id=f"x{number}") for number in range(10)])
+    down = Retry(HOUR, verdict(blames_service=True), {})
+    shop.app.store.settle([Outcome(lease, down) for lease in shop.claim()])
+    shop.app.store.settle([Outcome(lease, down) for lease in shop.claim(number=2)])
+    shop.app.store.enqueue([record])
+
+
+def is_left_to_its_calls(shop: Shop) -> bool:
+    service = shop.app.service("gateway").status
+    return (service.state, service.forced) == ("closed", None)
+
+
+def maintenance_is_planned(shop: Shop) -> None:
+    shop.app.store.force(ServiceRequest(id="f", name="gateway", to="open"))
+
+
+def is_being_probed(shop: Shop) -> bool:
+    return shop.app.service("gateway").status.state == "half_open"
+
+
 def a_backup_is_needed(shop: Shop) -> None:
     shop.enqueue()
     shop.app.close()
@@ -156,6 +179,8 @@ CASES = {
     ),
     "Thousands failed in an outage": Case(thousands_failed, lambda shop: shop.states() == {"succeeded"}),
     "Duties are paused": Case(retries_are_paused, lambda shop: shop.app.store.pauses() == []),
+    "A dependency is down": Case(a_dependency_is_down, is_left_to_its_calls),
+    "A dependency goes into maintenance": Case(maintenance_is_planned, is_being_probed),
     "A clock is wrong": Case(lambda _: None, lambda shop: shop.states() == set(), is_provoked=False),
     "Restore from a backup": Case(a_backup_is_needed, lambda shop: shop.states() == {"queued"}, is_provoked=False),
 }

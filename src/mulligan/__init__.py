@@ -33,6 +33,7 @@ from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Fu
 from mulligan.failure.catalogue import ErrorCode
 from mulligan.failure.classify import Failure, Rule, Verdict
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.service import Service
 from mulligan.failure.windows import Window
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import State
@@ -75,6 +76,7 @@ __all__ = [
     "RetryPolicy",
     "RetryableError",
     "Rule",
+    "Service",
     "Snooze",
     "State",
     "Steps",

@@ -42,10 +42,12 @@ from mulligan.rate import Rate
 from mulligan.reclassify import Reclassification
 from mulligan.redrive import Redrive
 from mulligan.roster import DutyStatus, Plan, Roster
+from mulligan.service import PROBE_KIND, ServiceStatus
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
 from mulligan.stuck import Stuck
+from mulligan.switchboard import ServiceHandle, Switchboard
 from mulligan.task import (
     DEFAULT_TIMEOUT,
     Binding,
@@ -60,6 +62,7 @@ from mulligan.task import (
 )
 from mulligan.timetable import Schedule, Timetable
 from mulligan.upkeep.expire import Expire
+from mulligan.upkeep.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
 from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
@@ -138,6 +141,7 @@ class App:
         file = self.settings.policies_file
         self.policies = PolicyFile(None if file is None else Path(file), lambda: self._parts.clock)
         self.quotas = Quotas(queues, owners, file=self.policies)
+        book = ServiceBook(services, default=self.settings.default_service)
         self.judge = Judge(
             self.tasks,
             rules=checked_rules(rules, "the rules of the app"),
@@ -145,7 +149,7 @@ class App:
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
             policies=self.policies,
-            services=ServiceBook(services, default=self.settings.default_service),
+            services=book,
         )
         self.client = Client(
             lambda: self.store,
@@ -154,6 +158,7 @@ class App:
             quotas=self.quotas,
             uses_connections=lambda: self._parts.uses_connections,
         )
+        self._probing = self._probe_task() if has_probes(book) else None
         self._stuck = Stuck(lambda: self.store, self.judge, lambda: self.settings.stuck_after_sec)
         self.console = Console(
             lambda: self.store,
@@ -164,6 +169,7 @@ class App:
             roster=Roster(lambda: self.store, lambda: self._ids(), lambda: self._parts.clock, self._plans),
             agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
             client=self.client,
+            switchboard=Switchboard(lambda: self.store, lambda: self._ids(), self.tasks, self.judge.services),
             doctor=Doctor(
                 lambda: self.store,
                 lambda: self._parts.clock,
@@ -173,6 +179,17 @@ class App:
                 kinds=lambda: self.tasks.kinds,
             ),
         )
+
+    def _probe_task(self) -> Task[..., Any, Any]:
+        """The task of the engine's own that runs probes."""
+        probing = self.task(
+            PROBE_KIND,
+            retry=RetryPolicy(max_attempts=1),
+            service=lambda service: service,
+            priority="high",
+            timeout=timedelta(seconds=TIMEOUT_SECONDS),
+        )
+        return probing(Prober(self.judge.services).probe)
 
     def _use(self, parts: Parts) -> None:
         self._parts = parts
@@ -511,26 +528,54 @@ class App:
     def remove_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         self.console.remove_schedule(name, actor=actor, reason=reason)
 
+    def services(self) -> list[ServiceStatus]:
+        return self.console.services()
+
+    def service(self, name: str) -> ServiceHandle:
+        """A service to be looked at or forced; raises UnknownService for one of which nobody has heard."""
+        self.console.service(name)
+        return ServiceHandle(name, self.console.force_service, self.console.service)
+
+    def pauses(self) -> list[Pause]:
+        return self.console.pauses()
+
     def pause(
         self,
         duration: Duration | None = None,
         *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause:
-        return self.console.pause(duration, duty=duty, schedule=schedule, actor=actor, reason=reason)
+        return self.console.pause(
+            duration,
+            queue=queue,
+            kind=kind,
+            service=service,
+            duty=duty,
+            schedule=schedule,
+            actor=actor,
+            reason=reason,
+        )
 
     def resume(
         self,
         *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause | None:
-        return self.console.resume(duty=duty, schedule=schedule, actor=actor, reason=reason)
+        return self.console.resume(
+            queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, actor=actor, reason=reason
+        )
 
     # Work
 
@@ -612,7 +657,7 @@ class App:
             host=socket.gethostname(),
             pid=os.getpid(),
             options=options,
-            duties=self._duties(incarnation, options.lease),
+            duties=self._duties(incarnation, options),
             children=self._children() if self._parts.isolates else None,
             around=self.hooks.around,
             fair_queues=self.quotas.fair_queues,
@@ -627,7 +672,7 @@ class App:
             policies=self.policies,
         )
 
-    def _duties(self, incarnation: str, lease: timedelta) -> list[Duty]:
+    def _duties(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
         interval = self.settings.reclaim_interval.total_seconds()
         reclaim = Reclaim(
             self.store,
@@ -636,13 +681,13 @@ class App:
             incarnation=incarnation,
             interval=interval,
             # A beat, and once more what the keeper may be late.
-            beat=lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
+            beat=options.lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
         ticks = [self._tick(incarnation)] if self.timetable else []
-        redriving = self._redriving(incarnation)
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks]
+        redriving, probes = self._redriving(incarnation), self._probes(options.queues[0] if options.queues else None)
+        works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks, *probes]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
         switches = Switches(self.store, self._parts.clock)
         return look + [self._rounds(work, switches, worker=incarnation) for work in works]
@@ -683,6 +728,19 @@ class App:
         clock = self._parts.clock
         return Redriving(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
 
+    def probe(self) -> None:
+        """Enqueue the probes of services that are to be probed, as every worker does once a second."""
+        for probe in self._probes():
+            self._rounds(probe, Switches(self.store, self._parts.clock), worker="no worker").step()
+
+    def _probes(self, queue: str | None = None) -> list[Probe]:
+        """The duty, where a service has a probe."""
+        if self._probing is None:
+            return []
+        interval = self.settings.duty_probe_interval_sec.total_seconds()
+        limit = self.settings.duty_probe_limit
+        return [Probe(self.store, self.judge.services, self._probing, queue=queue, interval=interval, limit=limit)]
+
     def _prune(self) -> Prune:
         interval = self.settings.duty_prune_interval_sec.total_seconds()
         limit = self.settings.duty_prune_limit
@@ -695,14 +753,17 @@ class App:
         reclaim = Plan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Redriving | Prune | Tick] = [
+        others: list[Promote | Expire | Redriving | Prune | Tick | Probe] = [
             *self._promotions(),
             self._expire(),
             self._redriving("by hand"),
             self._prune(),
             self._tick("by hand"),
+            *self._probes(),
         ]
-        return {"reclaim": reclaim} | {
+        # Where no service has a probe there is nothing to do.
+        nothing = Plan(self.settings.duty_probe_interval_sec, self.settings.duty_probe_limit, lambda _actor: 0)
+        return {"reclaim": reclaim, "probe": nothing} | {
             work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }
 

@@ -10,9 +10,9 @@ from typing import Any, Unpack
 
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
-from mulligan.errors import BadPolicy, LeaseLost, StoreDamaged, StoreError
+from mulligan.errors import LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.redact import kept
-from mulligan.failure.service.config import checked_name
+from mulligan.failure.service.config import one_service
 from mulligan.interruption import Interrupted
 from mulligan.job import Called, Fence, Job, Lease
 
@@ -189,13 +189,15 @@ class Attempt:
         By `status` 5xx, 408 and 429 blame the service, anything else does not; `ok` says it outright. What is reported
         of the job's own service counts instead of how the attempt ends.
         """
-        name = checked_name(service)
-        if name.endswith("*"):
-            raise BadPolicy(f"the name of a service: {name!r} is a pattern; report a call of one service")
+        name = one_service(service)
         if ok is None:
             ok = status is None or (status < 500 and status not in (408, 429))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
             self.calls.append(Called(name, ok, status, seconds))
+
+    async def in_thread(self, call: Callable[[], Any]) -> Any:
+        """Call a function that blocks, without holding up the loop."""
+        return await self._ports.blocking(call)
 
     def idempotency_key(self, step: str = "") -> str:
         """The same for every attempt of this job: hand it to services that refuse a second time.

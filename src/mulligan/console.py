@@ -11,6 +11,7 @@ from typing import Any
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchRecord, BatchState
 from mulligan.batches import Batch, Batches, Retried
+from mulligan.brakes import Brakes
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
@@ -22,7 +23,7 @@ from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
-from mulligan.lifecycle import TABLE, Move, State
+from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
 from mulligan.pause import Pause
 from mulligan.permission import require_permission
 from mulligan.rate import Rate
@@ -30,8 +31,10 @@ from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.roster import DutyStatus, Roster
+from mulligan.service import ServiceStatus
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
+from mulligan.switchboard import Switchboard
 from mulligan.task import Client, Registry, Task
 
 logger = logging.getLogger("mulligan.console")
@@ -57,6 +60,7 @@ class Console:
         stuck: Stuck,
         roster: Roster,
         agenda: Agenda,
+        switchboard: Switchboard,
         doctor: Doctor,
         client: Client,
     ) -> None:
@@ -67,6 +71,8 @@ class Console:
         self._stuck = stuck
         self._roster = roster
         self._agenda = agenda
+        self._switchboard = switchboard
+        self._brakes = Brakes(store, ids, tasks, switchboard)
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
         self._redrives = Redrives(store, ids)
@@ -128,6 +134,7 @@ class Console:
             pauses=store.pauses(),
             stuck_after=self._stuck.after,
             batch=self._batch_of(job),
+            service=self._switchboard.of_job(job.service),
         )
 
     def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
@@ -169,6 +176,18 @@ class Console:
     def schedules(self) -> list[ScheduleStatus]:
         """Every schedule: its next ticks, its last run, whether it is paused, and whether anybody still has it."""
         return self._agenda.schedules()
+
+    def services(self) -> list[ServiceStatus]:
+        """Every service that a task names, that is configured, or of which something is stored."""
+        return self._switchboard.services()
+
+    def service(self, name: str) -> ServiceStatus:
+        """How one stands; raises UnknownService."""
+        return self._switchboard.service(name)
+
+    def pauses(self) -> list[Pause]:
+        """All that is held back by hand now: queues, kinds, services, duties, schedules."""
+        return self._brakes.pauses()
 
     def next_tick(self) -> datetime | None:
         """When a schedule of this app has something to run next."""
@@ -332,26 +351,46 @@ class Console:
         """Forget a schedule that is in nobody's code any more; its jobs stay."""
         self._agenda.remove(name, actor=_bounded(actor), reason=_bounded(reason))
 
+    def force_service(
+        self, name: str, to: str | None, *, actor: str | None = None, reason: str | None = None
+    ) -> ServiceStatus:
+        """Force a service `"open"` or `"closed"` in all workers, or let it go by its calls again (None)."""
+        who, why = _bounded(actor), _bounded(reason)
+        forced = self._switchboard.force(name, to, actor=who, reason=why)
+        fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": who, "reason": why}
+        said = "goes by its calls again" if to is None else f"is forced {to}"
+        logger.info("service %s %s, asked for by %s", name, said, who or "somebody", extra=fields)
+        return forced
+
     def pause(
         self,
         duration: Duration | None,
         *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause:
-        """Hold a duty or a schedule back in all workers, for so long or until it is resumed. By hand it can be run."""
+        """Hold the jobs of a queue, a kind or a service back in all workers, or a duty or a schedule, for so long or
+        until it is resumed. What runs goes on. A duty or a schedule can be run by hand meanwhile."""
         length, who, why = None if duration is None else parse(duration), _bounded(actor), _bounded(reason)
-        match _one_of(duty=duty, schedule=schedule):
+        match _one_of(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule):
             case "schedule", name:
                 return self._agenda.pause(length, name=name, actor=who, reason=why)
-            case _, name:
+            case "duty", name:
                 return self._roster.pause(length, duty=name, actor=who, reason=why)
+            case what, name:
+                return self._brakes.pause(length, what=what, name=name, actor=who, reason=why)
 
     def resume(
         self,
         *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
         actor: str | None = None,
@@ -359,11 +398,13 @@ class Console:
     ) -> Pause | None:
         """End a pause; None when there was none."""
         who, why = _bounded(actor), _bounded(reason)
-        match _one_of(duty=duty, schedule=schedule):
+        match _one_of(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule):
             case "schedule", name:
                 return self._agenda.resume(name=name, actor=who, reason=why)
-            case _, name:
+            case "duty", name:
                 return self._roster.resume(duty=name, actor=who, reason=why)
+            case what, name:
+                return self._brakes.resume(what=what, name=name, actor=who, reason=why)
 
     def retry(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None

@@ -8,12 +8,13 @@ from mulligan.clock import Clock
 from mulligan.duration import describe
 from mulligan.errors import SchemaMismatch, StoreError
 from mulligan.explain.follows import is_alive
-from mulligan.explain.words import at, counted, listed, relative
+from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.job import JobFilter, Lease
 from mulligan.lifecycle import State
 from mulligan.meant import did_you_mean
 from mulligan.policies import PolicyFile
+from mulligan.service import ServiceRecord
 from mulligan.store.protocols import Lane, Store, WorkerRecord
 
 NAMED = 3
@@ -77,6 +78,7 @@ class Doctor:
         yield waiting(lanes, now, limits)
         yield failed(store, now)
         yield paused(store, now, limits)
+        yield services(store.services(), now, limits)
         yield cursors(store, now, limits)
         yield policies_file(self._policies, self._kinds())
 
@@ -211,6 +213,35 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
     if forgotten:
         return problem(Check.DUTIES_PAUSED, f"paused, and forgotten perhaps: {'; '.join(said)}", remedy)
     return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(said)}", remedy)
+
+
+def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) -> Finding:
+    troubled = [record for record in records if record.state != "closed" or record.is_failing or record.forced]
+    if not troubled:
+        return ok(Check.SERVICES_TROUBLED, "no service is open, failing or forced")
+    troubled.sort(key=lambda record: (record.state == "closed", record.since or now))
+    said = "; ".join(_troubled(record, now) for record in troubled[:NAMED]) + "; …" * (len(troubled) > NAMED)
+    lasts = any(record.state != "closed" and now - (record.since or now) >= limits.outage for record in troubled)
+    return (problem if lasts else warning)(Check.SERVICES_TROUBLED, said, _remedy(troubled[0]))
+
+
+def _troubled(record: ServiceRecord, now: datetime) -> str:
+    since = f" since {at(record.since, now)}" if record.since else ""
+    if record.forced:
+        why = f" because {quoted(record.reason)}" if record.reason else ""
+        return f"service {record.name!r} is forced {record.forced} by {record.actor or 'somebody'}{since}{why}"
+    if record.state == "closed":
+        return f"service {record.name!r} is failing: {record.failures} of {record.calls} calls, so its retries wait"
+    return f"service {record.name!r} is {record.state.replace('_', '-')}{since}"
+
+
+def _remedy(record: ServiceRecord) -> str:
+    name = shlex.quote(record.name)
+    if record.forced:
+        return f"mulligan services auto {name}, to go by its calls again"
+    return (
+        f"mulligan services show {name}; mend what it stands for: its jobs wait meanwhile, and then go on by themselves"
+    )
 
 
 def cursors(store: Store, now: datetime, limits: Limits) -> Finding:

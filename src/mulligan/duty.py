@@ -22,6 +22,7 @@ DUTIES = (
     KnownDuty("expire", "EXPIRED_JOBS", "fails jobs whose deadline passed before they ran; expires batches"),
     KnownDuty("schedule", "SCHEDULED_JOBS", "enqueues the jobs of schedules whose tick has come"),
     KnownDuty("redrive", "REDRIVES", "retries the jobs of redrives, at their rate"),
+    KnownDuty("probe", "SERVICE_PROBES", "enqueues the probes of services that have one and are not closed"),
     KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),
 )
 

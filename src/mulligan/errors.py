@@ -25,6 +25,8 @@
     ├── BatchExpired                its date has passed: its members cannot be retried
     ├── UnknownDuty
     ├── UnknownSchedule
+    ├── UnknownService
+    ├── UnknownQueue
     ├── ScheduleInUse               it cannot be removed: an app still has it
     ├── IllegalMove                 the job's state does not allow it
     │   └── StillRunning            a worker holds it, and it is not stuck
@@ -57,6 +59,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from signal import SIGKILL, Signals
 from typing import ClassVar
 
@@ -116,7 +119,9 @@ __all__ = [
     "TaskError",
     "UnknownDuty",
     "UnknownKind",
+    "UnknownQueue",
     "UnknownSchedule",
+    "UnknownService",
     "WornOut",
 ]
 
@@ -296,6 +301,28 @@ class UnknownSchedule(MulliganError):
         listed = ", ".join(map(repr, names)) or "none"
         super().__init__(f"no schedule is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed}")
         self.name = name
+
+
+class UnknownService(MulliganError):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no service is named {name!r:.300}{_near(name, known)}")
+        self.name = name
+
+
+class UnknownQueue(MulliganError):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no queue is named {name!r:.300}{_near(name, known)}")
+        self.name = name
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Those that were meant, perhaps; else a few of those there are."""
+    names = sorted(known)
+    near = get_close_matches(str(name)[:200], names, n=3)
+    if near:
+        return f"; was {' or '.join(map(repr, near))} meant?"
+    listed = ", ".join(map(repr, names[:10])) + ", …" * (len(names) > 10)
+    return f"; known are: {listed or 'none'}"
 
 
 class ScheduleInUse(MulliganError):

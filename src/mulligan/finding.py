@@ -40,6 +40,7 @@ class Check(StrEnum):
     JOBS_WAITING = "jobs.waiting"
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
+    SERVICES_TROUBLED = "services.troubled"
     POLICIES_FILE = "policies.file"
 
 
@@ -72,6 +73,8 @@ class Limits:
     wait: timedelta = timedelta(minutes=15)
     pause: timedelta = timedelta(days=1)
     """When a pause without an end looks forgotten."""
+    outage: timedelta = timedelta(minutes=15)
+    """How long a service may be open."""
 
 
 def ok(code: Check, found: str) -> Finding:

@@ -145,6 +145,8 @@ class Job(Generic[R]):
     timeout: timedelta | None = None
     version: str | None = None
     """Of the app that made the last attempt."""
+    gate: str | None = None
+    """What holds it back although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`)."""
     is_duplicate: bool = False
 
     @property

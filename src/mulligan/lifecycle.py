@@ -120,6 +120,9 @@ SERVICE_EVENTS = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_P
 BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED = "batch.published", "batch.settled", "batch.reopened"
 BATCH_ABORTED, BATCH_EXPIRED, BATCH_RETRIED = "batch.aborted", "batch.expired", "batch.retry_requested"
 BATCH_EVENTS = (BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_ABORTED, BATCH_EXPIRED, BATCH_RETRIED)
+# What holds back the jobs of a lane.
+LANE_PARTS = ("queue", "kind", "service")
+LANE_EVENTS = tuple(f"{part}.{happened}" for part in LANE_PARTS for happened in ("paused", "resumed"))
 EVENT_TYPES = (
     *JOB_EVENTS,
     PAUSED,
@@ -128,6 +131,7 @@ EVENT_TYPES = (
     PURGED,
     *SCHEDULE_EVENTS,
     *SERVICE_EVENTS,
+    *LANE_EVENTS,
     *REDRIVE_EVENTS,
     *BATCH_EVENTS,
 )
@@ -140,7 +144,7 @@ def possible_verbs(state: State) -> tuple[str, ...]:
 
 def pause_events(what: str) -> tuple[str, str]:
     """What the log says when a pause of such a thing begins, and when it ends."""
-    return (SCHEDULE_PAUSED, SCHEDULE_RESUMED) if what == "schedule" else (PAUSED, RESUMED)
+    return f"{what}.paused", f"{what}.resumed"
 
 
 def diagram() -> str:

@@ -35,7 +35,8 @@ FIELDS = {
     "delay_ms": "how long the job waits before its next attempt",
     "error_code": "the code of the failure",
     "error": "what was raised, in one line: `ValueError: no such page`",
-    "because": "why no retry follows",
+    "because": "why no retry follows, or why a service was opened",
+    "service": "the service it is about",
     "actor": "who did it by hand",
     "reason": "and why",
 }

@@ -1,7 +1,11 @@
 """The records of a service: how it stands, as people see it, and what they ask for by hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from mulligan.pause import Pause
 
 # The task that runs the probes of services that have one of their own.
 PROBE_KIND = "mulligan.probe"
@@ -23,7 +27,7 @@ class ServiceRequest:
 class ServiceRecord:
     """How a service stands. `calls` and `failures` are those of its window, in the current epoch; `rate` is of
     successful calls a second, `pace` the most it is asked after an outage; while it `is_failing` retries wait for their
-    budget."""
+    budget, which counts `retries` against `firsts`. `trouble` are the figures that opened it."""
 
     name: str
     state: str
@@ -39,3 +43,66 @@ class ServiceRecord:
     calls: int
     failures: int
     rate: float | None
+    firsts: int = 0
+    retries: int = 0
+    probes_succeeded: int = 0
+    trouble: Mapping[str, Any] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """It is open, and to be probed by whoever comes first."""
+        return self.state == "open" and self.forced is None and self.open_until is None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceChange:
+    """What a claim or a settle changed about a service: an event and its figures."""
+
+    service: str
+    event: str
+    data: Mapping[str, Any]
+
+
+class Demand(NamedTuple):
+    """How many jobs of a service are ready, and how many of its retries wait for its budget."""
+
+    service: str
+    ready: int
+    parked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """A service as it stands and as this app has it. `share` is that of failures in the window; `ready` and `parked`
+    jobs are counted up to a limit. `is_known`: something is stored of it."""
+
+    name: str
+    state: str
+    since: datetime | None
+    open_until: datetime | None
+    is_due: bool
+    forced: str | None
+    actor: str | None
+    reason: str | None
+    is_failing: bool
+    calls: int
+    failures: int
+    share: float
+    rate: float | None
+    pace: float | None
+    rate_before: float | None
+    firsts: int
+    retries: int
+    probes_succeeded: int
+    trouble: Mapping[str, Any] | None
+    ready: int
+    parked: int
+    paused: Pause | None
+    mode: str
+    fail_code: str
+    cooldown: timedelta
+    probes: int
+    has_probe: bool
+    budget: float | None
+    most_a_second: float | None
+    is_known: bool

@@ -51,6 +51,8 @@ class Settings:
     duty_schedule_limit: int = 100
     duty_redrive_interval_sec: timedelta = timedelta(seconds=1)
     duty_redrive_limit: int = 100
+    duty_probe_interval_sec: timedelta = timedelta(seconds=1)
+    duty_probe_limit: int = 100
     duty_prune_interval_sec: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
@@ -177,7 +179,7 @@ def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
     return read, "one of " + ", ".join(allowed)
 
 
-_DUTIES = ("retry", "promote", "expire", "schedule")
+_DUTIES = ("retry", "promote", "expire", "schedule", "probe")
 _TEXT: tuple[Callable[[str], str], str] = (str, "text")
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {

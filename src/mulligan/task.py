@@ -11,9 +11,10 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from mulligan.batch import BatchRecord
 from mulligan.duration import Duration, parse
-from mulligan.errors import BadBatch, BadConnection, BadTask, InvalidArguments, UnknownKind
+from mulligan.errors import BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.service.config import one_service
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
@@ -227,8 +228,13 @@ class Task(Generic[P, C, R]):
 
     def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The name of the service a call depends on, or nothing."""
-        named = self.service(*args, **kwargs) if callable(self.service) else self.service
-        return "" if named is None else _text(self.name, "service", named, LONGEST_NAME)
+        if not callable(self.service):
+            return self.service or ""
+        try:
+            named = self.service(*args, **kwargs)
+        except Exception as error:
+            raise InvalidArguments(self.name, f"its service= failed: {type(error).__name__}: {error!s:.300}") from error
+        return "" if named is None or named == "" else _computed(self.name, named)
 
     @property
     def follow_up(self) -> FollowUp:
@@ -378,7 +384,19 @@ def checked_version(version: str | None) -> str | None:
 def _service(name: str, service: ServiceName) -> ServiceName:
     if service is not None and not isinstance(service, str) and not callable(service):
         raise BadTask(f"service of task {name!r} must be a name or a function of its arguments, not {service!r:.200}")
+    if isinstance(service, str) and service:
+        try:
+            one_service(service)
+        except BadPolicy as error:
+            raise BadTask(f"service of task {name!r}: {error}") from None
     return service
+
+
+def _computed(kind: str, service: str) -> str:
+    try:
+        return one_service(service)
+    except BadPolicy as error:
+        raise InvalidArguments(kind, f"its service= gave what cannot be a name: {error}") from None
 
 
 def _callable(name: str, what: str, function: CanRetry | None) -> CanRetry | None:

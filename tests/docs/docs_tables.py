@@ -6,12 +6,13 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import console, job, logs, payload, rate, redrive, task
-from mulligan.attempt import LONGEST_TEXT
+from mulligan import console, job, logs, payload, rate, redrive, switchboard, task
+from mulligan.attempt import LONGEST_TEXT, MOST_CALLS
 from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
+from mulligan.failure.service.config import MOST_SERVICES
 from mulligan.program import streams
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.size import describe_size
@@ -54,6 +55,9 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "`actor=` and `reason=`", f"{console.LONGEST_TEXT} bytes", "head and tail stay"
     yield "name of a task, queue, owner, service, batch; a tag", f"{task.LONGEST_NAME} characters", "refused"
+    yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
+    yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
+    yield "jobs counted that wait for a service", f"{switchboard.MANY:,}", "counting ends there"
     yield "tags of a job", f"{task.MOST_TAGS}", "refused"
     yield "dedupe key", f"{task.LONGEST_KEY} characters", "refused"
     yield "priority", f"±{task.PRIORITY_BOUND:,}", "refused"

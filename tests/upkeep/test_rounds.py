@@ -2,11 +2,12 @@
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from live import eventually, working
-from mulligan import App
+from mulligan import App, Service
 from mulligan.job import NewJob
 from mulligan.pause import Pause, PauseRequest
 from mulligan.store.protocols import Claim
@@ -83,7 +84,9 @@ def test_passes_go_on_while_they_are_full_and_not_for_ever(moved: list[int], pas
     assert left == []
 
 
-def test_a_worker_does_every_duty_and_the_list_says_so(app: App) -> None:
+def test_a_worker_does_every_duty_and_the_list_says_so(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db", services=[Service("gateway", probe=lambda: True)])
+
     @app.cron("0 3 * * *")
     @app.task
     def plain() -> None: ...
@@ -92,6 +95,7 @@ def test_a_worker_does_every_duty_and_the_list_says_so(app: App) -> None:
         eventually(lambda: all(duty.last for duty in app.duties()))
         assert {duty.workers for duty in app.duties()} == {1}
         assert all(duty.next is not None for duty in app.duties())
+    app.close()
 
 
 def test_stuck_jobs_are_reported_but_left_with_their_worker(app: App, caplog: pytest.LogCaptureFixture) -> None:

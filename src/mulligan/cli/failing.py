@@ -13,7 +13,9 @@ from mulligan.errors import (
     RedriveNotFound,
     UnknownDuty,
     UnknownKind,
+    UnknownQueue,
     UnknownSchedule,
+    UnknownService,
 )
 from mulligan.safe import safe
 
@@ -49,7 +51,9 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
+        case JobNotFound() | BatchNotFound() | RedriveNotFound():
+            return NotFound
+        case UnknownKind() | UnknownDuty() | UnknownSchedule() | UnknownService() | UnknownQueue():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

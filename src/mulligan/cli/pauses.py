@@ -1,4 +1,4 @@
-"""`mulligan pause` and `resume`: hold back what can be paused on its own, a duty or a schedule, and let it go on."""
+"""`mulligan pause`, `resume` and `pauses`: hold back a queue, a kind, a service, a duty or a schedule; let it go on."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -9,16 +9,22 @@ import click
 from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
-from mulligan.cli.place import opened_for_watching
-from mulligan.cli.screen import say, say_json
-from mulligan.explain.words import at, quoted
+from mulligan.cli.place import opened_existing, opened_for_watching
+from mulligan.cli.screen import say, say_json, say_table
+from mulligan.explain.words import at, quoted, relative
 from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.pause import Pause
 
 # Each is an option of both commands.
-THINGS = {"duty": "duties", "schedule": "schedules"}
+THINGS = {
+    "queue": "The queue whose jobs are held back.",
+    "kind": "The task whose jobs are held back.",
+    "service": "The service; see: mulligan services",
+    "duty": "The duty; see: mulligan duties",
+    "schedule": "The schedule; see: mulligan schedules",
+}
 LENGTH = click.Option(
     ["--for", "length"], metavar="DURATION", type=duration, help="Resume by itself after that long, such as 30m."
 )
@@ -80,16 +86,29 @@ def _of_the_one_named(does: Callable[[str], Callable[..., None]]) -> Callable[..
 
 
 def _options() -> list[click.Parameter]:
-    return [
-        click.Option([f"--{what}"], metavar="NAME", type=text, help=f"The {what}; see: mulligan {command}")
-        for what, command in THINGS.items()
-    ]
+    return [click.Option([f"--{what}"], metavar="NAME", type=text, help=about) for what, about in THINGS.items()]
 
 
 pause = Command(
     "pause",
     callback=_of_the_one_named(pausing),
     params=[*_options(), LENGTH, *SIGNED],
-    help="Hold a duty or a schedule back in all workers. For a while, or until it is resumed.",
+    help="Hold something back in all workers, for a while or until it is resumed. What runs goes on.",
 )
 resume = Command("resume", callback=_of_the_one_named(resuming), params=[*_options(), *SIGNED], help="End a pause.")
+
+
+@click.command("pauses", cls=Command)
+@pass_given
+def pauses(given: Given) -> None:
+    """List what is paused now: by whom, why, until when."""
+    with opened_existing(given) as app:
+        found = app.console.pauses()
+        now = app.store.now()
+    if given.as_json:
+        say_json({"pauses": [document_of(pause) for pause in found]})
+    elif not found:
+        say("Nothing is paused.")
+    else:
+        rows = [(pause.what, pause.name, relative(pause.since, now), said(pause, now)) for pause in found]
+        say_table(("What", "Name", "Since", "About"), rows)

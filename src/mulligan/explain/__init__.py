@@ -4,6 +4,7 @@ words.py      times and counts as people say them
 facts.py      an event's data, read with care
 happened.py   one sentence an event
 because.py    why no retry follows
+held.py       why a job that is ready is left where it is
 follows.py    where the job stands, what comes next, what can be done
 """
 
@@ -19,6 +20,7 @@ from mulligan.explain.happened import sentence
 from mulligan.explain.words import at
 from mulligan.job import Job
 from mulligan.pause import Pause
+from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 
 __all__ = ["Explanation", "explain"]
@@ -44,10 +46,12 @@ def explain(
     pauses: Sequence[Pause] = (),
     stuck_after: timedelta = timedelta(minutes=30),
     batch: BatchRecord | None = None,
+    service: ServiceStatus | None = None,
 ) -> Explanation:
-    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task."""
+    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `service` is the
+    job's."""
     return Explanation(
         job,
         happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch)),
+        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, service)),
     )

@@ -18,6 +18,11 @@ class Facts:
     def part(self, name: str) -> "Facts":
         return Facts(self._data.get(name))
 
+    def parts(self, name: str) -> "dict[str, Facts]":
+        """What is said of each of several things, by their names."""
+        value = self._data.get(name)
+        return {str(key): Facts(part) for key, part in value.items()} if isinstance(value, Mapping) else {}
+
     def text(self, name: str) -> str:
         """The text, empty when there is none."""
         value = self._data.get(name)

@@ -11,10 +11,12 @@ from mulligan.duty import duty_of
 from mulligan.event import Event
 from mulligan.explain.because import because
 from mulligan.explain.facts import Facts
+from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
 from mulligan.job import MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.pause import Pause
+from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 
 # A worker that was silent for longer is not counted on.
@@ -47,6 +49,8 @@ class Surroundings:
     pauses: Sequence[Pause] = ()
     stuck_after: timedelta = timedelta(minutes=30)
     batch: BatchRecord | None = None
+    service: ServiceStatus | None = None
+    """The job's."""
 
     @property
     def alive(self) -> list[WorkerRecord]:
@@ -82,11 +86,12 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
-        paused = _paused(_duty(job), around)
+        paused = [*_paused(_duty(job), around), *_held(job, around)]
         return [until, *paused, then, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
-    if held := _paused(_duty(job), around):
+    budget = waits_for_budget(job, around.service)
+    if waits := [budget] if budget else _paused(_duty(job), around):
         due = f"It was due at {around.at(job.due_at)}."
-        return [due, *held, _attempts_left(job), *_deadline(job, around)]
+        return [due, *waits, *_held(job, around), _attempts_left(job), *_deadline(job, around)]
     due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
     return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
 
@@ -96,6 +101,10 @@ def _draft(batch: BatchRecord) -> Told:
         f"Its batch {batch.name!r} is a draft of {counted(batch.total, 'member')}: they run when that is published.",
         f"To publish it: mulligan batches publish {batch.id}",
     ]
+
+
+def _held(job: Job[Any], around: Surroundings) -> Told:
+    return held(job, pauses=around.pauses, service=around.service, at=around.at)
 
 
 def _duty(job: Job[Any]) -> str:
@@ -136,8 +145,8 @@ def _before(ahead: int) -> str:
 
 
 def _takers(job: Job[Any], around: Surroundings) -> Told:
-    """Who can take it; or plainly, that nobody can."""
-    if missing := _no_worker(job, around):
+    """Who can take it; or plainly, that nobody can, or that it is held back."""
+    if missing := [*_held(job, around), *_no_worker(job, around)]:
         return missing
     able = [worker for worker in around.alive if _can_take(worker, job)]
     return [f"{counted(len(able), 'live worker')} can take it."]

@@ -14,6 +14,8 @@ from mulligan.job import Job
 from mulligan.schedule import TAG, job_id_of
 from mulligan.store.protocols import WorkerRecord
 
+MOST_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Story:
@@ -108,7 +110,18 @@ def _failure(story: Story) -> str:
     subject = f"{story.attempt} failed{_after(story)}" if story.is_settled else "it failed"
     code = f" with {story.event.code}" if story.event.code else ""
     message = story.facts.text("message")
-    return f"{subject}{code}{': ' + quoted(message) if message else ''}{_judged_by(story.reasons)}"
+    said = f"{subject}{code}{': ' + quoted(message) if message else ''}{_judged_by(story.reasons)}"
+    return said + _told_of_services(story)
+
+
+def _told_of_services(story: Story) -> str:
+    """What the breaker of a service heard of it."""
+    told = list(story.facts.parts("services").items())[:MOST_NAMED]
+    blamed = [repr(name) for name, calls in told if calls.whole("failed")]
+    cleared = [repr(name) for name, calls in told if calls.whole("ok") and not calls.whole("failed")]
+    parts = [f"it counts against service {' and '.join(blamed)}"] if blamed else []
+    parts += [f"service {' and '.join(cleared)} did its part"] if cleared else []
+    return f" [{'; '.join(parts)}]" if parts else ""
 
 
 def _judged_by(reasons: Facts) -> str:
@@ -156,7 +169,7 @@ def _snoozed(story: Story) -> str:
     what = "asked to run again" if story.event.code == "SNOOZED" else f"was told to slow down ({story.event.code})"
     number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
     count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""
-    return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}"
+    return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_told_of_services(story)}"
 
 
 def _released(story: Story) -> str:

@@ -54,6 +54,15 @@ def hearsay(outcomes: Iterable[Outcome]) -> dict[str, Hearsay]:
     return heard
 
 
+def told_of(outcome: Outcome) -> dict[str, dict[str, int]]:
+    """What one attempt tells of services, for the log: good calls and failed ones by name."""
+    told = {}
+    for name, heard in hearsay([outcome]).items():
+        good = sum(word.ok for word in heard.words)
+        told[name] = {"ok": good, "failed": len(heard.words) - good}
+    return told
+
+
 def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
     lease = outcome.lease
     ok = _word(outcome)

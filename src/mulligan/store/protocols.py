@@ -23,7 +23,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.service import Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
 
@@ -51,6 +51,8 @@ class Claimed:
 
     leases: list[Lease]
     next_due: timedelta | None
+    changes: Sequence[ServiceChange] = ()
+    """Of services, made by this claim."""
 
 
 class Outcome(NamedTuple):
@@ -91,11 +93,17 @@ class Settled(StrEnum):
 
 class Answers(list[Settled]):
     """One for each outcome. `held` are the services of these jobs that are not closed, with their epochs: whoever has
-    claimed jobs of them and not begun should let them go."""
+    claimed jobs of them and not begun should let them go. `changes` are those of services that these outcomes made."""
 
-    def __init__(self, answers: Iterable[Settled] = (), held: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        answers: Iterable[Settled] = (),
+        held: Mapping[str, int] | None = None,
+        changes: Sequence[ServiceChange] = (),
+    ) -> None:
         super().__init__(answers)
         self.held: Mapping[str, int] = held or {}
+        self.changes = changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +406,11 @@ class Services(Protocol):
         """Force a service by hand, whatever its calls say."""
         ...
 
+    def demands(self, *, limit: int) -> list[Demand]:
+        """The services that ready jobs depend on or parked retries wait for, by name; of each lane and gate no more
+        than `limit` are counted."""
+        ...
+
 
 class Reader(Protocol):
     """For people who look."""
@@ -421,7 +434,8 @@ class Reader(Protocol):
         ...
 
     def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
-        """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons."""
+        """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. What a pause or an
+        open service holds back does not count."""
         ...
 
     def next_due(self) -> datetime | None:

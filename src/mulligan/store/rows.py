@@ -151,6 +151,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         waiting_for=row["waiting_for"],
         timeout=from_duration(row["timeout"]),
         version=row["version"],
+        gate=row["gate"],
         is_duplicate=is_duplicate,
     )
 

@@ -7,7 +7,7 @@ a claim, a settle or a move by hand.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,7 +38,7 @@ from mulligan.failure.service import standing as standings
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.config import LONGEST_WINDOW
 from mulligan.job import Lease
-from mulligan.service import PROBE_KIND, ServiceRecord, ServiceRequest
+from mulligan.service import PROBE_KIND, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.hearsay import Hearsay
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import Record, from_time, to_duration, to_json
@@ -63,6 +63,7 @@ class Grant:
     turn: Turn
     service: Service
     allowed: Allowance
+    changes: Sequence[ServiceChange]
     fails_fast: bool = False
 
     @property
@@ -82,6 +83,13 @@ class Grant:
         probes_only = standing.state is State.HALF_OPEN and self.service.probe is not None
         kind = PROBE_KIND if probes_only else None
         return {"service": self.name, "kind": kind, "number": self.allowed.number, "epoch": standing.epoch}
+
+
+class Heard(NamedTuple):
+    """After a settle: the epochs of those services that are not closed, and what changed."""
+
+    held: dict[str, int]
+    changes: list[ServiceChange]
 
 
 class ServiceDesk:
@@ -119,12 +127,14 @@ class ServiceDesk:
     def _grant(self, before: Standing, wanted: int, now: int) -> Steps[Grant]:
         service = self._book().of(before.name)
         turn = due(service, before, now=now)
+        changes = _changes(before.name, turn)
         if fails_fast(service, turn.standing, now=now):
-            return Grant(before, turn, service, Allowance(wanted, turn.standing), fails_fast=True)
+            return Grant(before, turn, service, Allowance(wanted, turn.standing), changes, fails_fast=True)
         used = 0
         if turn.standing.state is State.HALF_OPEN:
             used = yield from self._number("permits_used", service=before.name, epoch=turn.standing.epoch)
-        return Grant(before, turn, service, allowance(service, turn.standing, running=used, wanted=wanted, now=now))
+        allowed = allowance(service, turn.standing, running=used, wanted=wanted, now=now)
+        return Grant(before, turn, service, allowed, changes)
 
     def taken(self, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> Steps[None]:
         """Keep what became of the services, and of what was granted."""
@@ -149,16 +159,18 @@ class ServiceDesk:
 
     # Settle
 
-    def heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[dict[str, int]]:
-        """After a settle; the epochs of those services among them that are not closed."""
-        names = sorted(heard)
+    def heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[Heard]:
+        names, changes = sorted(heard), []
         known = yield from self._known(names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
         yield from self._tally(known, calls, worker, now)
         loud = [name for name in names if heard[name].quiet or not is_quiet(known[name], calls[name])]
         for name, before in (yield from self._locked(loud)).items():
-            known[name] = yield from self._hear(before, heard[name], calls[name], now)
-        return {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
+            turn = yield from self._hear(before, heard[name], calls[name], now)
+            known[name] = turn.standing
+            changes += _changes(name, turn)
+        held = {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
+        return Heard(held, changes)
 
     def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
         if not names:
@@ -187,7 +199,7 @@ class ServiceDesk:
         ]
         yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
 
-    def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Standing]:
+    def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Turn]:
         service = self._book().of(before.name)
         found = yield from self._figures(service, before, now)
         turn = heard(service, before, found, calls, now=now)
@@ -195,7 +207,7 @@ class ServiceDesk:
             more = held(service, turn.standing, found, quiet.length, epoch=quiet.epoch, now=now)
             turn = Turn(more.standing, (*turn.changes, *more.changes))
         yield from self._write(service, before, turn, now)
-        return turn.standing
+        return turn
 
     def _locked(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
         """How they stand, and nobody else changes that before this transaction ends."""
@@ -263,6 +275,10 @@ class ServiceDesk:
             calls=found.calls,
             failures=found.failures,
             rate=found.rate,
+            firsts=found.firsts,
+            retries=found.retries,
+            probes_succeeded=standing.probes_succeeded,
+            trouble=standing.trouble,
         )
 
     def forget(self, now: int | None) -> Steps[None]:
@@ -309,6 +325,14 @@ def _values(service: Service, standing: Standing, now: int) -> dict[str, Any]:
         "is_failing": standing.is_failing and service.budget is not None,
         "now": now,
     }
+
+
+def changes_of(grants: Iterable[Grant]) -> list[ServiceChange]:
+    return [change for grant in grants for change in grant.changes]
+
+
+def _changes(name: str, turn: Turn) -> list[ServiceChange]:
+    return [ServiceChange(name, change.type, change.data) for change in turn.changes]
 
 
 def _event(name: str, change: Change, now: int, *, request: str | None, actor: str | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.hearsay import told_of
 from mulligan.store.protocols import Outcome
 
 
@@ -212,4 +213,6 @@ def _data(
             "group": verdict.group,
             "detail": verdict.detail,
         }
+        if told := told_of(outcome):
+            data["services"] = told
     return data

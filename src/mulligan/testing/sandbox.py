@@ -15,6 +15,8 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.worker.drivers import InlineDriver
 
+SECOND = timedelta(seconds=1)
+
 
 class Sandbox:
     """Runs what is due, and moves time."""
@@ -33,6 +35,7 @@ class Sandbox:
         while did:
             # A redrive goes on by what came of the jobs before.
             did = self._app.tick()
+            self._app.probe()
             _outside_any_loop(self._app.run_until_idle)
 
     def advance(self, by: Duration) -> None:
@@ -46,9 +49,14 @@ class Sandbox:
         self.run()
 
     def _next(self) -> datetime | None:
-        """When a job comes due, a schedule ticks, or a redrive goes on."""
-        console = self._app.console
-        moments = (self._app.store.next_due(), console.next_tick(), console.next_redrive())
+        """When a job comes due, a schedule ticks, a redrive goes on, a service may be probed, a pause is over, a retry
+        may be allowed."""
+        store, console = self._app.store, self._app.console
+        services = console.services()
+        releases = [*(service.open_until for service in services), *(pause.until for pause in store.pauses())]
+        if any(service.parked and service.state == "closed" for service in services):
+            releases.append(self.now + SECOND)
+        moments = (store.next_due(), console.next_tick(), console.next_redrive(), *releases)
         return min((moment for moment in moments if moment is not None), default=None)
 
     # `app.wait` asks here for changes: waiting makes time pass.

@@ -25,6 +25,7 @@ from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
 from mulligan.testing.stores.fair import FairRules
 from mulligan.testing.stores.fence import FenceRules
+from mulligan.testing.stores.holding import HoldingRules
 from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
 from mulligan.testing.stores.machine import machine
@@ -55,6 +56,7 @@ class StoreSuite(
     BatchRules,
     DutyRules,
     ServiceRules,
+    HoldingRules,
     ScheduleRules,
     MoveRules,
     OperationRules,

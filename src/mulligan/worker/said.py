@@ -4,6 +4,8 @@ What goes as planned is said at DEBUG, so that a healthy worker is quiet.
 """
 
 import logging
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from mulligan.duration import describe
@@ -11,6 +13,7 @@ from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succ
 from mulligan.failure.verdict import Verdict
 from mulligan.job import Lease
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.service import ServiceChange
 from mulligan.store.protocols import Outcome, Settled
 
 logger = logging.getLogger("mulligan.worker")
@@ -78,6 +81,30 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
     if isinstance(decision, Fail) and "because" in decision.reasons:
         fields["because"] = str(decision.reasons["because"])
     return fields
+
+
+def changed(changes: Sequence[ServiceChange]) -> None:
+    """Once for a change, by the worker whose claim or settle made it."""
+    for change in changes:
+        level, sentence, words = _turn(change)
+        fields = {"event": change.event, "service": change.service}
+        if "because" in change.data:
+            fields["because"] = str(change.data["because"])
+        logger.log(level, f"service %s {sentence}", change.service, *words, extra=fields)
+
+
+def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
+    data = change.data
+    match change.event:
+        case "service.opened":
+            hold = describe(timedelta(seconds=data["cooldown"]))
+            words = (data["failures"], data["calls"], data["because"], hold)
+            return logging.WARNING, "is open: %s of %s calls failed (%s); it is probed in %s", words
+        case "service.half_opened":
+            return logging.INFO, "is being probed", ()
+        case "service.closed":
+            return logging.WARNING, "is closed again: it is asked %.3g times a second at first", (data["pace"],)
+    return logging.INFO, "is paced: %s", (data.get("how"),)
 
 
 def answered(outcome: Outcome, answer: Settled) -> None:

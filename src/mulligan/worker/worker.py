@@ -267,6 +267,7 @@ class Worker:
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self._ask(lambda: self._store.claim(claim))
+        said.changed(claimed.changes)
         self._hold(claimed.leases)
         if self._clock.monotonic() >= self._adopt_at:
             await self._adopt()
@@ -489,6 +490,7 @@ class Worker:
         outcomes = [self._outcome(end) for end in batch]
         answers = await self._persist(lambda: self._store.settle(outcomes))
         self._settling = []
+        said.changed(answers.changes)
         if answers.held:
             self._let_go(answers.held)
         if self._unheard:

@@ -112,9 +112,8 @@ def forced(
     by = {"forced": to and Forced(to), "forced_by": to and actor, "forced_because": to and reason}
     data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
     change = Change(SERVICE_FORCED, data)
-    return Turn(
-        replace(moved, **by, pace=None, rate_before=None, ceiling=None, failing_since=None, bucket=None), (change,)
-    )
+    fresh = {"pace": None, "rate_before": None, "ceiling": None, "failing_since": None, "bucket": None, "trouble": None}
+    return Turn(replace(moved, **by, **fresh), (change,))
 
 
 def _forced_state(standing: Standing, to: Forced | str | None) -> State:
@@ -136,13 +135,14 @@ def _opened(
         ceiling=ceiling(standing, figures),
         failing_since=standing.failing_since or now,
     )
-    data = {"because": because, **_told(service, figures), "cooldown": hold / SECOND, "rate_before": moved.rate_before}
-    return Turn(moved, (Change(SERVICE_OPENED, data),))
+    trouble = {"because": because, **_told(service, figures)}
+    data = {**trouble, "cooldown": hold / SECOND, "rate_before": moved.rate_before}
+    return Turn(replace(moved, trouble=trouble), (Change(SERVICE_OPENED, data),))
 
 
 def _closed(standing: Standing, probes: int, now: int) -> Turn:
     pace = started(standing.rate_before, now)
-    moved = replace(_moved(standing, State.CLOSED, now), pace=pace)
+    moved = replace(_moved(standing, State.CLOSED, now), pace=pace, trouble=None)
     data = {"probes": probes, "pace": pace.rate, "rate_before": standing.rate_before}
     return Turn(moved, (Change(SERVICE_CLOSED, data),))
 

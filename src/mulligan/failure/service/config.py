@@ -20,7 +20,7 @@ MOST_SERVICES = 1_000
 _MIN_CALLS = 10
 _MOST_PROBES = 100
 _MOST_KNOWN = 1_000
-_NAME = re.compile(r"[^\s*](?:[^\r\n*]*[^\s*])?\*?|\*")
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f*](?:[^\x00-\x1f\x7f\x85\u2028\u2029*]*[^\s\x00-\x1f\x7f*])?\*?|\*")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _WINDOW = (
@@ -82,7 +82,7 @@ class Service:
             probes=checks.whole(f"probes {where}", probes, least=1, most=_MOST_PROBES),
             budget=None if budget is None else checks.number(f"budget {where}", budget, least=0, most=1),
             rate=_rate(f"rate {where}", rate),
-            probe=_probe(f"probe {where}", probe),
+            probe=_probe(f"probe {where}", name, probe),
             fail_code=_code(f"fail_code {where}", fail_code),
         )
 
@@ -148,10 +148,25 @@ class ServiceBook:
 
 
 def checked_name(name: str) -> str:
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or not _encodes(name):
         allowed = f"one line of 1 to {LONGEST_NAME} characters, such as 'gateway', or a pattern such as 'site:*'"
         raise refused("the name of a service", name, allowed)
     return name
+
+
+def one_service(name: str) -> str:
+    """The name of one service; a pattern is none."""
+    if checked_name(name).endswith("*"):
+        raise refused("the name of a service", name, "one service's, such as 'site:example.org', and no pattern")
+    return name
+
+
+def _encodes(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _mode(where: str, mode: str) -> str:
@@ -215,7 +230,9 @@ def _rate(where: str, rate: float | str | None) -> float | None:
     return float(rate)
 
 
-def _probe(where: str, probe: Probe | None) -> Probe | None:
+def _probe(where: str, name: str, probe: Probe | None) -> Probe | None:
+    if probe is not None and name.endswith("*"):
+        raise refused(where, probe, "None: a probe is called without arguments, and many services have this pattern")
     if probe is not None and not callable(probe):
         raise refused(where, probe, "a function without arguments, or None")
     return probe

@@ -49,7 +49,7 @@ class Bucket(Struct, frozen=True):
 class Standing(Struct, frozen=True, omit_defaults=True):
     """Times are the store's, in microseconds. Every change of state raises the epoch, so that what was begun before
     it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted, and
-    `ceiling` what the pace does not go beyond."""
+    `ceiling` what the pace does not go beyond. `trouble` are the figures that opened it, kept until it is closed."""
 
     name: str
     state: State = State.CLOSED
@@ -66,6 +66,7 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     probes_succeeded: int = 0
     failing_since: Time | None = None
     bucket: Bucket | None = None
+    trouble: dict[str, Any] | None = None
 
     @classmethod
     def plain(cls, name: str) -> "Standing":

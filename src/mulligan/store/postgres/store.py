@@ -24,7 +24,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
@@ -72,7 +72,7 @@ from mulligan.store.rows import (
 )
 from mulligan.store.schema import check_version
 from mulligan.store.script import Script, Statement, Steps, play
-from mulligan.store.services import Grant, ServiceDesk
+from mulligan.store.services import Grant, Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.tally import Tally
@@ -290,7 +290,7 @@ class PostgresStore:
             if leases and claim.fair:
                 taken = {"incarnation": claim.incarnation, "claim": claim.number, "fair": list(claim.fair)}
                 _execute(db, SQL["turns_raise"], taken)
-        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
+        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
 
     def _repeated(self, db: Connection, claim: Claim) -> list[Lease]:
         """The leases of this very call: what services grant was counted when it was first made."""
@@ -379,7 +379,10 @@ class PostgresStore:
             return self._settle_together(db, outcomes)
         except DATA_ERRORS:
             alone = [self._settle_alone(db, outcome) for outcome in outcomes]
-        return Answers([answer for answer, _ in alone], dict(item for _, held in alone for item in held.items()))
+        held = dict(item for _, heard in alone for item in heard.held.items())
+        return Answers(
+            [answer for answer, _ in alone], held, [change for _, heard in alone for change in heard.changes]
+        )
 
     def _settle_together(self, db: Connection, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _firsts(outcomes)
@@ -394,23 +397,23 @@ class PostgresStore:
         )
         with _transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
-            held = self._hear(db, [outcomes[n] for n in accepted])
+            heard = self._hear(db, [outcomes[n] for n in accepted])
             self._count_settled(db, [outcomes[n] for n in sorted(accepted)])
         answers = [
             Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
             for n, outcome in enumerate(outcomes)
         ]
-        return Answers(answers, held)
+        return Answers(answers, *heard)
 
-    def _hear(self, db: Connection, accepted: Sequence[Outcome]) -> dict[str, int]:
-        """What these attempts tell of their services; the services that are not closed."""
+    def _hear(self, db: Connection, accepted: Sequence[Outcome]) -> Heard:
+        """What these attempts tell of their services."""
         heard = hearsay(accepted)
         if not heard:
-            return {}
+            return Heard({}, [])
         (now,) = _row(db, SQL["now"], {"now": self._now})
         return _play(db, self._services.heard(heard, accepted[0].teller, now))
 
-    def _settle_alone(self, db: Connection, outcome: Outcome) -> tuple[Settled, dict[str, int]]:
+    def _settle_alone(self, db: Connection, outcome: Outcome) -> tuple[Settled, Heard]:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
             with _transaction(db, BEGIN):
@@ -419,16 +422,16 @@ class PostgresStore:
                 return answer, held
         except DATA_ERRORS:
             with _transaction(db, BEGIN):
-                answer, held = self._settle_as(db, outcome, unstorable(outcome))
+                answer, heard = self._settle_as(db, outcome, unstorable(outcome))
                 _play(db, self._batches.settling([outcome], [_as_unstorable(answer)], self._now))
-            return _as_unstorable(answer), held
+            return _as_unstorable(answer), heard
 
     def _count_settled(self, db: Connection, accepted: Sequence[Outcome]) -> None:
         _play(db, self._batches.settling(accepted, [Settled.ACCEPTED] * len(accepted), self._now))
 
-    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> tuple[Settled, dict[str, int]]:
+    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement) -> tuple[Settled, Heard]:
         if not self._write(db, {0: (outcome, change)}):
-            return self._not_settled(db, outcome, change), {}
+            return self._not_settled(db, outcome, change), Heard({}, [])
         return Settled.ACCEPTED, self._hear(db, [outcome])
 
     def _write_succeeded(self, db: Connection, outcomes: Mapping[int, Outcome]) -> list[int]:
@@ -652,6 +655,9 @@ class PostgresStore:
             if _is_done(db, request.id):
                 return _play(db, self._services.of(request.name, now))
             return _play(db, self._services.force(request, now))
+
+    def demands(self, *, limit: int) -> list[Demand]:
+        return [Demand(*row) for row in self._run(lambda db: _execute(db, SQL["demands"], {"limit": limit}).fetchall())]
 
     # Schedules
 

@@ -23,7 +23,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
@@ -66,7 +66,7 @@ from mulligan.store.rows import (
     to_worker,
 )
 from mulligan.store.script import Script, Statement, Steps, play
-from mulligan.store.services import ServiceDesk
+from mulligan.store.services import Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import (
     Settlement,
     damaged,
@@ -287,7 +287,7 @@ class SqliteStore:
         if grants:
             _play(db, self._services.taken(grants, leases, now))
             due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
-        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
+        return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
 
     def _promote(self, db: "sqlite3.Connection", now: int) -> bool:
         """Whether a service has to be asked before its jobs are claimed."""
@@ -457,12 +457,12 @@ class SqliteStore:
         except DATA_ERRORS:
             answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
         settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
-        return Answers(answers, self._hear(db, settled, now))
+        return Answers(answers, *self._hear(db, settled, now))
 
-    def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> dict[str, int]:
-        """What these attempts tell of their services; the services that are not closed."""
+    def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> Heard:
+        """What these attempts tell of their services."""
         heard = hearsay(settled)
-        return _play(db, self._services.heard(heard, settled[0].teller, now)) if heard else {}
+        return _play(db, self._services.heard(heard, settled[0].teller, now)) if heard else Heard({}, [])
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
@@ -683,6 +683,10 @@ class SqliteStore:
         if _is_done(db, request.id):
             return _play(db, self._services.of(request.name, now))
         return _play(db, self._services.force(request, now))
+
+    def demands(self, *, limit: int) -> list[Demand]:
+        rows = self._database.read(lambda db: db.execute(SQL["demands"], {"limit": limit}).fetchall())
+        return [Demand(*row) for row in rows]
 
     # Batches
 

@@ -3,7 +3,8 @@
 import pytest
 
 _MODULES = (
-    "beat bench claim duties enqueue fence invariants lifecycle machine moves reading reclaim retention settle stuck"
+    "beat bench claim duties enqueue fence holding invariants lifecycle machine moves reading reclaim retention settle "
+    "stuck"
 )
 
 # Before any of them is imported, so that an assert that fails shows its values.

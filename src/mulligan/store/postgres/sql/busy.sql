@@ -1,8 +1,22 @@
--- What a pause or a draft holds back is not waited for.
+-- What a pause, a draft or an open service holds back is not waited for.
+WITH clock AS (
+    SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+)
 SELECT EXISTS (
     SELECT 1
-    FROM mulligan_jobs
+    FROM mulligan_jobs AS job, clock
     WHERE state = 'queued' AND kind = ANY (:kinds::text[])
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_pauses
+          WHERE (what, name) IN (('queue', job.queue), ('kind', job.kind), ('service', job.service))
+            AND (until IS NULL OR until > clock.now)
+      )
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > clock.now AND ask_at - hold <= clock.now
+      )
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_jobs
@@ -11,11 +25,17 @@ SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND kind = ANY (:kinds::text[])
-      AND gate IS NULL AND (due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) OR waiting_for = ANY (:waiting_for::text[]))
+      AND gate IS NULL AND (due_at <= (SELECT now FROM clock) OR waiting_for = ANY (:waiting_for::text[]))
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_batches AS batch
     JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
-    WHERE batch.admits AND job.state = 'waiting' AND job.due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+    WHERE batch.admits AND job.state = 'waiting' AND job.due_at <= (SELECT now FROM clock)
       AND job.kind = ANY (:kinds::text[])
+) OR EXISTS (
+    -- Retries that wait for a budget get it with time.
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+      AND kind = ANY (:kinds::text[]) AND waiting_for = ANY (:waiting_for::text[])
 )

@@ -1,8 +1,19 @@
--- What a pause or a draft holds back is not waited for.
+-- What a pause, a draft or an open service holds back is not waited for.
 SELECT EXISTS (
     SELECT 1
-    FROM mulligan_jobs
+    FROM mulligan_jobs AS job
     WHERE state = 'queued' AND kind IN (SELECT value FROM json_each(:kinds))
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_pauses
+          WHERE (what, name) IN (VALUES ('queue', job.queue), ('kind', job.kind), ('service', job.service))
+            AND (until IS NULL OR until > :now)
+      )
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > :now AND ask_at - hold <= :now
+      )
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_jobs
@@ -18,4 +29,10 @@ SELECT EXISTS (
     CROSS JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
     WHERE batch.admits = 1 AND job.state = 'waiting' AND job.due_at <= :now
       AND job.kind IN (SELECT value FROM json_each(:kinds))
+) OR EXISTS (
+    -- Retries that wait for a budget get it with time.
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+      AND kind IN (SELECT value FROM json_each(:kinds)) AND waiting_for IN (SELECT value FROM json_each(:waiting_for))
 )

@@ -1,0 +1,116 @@
+"""Why a job that is ready is left where it is: its queue, its kind or its service is paused, or its service is held."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from mulligan.explain.facts import Facts
+from mulligan.explain.words import counted, ended, quoted
+from mulligan.job import Job
+from mulligan.pause import Pause
+from mulligan.service import ServiceStatus
+
+At = Callable[[datetime], str]
+BUDGET = "budget/"
+
+_BECAUSE = {
+    "share": "{failures} of its last {calls} calls failed",
+    "in_a_row": "its last {in_a_row} calls failed, one after the other",
+    "probe": "its probe failed",
+    "asked": "it asked to be left alone",
+}
+
+
+def held(job: Job[Any], *, pauses: Sequence[Pause], service: ServiceStatus | None, at: At) -> list[str]:
+    """Nothing when nobody holds it back."""
+    return [*_paused(job, pauses, at), *(_service(service, at) if service else [])]
+
+
+def _paused(job: Job[Any], pauses: Sequence[Pause], at: At) -> list[str]:
+    parts = {"queue": job.queue, "kind": job.kind, "service": job.service}
+    told: list[str] = []
+    for pause in pauses:
+        if parts.get(pause.what) == pause.name:
+            told.append(paused(pause, at))
+            told.append(f"To go on before: mulligan resume --{pause.what} {shlex.quote(pause.name)}")
+    return told
+
+
+def paused(pause: Pause, at: At) -> str:
+    until = f" until {at(pause.until)}" if pause.until else " until somebody resumes it"
+    who = f" by {pause.actor}" if pause.actor else ""
+    why = f" because {quoted(pause.reason)}" if pause.reason else ""
+    return ended(f"Its {pause.what} {pause.name!r} is paused{until}{who}{why}")
+
+
+def _service(service: ServiceStatus, at: At) -> list[str]:
+    match service.state:
+        case "open" if service.forced:
+            release = f"To go by its calls again: mulligan services auto {shlex.quote(service.name)}"
+            return [_forced(service, at), _what_then(service), release]
+        case "open":
+            return [_open(service, at), _what_then(service)]
+        case "half_open":
+            return [_half_open(service, at)]
+    return _asked_slowly(service)
+
+
+def _forced(service: ServiceStatus, at: At) -> str:
+    since = f" since {at(service.since)}" if service.since else ""
+    why = f" because {quoted(service.reason)}" if service.reason else ""
+    return ended(f"Its service {service.name!r} is held open{since} by {service.actor or 'somebody'}{why}")
+
+
+def _open(service: ServiceStatus, at: At) -> str:
+    since = f" since {at(service.since)}" if service.since else ""
+    trouble = because(service)
+    until = f"; it is probed from {at(service.open_until)} on" if service.open_until else "; it is to be probed now"
+    return f"Its service {service.name!r} is open{since}{f': {trouble}' if trouble else ''}{until}."
+
+
+def because(service: ServiceStatus) -> str:
+    """Why it was opened, with the figures of then."""
+    facts = Facts(service.trouble)
+    said = _BECAUSE.get(facts.text("because"), "")
+    return said.format(**{name: facts.whole(name) for name in ("calls", "failures", "in_a_row")})
+
+
+def _what_then(service: ServiceStatus) -> str:
+    if service.mode == "fail_fast":
+        return f"It is set to fail fast: its jobs are not tried and fail with {service.fail_code}."
+    return "Its jobs stay where they are, and no attempt is used up."
+
+
+def _half_open(service: ServiceStatus, at: At) -> str:
+    since = f" since {at(service.since)}" if service.since else ""
+    who = "its own probe" if service.has_probe else counted(service.probes, "job")
+    rest = "succeeds" if service.has_probe or service.probes == 1 else "succeed"
+    done = f" ({service.probes_succeeded} of {service.probes} did)" if service.probes > 1 else ""
+    return f"Its service {service.name!r} is being probed{since}: the others wait until {who} {rest}{done}."
+
+
+def _asked_slowly(service: ServiceStatus) -> list[str]:
+    told = []
+    if service.pace is not None:
+        before = f", on its way to {service.rate_before:.3g} as before" if service.rate_before else ""
+        told.append(f"Its service {service.name!r} is asked {a_second(service.pace)} after an outage{before}.")
+    if service.most_a_second is not None:
+        told.append(f"Its service {service.name!r} is asked {a_second(service.most_a_second)} at most, as configured.")
+    return told
+
+
+def a_second(rate: float) -> str:
+    """`12 times a second`, `once a second`, and for what is seldom `30 times a minute`."""
+    number, unit = (rate, "second") if rate >= 1 else (rate * 60, "minute")
+    return f"once a {unit}" if f"{number:.3g}" == "1" else f"{number:.3g} times a {unit}"
+
+
+def waits_for_budget(job: Job[Any], service: ServiceStatus | None) -> str:
+    """Of a retry that is due; empty when it waits for something else."""
+    if not (job.gate or "").startswith(BUDGET):
+        return ""
+    name = (job.gate or "").removeprefix(BUDGET)
+    share = f": retries are at most {service.budget:.0%} of first tries" if service and service.budget else ""
+    figures = f", and there were {service.retries} for {service.firsts}" if service and share else ""
+    return f"It waits for the retry budget of service {name!r}, which is failing{share}{figures}."

@@ -1,0 +1,55 @@
+-- Ready jobs and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
+WITH RECURSIVE lane (queue, kind, service) AS (
+    (
+        SELECT queue, kind, service
+        FROM mulligan_jobs
+        WHERE state = 'queued'
+        ORDER BY queue, kind, service
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT following.queue, following.kind, following.service
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT queue, kind, service
+        FROM mulligan_jobs
+        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
+        ORDER BY queue, kind, service
+        LIMIT 1
+    ) AS following
+), parked (gate) AS (
+    SELECT min(gate)
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+    UNION ALL
+    SELECT (
+        SELECT min(gate)
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > parked.gate AND gate < 'budget0'
+    )
+    FROM parked
+    WHERE parked.gate IS NOT NULL
+), demand (service, ready, parked) AS (
+    SELECT lane.service, (
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM mulligan_jobs
+            WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
+            LIMIT :limit
+        ) AS counted
+    ), 0
+    FROM lane
+    WHERE lane.service <> ''
+    UNION ALL
+    SELECT substr(parked.gate, 8), 0, (
+        SELECT count(*)
+        FROM (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate = parked.gate LIMIT :limit) AS counted
+    )
+    FROM parked
+    WHERE parked.gate IS NOT NULL
+)
+SELECT service, sum(ready)::bigint, sum(parked)::bigint
+FROM demand
+GROUP BY service
+ORDER BY service

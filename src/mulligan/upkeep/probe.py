@@ -1,0 +1,120 @@
+"""Probe: a service with a probe of its own is asked by that, as a job, before any other job of it is tried."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mulligan.attempt import attempt
+from mulligan.failure.service import Service, ServiceBook
+from mulligan.service import ServiceRecord
+from mulligan.store.protocols import Store
+from mulligan.task import Task
+
+logger = logging.getLogger("mulligan.upkeep")
+
+TIMEOUT_SECONDS = 30
+# Before the attempt's own end: a probe that does not answer is an answer, and no failed job.
+PATIENCE_SECONDS = 25
+
+
+class Probe:
+    """One job for each service that is to be probed, never more than one: the service's name is its key.
+
+    The job goes to a queue of the worker that makes it, so that there is somebody who takes it.
+    """
+
+    name = "probe"
+
+    def __init__(
+        self,
+        store: Store,
+        book: Callable[[], ServiceBook],
+        task: Task[..., Any, Any],
+        *,
+        queue: str | None = None,
+        interval: float = 1.0,
+        limit: int = 100,
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._task = task
+        self._queue = task.queue if queue is None else queue
+        self.interval = interval
+        self.limit = limit
+
+    def run(self, _actor: str | None) -> int:
+        """By hand it is the same."""
+        return self.step()
+
+    def step(self) -> int:
+        """How many jobs were made."""
+        names = [record.name for record in self._store.services() if self._is_wanted(record)][: self.limit]
+        return sum(self._enqueue(name) for name in names)
+
+    def _is_wanted(self, record: ServiceRecord) -> bool:
+        has_probe = self._book().of(record.name).probe is not None
+        return has_probe and (record.state == "half_open" or record.is_due)
+
+    def _enqueue(self, name: str) -> bool:
+        options = self._task.options(queue=self._queue, dedupe=f"{self._queue}/{name}")
+        return not options.enqueue(name).is_duplicate
+
+
+def has_probes(services: Iterable[Service]) -> bool:
+    return any(service.probe is not None for service in services)
+
+
+class Prober:
+    """The task of kind `mulligan.probe`. It succeeds whatever it finds: the word goes to the service, and nothing is
+    left among the failed jobs."""
+
+    def __init__(self, book: Callable[[], ServiceBook], *, patience: float = PATIENCE_SECONDS) -> None:
+        self._book = book
+        self._patience = patience
+        self._busy: set[str] = set()
+        """Services whose probes were called here and have not come back."""
+
+    async def probe(self, service: str) -> dict[str, Any]:
+        found = self._book().of(service).probe
+        if found is None:
+            # Of an app that had one: its jobs are let in again, and tell how it is.
+            return {"service": service, "ok": None}
+        problem = await self._asked(service, found)
+        attempt().called(service, ok=problem is None)
+        if problem is not None:
+            logger.info(
+                "the probe of service %s says that it is not well: %s", service, problem, extra=attempt().fields
+            )
+        return {"service": service, "ok": problem is None, "problem": problem}
+
+    async def _asked(self, service: str, probe: Callable[[], Any]) -> str | None:
+        """What is wrong with it, None when it is well."""
+        if service in self._busy:
+            return "its last probe has not come back yet"
+        try:
+            async with asyncio.timeout(self._patience):
+                answer = await self._called(service, probe)
+        except TimeoutError as error:
+            return str(error) or f"no answer after {self._patience:g} s"
+        except Exception as error:
+            return f"{type(error).__name__}: {error!s:.200}"
+        return "it returned False" if answer is False else None
+
+    async def _called(self, service: str, probe: Callable[[], Any]) -> Any:
+        if inspect.iscoroutinefunction(probe):
+            return await probe()
+        answer = await self._in_thread(service, probe)
+        # A plain function may hand out what is to be awaited.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _in_thread(self, service: str, probe: Callable[[], Any]) -> Any:
+        def call() -> Any:
+            try:
+                return probe()
+            finally:
+                self._busy.discard(service)
+
+        self._busy.add(service)
+        return await attempt().in_thread(call)

@@ -1,0 +1,115 @@
+"""`mulligan services`, and `pause`, `resume`, `pauses` of lanes: for people, and for programs."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from mulligan import App
+from mulligan.failure.policy import Succeed
+from mulligan.job import Called, NewJob
+from mulligan.store.protocols import Claim, Outcome
+
+Invoke = Callable[..., Result]
+ReadJson = Callable[[Result], Any]
+SHOP = """
+from mulligan import App, Service
+
+app = App("sqlite:///jobs.db", services=[Service("gateway", window=4, cooldown="5m", rate="10/s"), Service("ledger")])
+
+
+@app.task(service="gateway", queue="money")
+def pay() -> None: ...
+"""
+HERE = ("--database", "sqlite:///jobs.db")
+THERE = ("--app", "till:app")
+
+
+@pytest.fixture(autouse=True)
+def till(app: App, tmp_path: Any) -> None:
+    (tmp_path / "till.py").write_text(SHOP)
+    app.migrate()
+
+
+def open_by_calls(app: App) -> None:
+    """Ten calls of the gateway that failed, and two jobs that wait for it."""
+    app.store.enqueue([NewJob(id=f"a{n}", kind="pay", arguments="{}", service="gateway") for n in range(10)])
+    claim = Claim(incarnation="w", number=1, kinds=["pay"], limit=10, lease=timedelta(hours=1))
+    leases = app.store.claim(claim).leases
+    app.store.settle([Outcome(lease, Succeed(None), calls=(Called("gateway", False),)) for lease in leases])
+    app.store.enqueue([NewJob(id=f"b{n}", kind="pay", arguments="{}", service="gateway") for n in range(2)])
+
+
+def test_services_are_listed_with_how_they_stand(invoke: Invoke, app: App, read_json: ReadJson) -> None:
+    open_by_calls(app)
+    lines = invoke("services", *THERE).stdout.splitlines()
+    assert lines[0].split() == ["Service", "State", "Since", "Until", "Failures", "Waiting", "About"]
+    assert lines[1].split()[:2] == ["gateway", "open"]
+    assert lines[1].endswith("2        10 of its last 10 calls failed")
+    assert lines[2].split() == ["ledger", "closed"]
+    gateway, ledger = read_json(invoke("services", "list", "--json", *THERE))["services"]
+    assert (gateway["state"], gateway["ready"], gateway["trouble"]["failures"]) == ("open", 2, 10)
+    assert (ledger["is_known"], ledger["state"], ledger["paused"]) == (False, "closed", None)
+
+
+def test_without_services_it_says_how_to_get_some(invoke: Invoke) -> None:
+    assert invoke("services", *HERE).stdout.startswith("There are no services. Name one where a task depends on it")
+
+
+def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app: App, read_json: ReadJson) -> None:
+    open_by_calls(app)
+    shown = invoke("services", "show", "gateway", *THERE).stdout
+    for words in (
+        "open since",
+        "10 of its last 10 calls failed",
+        "2 ready, 0 more for the budget of retries",
+        "10 times a second at most",
+        "retries 10% of first tries; it binds now",
+        "hold; after 5m 1 job may try it",
+    ):
+        assert words in shown
+    assert read_json(invoke("services", "show", "gateway", "--json", *THERE))["budget"] == 0.1
+
+
+def test_a_service_is_forced_by_hand(invoke: Invoke, read_json: ReadJson) -> None:
+    said = invoke("services", "open", "gateway", "--actor", "ann", "--reason", "maintenance", *THERE)
+    assert (said.exit_code, said.stdout) == (0, 'gateway is open, forced open by ann because "maintenance".\n')
+    assert 'forced open by ann because "maintenance"' in invoke("services", *THERE).stdout
+    closed = read_json(invoke("services", "close", "gateway", "--actor", "bob", "--json", *THERE))
+    assert (closed["state"], closed["forced"], closed["actor"]) == ("closed", "closed", "bob")
+    assert invoke("services", "auto", "gateway", *THERE).stdout == "gateway is closed, left to its calls.\n"
+    assert invoke("events", *HERE).stdout.count("service.forced") == 3
+
+
+def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
+    missing = invoke("services", "open", "gatway", "--json", *THERE)
+    assert missing.exit_code == 4
+    assert json.loads(missing.stderr)["error"]["type"] == "UnknownService"
+    assert "was 'gateway' meant?" in missing.stderr
+    assert invoke("services", "show", "nothing", *THERE).exit_code == 4
+    assert invoke("services", "open", "gateway", *HERE).exit_code == 2, "it needs the app"
+    assert invoke("services", "open", *THERE).exit_code == 2
+
+
+@pytest.mark.parametrize("what", [("--queue", "money"), ("--kind", "pay"), ("--service", "gateway")])
+def test_a_lane_is_paused_listed_and_resumed(invoke: Invoke, read_json: ReadJson, what: tuple[str, str]) -> None:
+    said = invoke("pause", *what, "--for", "30m", "--actor", "ann", "--reason", "a move", *THERE)
+    assert said.exit_code == 0
+    assert said.stdout.startswith(f"{what[1]} is paused until ")
+    (pause,) = read_json(invoke("pauses", "--json", *HERE))["pauses"]
+    assert (pause["what"], pause["name"], pause["actor"]) == (what[0].strip("-"), what[1], "ann")
+    assert 'by ann because "a move"' in invoke("pauses", *HERE).stdout
+    assert f"{pause['what']}.paused" in invoke("events", *HERE).stdout
+    assert invoke("resume", *what, *THERE).stdout == f"{what[1]} goes on.\n"
+    assert invoke("pauses", *HERE).stdout == "Nothing is paused.\n"
+
+
+def test_a_name_of_nothing_is_not_paused(invoke: Invoke) -> None:
+    refused = invoke("pause", "--queue", "monney", *THERE)
+    assert refused.exit_code == 4
+    assert "no queue is named 'monney'; was 'money' meant?" in refused.stderr
+    assert invoke("pause", *THERE).exit_code == 2
+    assert invoke("pause", "--queue", "money", "--kind", "pay", *THERE).exit_code == 2
