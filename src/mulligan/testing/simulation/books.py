@@ -11,7 +11,7 @@ WRITTEN_BY = {
     "batch.published": ("publish",),
     "batch.settled": ("publish", "settle", "expire", "move", "tend_batches"),
     "batch.aborted": ("publish", "settle", "expire"),
-    "batch.reopened": ("move",),
+    "batch.reopened": ("move", "advance_redrive"),
     "batch.expired": ("tend_batches",),
 }
 BY_ABORT = "the batch was aborted"

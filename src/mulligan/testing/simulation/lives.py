@@ -57,6 +57,7 @@ class Life:
     ready_at: int
     """Since when it has been where it is, by the timeline."""
     batch: str | None = None
+    service: str = ""
     attempt: int = 0
     holder: tuple[str, int] | None = None
     lease_until: int | None = None

@@ -85,6 +85,19 @@ class ObservedStore(SqliteStore):
         ).fetchall()
         return found
 
+    def service(self, name: str) -> tuple[int, str, int]:
+        """Its epoch and state, and how many of its jobs run in that epoch."""
+        found = self._connection.execute(
+            "SELECT epoch, coalesce(standing ->> 'state', 'closed') FROM mulligan_services WHERE name = ?", (name,)
+        ).fetchone()
+        epoch, state = found or (0, "closed")
+        (running,) = self._connection.execute(
+            "SELECT count(*) FROM mulligan_jobs "
+            "WHERE state = 'running' AND service <> '' AND service = ? AND service_epoch = ?",
+            (name, epoch),
+        ).fetchone()
+        return epoch, state, running
+
     def whole_log(self) -> Sequence[tuple[Any, ...]]:
         return self._connection.execute("SELECT * FROM mulligan_events ORDER BY position").fetchall()
 

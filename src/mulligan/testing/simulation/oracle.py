@@ -15,6 +15,7 @@ from mulligan.job import MAX_LOSSES, Fence, NewJob
 from mulligan.lifecycle import Move
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.simulation.books import BY_ABORT, Book, WrongBook
+from mulligan.testing.simulation.gateway import ServiceWatch
 from mulligan.testing.simulation.lives import LEGAL, WRITTEN_BY, Life, Lives
 from mulligan.testing.simulation.office import COLUMNS, Broken, Call, Entry
 from mulligan.testing.simulation.redrives import RedriveWatch
@@ -57,6 +58,7 @@ class Oracle:
         self.books: dict[str, Book] = {}
         self._is_first = False
         self._position = 0
+        self._services = ServiceWatch(world.reached.note, world.office.store)
         self._requests: dict[str, None] = {}
         self._begun: dict[tuple[str, int], None] = {}
         self.bodies: dict[tuple[str, int], Process] = {}
@@ -103,7 +105,11 @@ class Oracle:
         for entry in entries:
             self._require(entry.at == call.now, f"{entry.type} is dated {entry.at}, the store's clock says {call.now}")
         look = self._looks.get(call.name)
-        jobs = [entry for entry in entries if entry.job and entry.data.get("reason") != BY_ABORT]
+        jobs = [
+            entry
+            for entry in entries
+            if not entry.type.startswith(("batch.", "service.")) and entry.data.get("reason") != BY_ABORT
+        ]
         # Told before what it brings: its members pass the door.
         published = [entry for entry in entries if entry.type == "batch.published"]
         self._is_first = bool(published)
@@ -114,6 +120,7 @@ class Oracle:
         else:
             look(call, jobs)
         self._batches(call, entries)
+        self._services.look(call, entries)
         entries = [entry for entry in entries if entry.job]
         if entries:
             for entry in entries:
@@ -141,7 +148,7 @@ class Oracle:
 
     def _batches(self, call: Call, entries: list[Entry]) -> None:
         """What the log says of batches and of members that an abort cancelled; then a recount of all it touched."""
-        told = [entry for entry in entries if not entry.job]
+        told = [entry for entry in entries if entry.type.startswith("batch.")]
         swept = [entry for entry in entries if entry.job and entry.data.get("reason") == BY_ABORT]
         touched = {self.lives.by_id[entry.job].batch for entry in entries if entry.job}
         try:
@@ -259,6 +266,7 @@ class Oracle:
                     due=call.now + delay,
                     deadline=None if new.deadline is None else call.now + new.deadline // timedelta(microseconds=1),
                     key=new.dedupe_key,
+                    service=new.service,
                     ready_at=self._world.timeline.now,
                 )
             )
@@ -332,7 +340,9 @@ class Oracle:
 
     def _in_order(self, claim: Any, started: list[Life], now: int) -> None:
         """By priority, then by rank: nobody who could be taken comes before one who was."""
-        left = [life.order for life in self.lives.queued.values() if life.kind in claim.kinds and not life.is_late(now)]
+        # What has a service may have to wait for it.
+        free = [life for life in self.lives.queued.values() if life.kind in claim.kinds and not life.service]
+        left = [life.order for life in free if not life.is_late(now)]
         if not left:
             return
         self._require(len(started) == claim.limit, "jobs were left behind although there was room")

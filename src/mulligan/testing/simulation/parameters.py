@@ -57,6 +57,8 @@ class Parameters:
     killers: float
     """The share of jobs that kill their process."""
     redrives: float
+    has_gateway: bool
+    """Tasks of one kind depend on a service that is down from time to time."""
     batches: float
     """The share of enqueue calls that make a batch."""
 
@@ -80,6 +82,7 @@ class Parameters:
             batch=chance.choice((1, 1, 2, 4)),
             killers=chance.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
             redrives=chance.choice((0, 0.02, 0.1)),
+            has_gateway=chance.random() < 0.4,
             batches=chance.choice((0, 0.2, 0.4)),
         )
 

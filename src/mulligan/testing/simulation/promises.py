@@ -48,7 +48,7 @@ class Promises:
 
     def _found(self, life: Life, ready_at: int, up: "list[Process]") -> None:
         """No worker is idle while a job that it can run is ready."""
-        if life.is_late(self._world.clock.microseconds):
+        if life.service or life.is_late(self._world.clock.microseconds):
             return
         for process in up:
             if life.kind not in process.kinds:
@@ -72,6 +72,8 @@ class Promises:
     def found_again(self, life: Life, lost_at: int) -> bool:
         """Whether anybody had two seconds to claim it again, from the end of its lease, or from the quiet beat after
         the last trouble. Who had more breaks the promise."""
+        if life.service:
+            return False
         world = self._world
         expired_at = world.timeline.now - (world.clock.microseconds - lost_at)
         able = [process for process in world.processes if process.is_up and life.kind in process.kinds]

@@ -58,6 +58,8 @@ def _coroutine(process: "Process") -> Callable[[list[str]], Coroutine[Any, Any, 
     async def body(words: list[str]) -> object:
         with _watched(process):
             word, _, number = _word(words).partition(" ")
+            if process.world.is_gateway_down(attempt().fields["kind"]):
+                raise RetryableError("the gateway is down", code="GW_5XX")
             if word == "kill":
                 process.crash()
                 await asyncio.Event().wait()

@@ -18,6 +18,8 @@ from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request
 from mulligan.testing.simulation.clocks import SkewedClock
 from mulligan.testing.simulation.driver import SimulatedDriver
+from mulligan.testing.simulation.gateway import KIND as NEEDS_GATEWAY
+from mulligan.testing.simulation.gateway import NAME as GATEWAY
 from mulligan.testing.simulation.parameters import KINDS
 from mulligan.testing.simulation.party import Party
 from mulligan.testing.simulation.tasks import POLICIES, plan
@@ -107,6 +109,7 @@ class Town(Party):
         return NewJob(
             id=self._ids(),
             kind=kind,
+            service=GATEWAY if kind == NEEDS_GATEWAY and self.world.parameters.has_gateway else "",
             arguments=json.dumps({"words": plan(kind, chance, killers=self.world.parameters.killers)}),
             owner=chance.choice(OWNERS),
             priority=chance.choice((0, 0, 0, -10, 10)),

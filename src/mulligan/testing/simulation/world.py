@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mulligan.testing.simulation.clocks import StoreClock
 from mulligan.testing.simulation.faults import Weather
 from mulligan.testing.simulation.fleet import Fleet
+from mulligan.testing.simulation.gateway import BOOK, Gateway
+from mulligan.testing.simulation.gateway import KIND as NEEDS_GATEWAY
 from mulligan.testing.simulation.office import ObservedStore, Office
 from mulligan.testing.simulation.oracle import Oracle
 from mulligan.testing.simulation.parameters import Parameters
@@ -42,7 +44,10 @@ class World:
         self.outage_at = 0
         self.is_shift = False
         self._is_closing = self._is_ended = False
-        self.office = Office(self, ObservedStore("sqlite:///:memory:", now=self.clock.now, threaded=False))
+        self.office = Office(
+            self, ObservedStore("sqlite:///:memory:", now=self.clock.now, threaded=False, services=lambda: BOOK)
+        )
+        self.gateway = Gateway(seed, self.timeline)
         self.oracle = Oracle(self)
         self.promises = Promises(self)
         self._fleet = Fleet(self)
@@ -55,6 +60,10 @@ class World:
     @property
     def processes(self) -> "list[Process]":
         return self._fleet.processes
+
+    def is_gateway_down(self, kind: str) -> bool:
+        """For a task of this kind."""
+        return self.parameters.has_gateway and kind == NEEDS_GATEWAY and self.gateway.is_down
 
     # Told by those who take part
 
@@ -191,6 +200,7 @@ class World:
         self.tell("world", "the last shift begins, and nothing breaks any more")
         self.is_shift = self._is_closing = True
         self.weather.is_stormy = self.weather.is_out = False
+        self.gateway.heal()
         self.town.rest()
         self.town.finish()
         self._fleet.close()
