@@ -164,6 +164,7 @@ MUTANTS: dict[str, Break] = {
     "a cancellation nobody hears": without_cancelling,
     "a keeper that extends once": with_a_keeper_that_extends_once,
     "a claim that cannot be repeated": with_a_new_number_for_each_try,
+    "a permit for every claim": statement("permits_used", "count(*)", "0 * count(*)"),
     "a worker that lets lost jobs wait": with_a_slow_poll,
     "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
     "a deadline its batch does not hear of": without_counting_deadlines,
