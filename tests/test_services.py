@@ -421,8 +421,8 @@ def test_there_is_one_probe_at_a_time(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway, probe=gateway.probe)):
         app.service("gateway").open()
         app.service("gateway").auto()
-        app.probe()
-        app.probe()
+        app.tick()
+        app.tick()
         assert len(app.jobs(JobFilter(kind=PROBE_KIND)).jobs) == 1
 
 
@@ -437,12 +437,13 @@ def test_a_service_that_is_well_or_forced_is_not_probed(gateway: Gateway) -> Non
 
 def test_several_probes_may_have_to_succeed(gateway: Gateway) -> None:
     gateway.is_well = True
-    with sandbox(app := shop(gateway, probe=gateway.probe, probes=3)) as box:
+    with sandbox(app := shop(gateway, probe=gateway.probe, probes=3)):
         app.service("gateway").open()
         app.service("gateway").auto()
-        for _ in range(3):
-            assert app.service("gateway").status.state == "half_open"
-            box.run()
+        for number in range(3):
+            assert (app.service("gateway").status.state, gateway.probed) == ("half_open", number)
+            app.tick()
+            app.run_until_idle()
         assert (app.service("gateway").status.state, gateway.probed) == ("closed", 3)
 
 

@@ -140,8 +140,8 @@ class App:
         self._use(Parts())
         file = self.settings.policies_file
         self.policies = PolicyFile(None if file is None else Path(file), lambda: self._parts.clock)
-        self.quotas = Quotas(queues, owners, file=self.policies)
         book = ServiceBook(services, default=self.settings.default_service)
+        self.quotas = Quotas(queues, owners, file=self.policies)
         self.judge = Judge(
             self.tasks,
             rules=checked_rules(rules, "the rules of the app"),
@@ -686,7 +686,8 @@ class App:
             stuck_after=self.settings.stuck_after_sec,
         )
         ticks = [self._tick(incarnation)] if self.timetable else []
-        redriving, probes = self._redriving(incarnation), self._probes(options.queues[0] if options.queues else None)
+        redriving = self._redriving(incarnation)
+        probes = self._probes(options.queues[0] if options.queues else None)
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks, *probes]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
         switches = Switches(self.store, self._parts.clock)
@@ -711,10 +712,10 @@ class App:
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
     def tick(self) -> int:
-        """Enqueue the jobs of schedules whose tick has come and carry on redrives, as every worker does once a second;
-        how many jobs were made or retried."""
+        """Enqueue the jobs of schedules whose tick has come, the probes of services, and carry on redrives, as every
+        worker does once a second; how many jobs were made or retried."""
         worker, switches = "no worker", Switches(self.store, self._parts.clock)
-        works: list[Work] = [self._tick(worker), self._redriving(worker)]
+        works: list[Work] = [self._tick(worker), self._redriving(worker), *self._probes()]
         return sum(self._rounds(work, switches, worker=worker).step() for work in works)
 
     def _tick(self, worker: str) -> Tick:
@@ -727,11 +728,6 @@ class App:
         limit = self.settings.duty_redrive_limit
         clock = self._parts.clock
         return Redriving(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
-
-    def probe(self) -> None:
-        """Enqueue the probes of services that are to be probed, as every worker does once a second."""
-        for probe in self._probes():
-            self._rounds(probe, Switches(self.store, self._parts.clock), worker="no worker").step()
 
     def _probes(self, queue: str | None = None) -> list[Probe]:
         """The duty, where a service has a probe."""

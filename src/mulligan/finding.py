@@ -40,8 +40,8 @@ class Check(StrEnum):
     JOBS_WAITING = "jobs.waiting"
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
-    SERVICES_TROUBLED = "services.troubled"
     POLICIES_FILE = "policies.file"
+    SERVICES_TROUBLED = "services.troubled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def test_every_duty_is_listed_also_before_any_worker_came(invoke: Invoke, works:
     works.migrate()
     shown = invoke("duties", *HERE).stdout
     names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe", "prune"]
-    assert [line.split()[0] for line in shown.splitlines()[1:8]] == names
+    assert [line.split()[0] for line in shown.splitlines()[1:9]] == names
     assert "never" in shown
     assert "No worker does them now. Start one with: mulligan worker MODULE:APP" in shown
     duties = read_json(invoke("duties", "--json", *HERE))["duties"]

@@ -51,9 +51,9 @@ def stopped(error: Exception, given: Given) -> Stopped:
 
 def _ending(error: Exception) -> type[Stopped]:
     match error:
-        case JobNotFound() | BatchNotFound() | RedriveNotFound():
+        case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
-        case UnknownKind() | UnknownDuty() | UnknownSchedule() | UnknownService() | UnknownQueue():
+        case UnknownService() | UnknownQueue():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

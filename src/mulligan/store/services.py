@@ -63,7 +63,6 @@ class Grant:
     turn: Turn
     service: Service
     allowed: Allowance
-    changes: Sequence[ServiceChange]
     fails_fast: bool = False
 
     @property
@@ -127,14 +126,12 @@ class ServiceDesk:
     def _grant(self, before: Standing, wanted: int, now: int) -> Steps[Grant]:
         service = self._book().of(before.name)
         turn = due(service, before, now=now)
-        changes = _changes(before.name, turn)
         if fails_fast(service, turn.standing, now=now):
-            return Grant(before, turn, service, Allowance(wanted, turn.standing), changes, fails_fast=True)
+            return Grant(before, turn, service, Allowance(wanted, turn.standing), fails_fast=True)
         used = 0
         if turn.standing.state is State.HALF_OPEN:
             used = yield from self._number("permits_used", service=before.name, epoch=turn.standing.epoch)
-        allowed = allowance(service, turn.standing, running=used, wanted=wanted, now=now)
-        return Grant(before, turn, service, allowed, changes)
+        return Grant(before, turn, service, allowance(service, turn.standing, running=used, wanted=wanted, now=now))
 
     def taken(self, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> Steps[None]:
         """Keep what became of the services, and of what was granted."""
@@ -328,7 +325,7 @@ def _values(service: Service, standing: Standing, now: int) -> dict[str, Any]:
 
 
 def changes_of(grants: Iterable[Grant]) -> list[ServiceChange]:
-    return [change for grant in grants for change in grant.changes]
+    return [change for grant in grants for change in _changes(grant.name, grant.turn)]
 
 
 def _changes(name: str, turn: Turn) -> list[ServiceChange]:

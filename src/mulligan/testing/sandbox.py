@@ -35,7 +35,6 @@ class Sandbox:
         while did:
             # A redrive goes on by what came of the jobs before.
             did = self._app.tick()
-            self._app.probe()
             _outside_any_loop(self._app.run_until_idle)
 
     def advance(self, by: Duration) -> None:
@@ -49,8 +48,8 @@ class Sandbox:
         self.run()
 
     def _next(self) -> datetime | None:
-        """When a job comes due, a schedule ticks, a redrive goes on, a service may be probed, a pause is over, a retry
-        may be allowed."""
+        """When a job comes due, a schedule ticks, a redrive goes on, a service may be probed, a pause is over, or a
+        retry may get its budget."""
         store, console = self._app.store, self._app.console
         services = console.services()
         releases = [*(service.open_until for service in services), *(pause.until for pause in store.pauses())]
