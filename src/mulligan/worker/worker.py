@@ -494,7 +494,7 @@ class Worker:
         if answers.held:
             self._let_go(answers.held)
         if self._unheard:
-            self._heard(batch)
+            self._heard()
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
@@ -510,9 +510,10 @@ class Worker:
             self._backlog.remove(running)
             self._drop(running, Why.HELD)
 
-    def _heard(self, batch: Sequence[End]) -> None:
-        failed = [end.running.lease.service for end in batch if isinstance(end.ended, Failed | Judged)]
-        self._unheard = self._unheard - Counter(failed)
+    def _heard(self) -> None:
+        """The store has heard of all but those that ended meanwhile."""
+        failed = [end.running.lease.service for end in self._ends if isinstance(end.ended, Failed | Judged)]
+        self._unheard = Counter(service for service in failed if service)
         self._start_waiting()
 
     async def _load(self, batch: Sequence[End]) -> None:

@@ -19,7 +19,7 @@ RISE = 0.125
 # How long it is asked hardly more than before, although more is waiting. The headroom is for what is lost between
 # two claims.
 CALM = 60 * SECOND
-HEADROOM = 1.02
+HEADROOM = 1.01
 # Of each step without a rate of before, and of each beyond it.
 GROWTH = 1.5
 BEYOND = 1.005
