@@ -26,7 +26,7 @@ CANCELLED = click.Option(["--cancelled", "with_cancelled"], is_flag=True, help="
 @click.group("batches", cls=Group, invoke_without_command=True)
 @click.pass_context
 def batches(context: click.Context) -> None:
-    """List batches: how many of their members are over, and how they ended."""
+    """List batches: how many members are over, and how."""
     if context.invoked_subcommand is None:
         context.invoke(list_batches)
 

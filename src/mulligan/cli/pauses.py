@@ -93,7 +93,7 @@ pause = Command(
     "pause",
     callback=_of_the_one_named(pausing),
     params=[*_options(), LENGTH, *SIGNED],
-    help="Hold something back in all workers, for a while or until it is resumed. What runs goes on.",
+    help="Hold something back in all workers.\n\nFor a while, or until it is resumed. What runs goes on.",
 )
 resume = Command("resume", callback=_of_the_one_named(resuming), params=[*_options(), *SIGNED], help="End a pause.")
 

@@ -62,7 +62,7 @@ def redrive(
     is_followed: bool,
     **options: Any,
 ) -> None:
-    """Retry many failed jobs, gently: at a rate, a few canaries first.
+    """Retry many failed jobs at a rate, canaries first.
 
     Name which jobs are meant with --kind, --code, --group, --owner, --tag, --version, --since … (every one given must
     match); --state failed means all that failed, --state cancelled means cancelled ones. It is first shown what would

@@ -28,7 +28,7 @@ HEADINGS = ("Service", "State", "Since", "Until", "Failures", "Waiting", "About"
 @click.group("services", cls=Group, invoke_without_command=True)
 @click.pass_context
 def services(context: click.Context) -> None:
-    """List the services: how each stands, what its calls say, and how many jobs wait for it."""
+    """List services: how each stands, and what waits for it."""
     if context.invoked_subcommand is None:
         _list(context.ensure_object(Given))
 
