@@ -18,4 +18,9 @@ SELECT EXISTS (
     JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
     WHERE batch.admits AND job.state = 'waiting' AND job.due_at <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
       AND job.kind = ANY (:kinds::text[])
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
+      AND kind = ANY (:kinds::text[])
 )

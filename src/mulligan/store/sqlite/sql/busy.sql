@@ -18,4 +18,8 @@ SELECT EXISTS (
     CROSS JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
     WHERE batch.admits = 1 AND job.state = 'waiting' AND job.due_at <= :now
       AND job.kind IN (SELECT value FROM json_each(:kinds))
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%' AND kind IN (SELECT value FROM json_each(:kinds))
 )
