@@ -2,10 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from mulligan.job import NewJob
+from mulligan.job import Job, NewJob
 
 EVERYBODY = "*"
+
+
+def subjects_of(job: Job[Any]) -> list[str]:
+    """What limits may be about that concern this job."""
+    own = [f"owner/{job.owner}"] if job.owner else []
+    return [*own, f"queue/{job.queue}", f"kind/{job.kind}"]
 
 
 @dataclass(frozen=True, slots=True)

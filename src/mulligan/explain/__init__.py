@@ -18,6 +18,7 @@ from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
 from mulligan.explain.words import at
 from mulligan.job import Job
+from mulligan.limit import LimitRecord, SpendingRecord
 from mulligan.pause import Pause
 from mulligan.store.protocols import WorkerRecord
 
@@ -44,10 +45,14 @@ def explain(
     pauses: Sequence[Pause] = (),
     stuck_after: timedelta = timedelta(minutes=30),
     batch: BatchRecord | None = None,
+    limits: Sequence[LimitRecord] = (),
+    spending: SpendingRecord | None = None,
 ) -> Explanation:
-    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task."""
+    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `limits` are those that
+    concern it, `spending` is its owner's."""
+    around = Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, limits, spending)
     return Explanation(
         job,
         happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch)),
+        next=follows(job, around),
     )

@@ -41,9 +41,7 @@ class Periods:
         moment = from_time(now)
         midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
         later = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return cls(
-            f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later)
-        )
+        return cls(f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later))
 
     @property
     def last_month(self) -> str:
@@ -182,7 +180,9 @@ class BudgetDesk:
         step = TABLE[Move.PROMOTE, State.WAITING]
         rows = yield self._statement("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
         if queued := [row for row in rows if row["state"] == step.target]:
-            yield self._statement("events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now)
+            yield self._statement(
+                "events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now
+            )
 
     def _fail(self, ids: Sequence[str], now: int) -> Steps[list[Record]]:
         step, verdict = TABLE[Move.EXPIRE, State.WAITING], budget_exhausted()

@@ -50,7 +50,8 @@ class Admitted:
     @property
     def failed_rows(self) -> list[FailedRow]:
         return [
-            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"]) for row in self.failed
+            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"])
+            for row in self.failed
         ]
 
 
@@ -137,7 +138,9 @@ class LimitDesk:
         rooms.paused = frozenset((row["what"], row["name"]) for row in rows)
         subjects = [gate.removeprefix(GATE) for gate in gates]
         yield from self._count(rooms, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
-        yield from self._ask(rooms, {one.removeprefix("service/") for one in subjects if one.startswith("service/")}, now)
+        yield from self._ask(
+            rooms, {one.removeprefix("service/") for one in subjects if one.startswith("service/")}, now
+        )
         open_gates = [gate for gate in gates if _has_room(gate, rooms)]
         if not open_gates:
             return False

@@ -388,5 +388,3 @@ class LimitRules(Bench):
         (lease,) = self.claim()
         self.done([lease])
         assert self.store.busy([KIND])
-
-
