@@ -201,7 +201,7 @@ class App:
             return self._store
 
     def limits_in_force(self) -> LimitBook:
-        """How many jobs of kinds, queues and owners may run at once, and how many retries owners have, as things stand."""
+        """How many jobs may run at once, by kind, queue and owner, and how many retries owners have, as it stands."""
         return self.quotas.limits(self.tasks.concurrency)
 
     @property

@@ -48,8 +48,8 @@ def explain(
     limits: Sequence[LimitRecord] = (),
     spending: SpendingRecord | None = None,
 ) -> Explanation:
-    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `limits` are those that
-    concern it, `spending` is its owner's."""
+    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `limits` are
+    those that concern it, `spending` is its owner's."""
     around = Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, limits, spending)
     return Explanation(
         job,

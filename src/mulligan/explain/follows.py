@@ -105,10 +105,11 @@ def _no_place(around: Surroundings) -> Told:
     full = [limit for limit in around.limits if limit.taken >= limit.most]
     if not full:
         return [
-            "It waits for a place under a limit: it gets one when nothing else holds it back and a worker asks for work."
+            "It waits for a place under a limit: it is let in when nothing holds it back and a worker asks."
         ]
     return [
-        f"It waits for a place: limit of {limit.what} {limit.name!r} reached: {limit.taken:,} of {limit.most:,} running or ready."
+        f"It waits for a place: limit of {limit.what} {limit.name!r} reached: "
+        f"{limit.taken:,} of {limit.most:,} running or ready."
         for limit in full
     ]
 

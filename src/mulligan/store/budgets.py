@@ -1,7 +1,7 @@
 """What a store does about the retry budgets of owners, as statements: the same for every store.
 
-A retry that is due waits under its owner's gate until it is let in here, by priority and age; what it costs is written in
-the same transaction. It happens while nobody else lets jobs in (`limits.py`), so no two can spend the same.
+A retry that is due waits under its owner's gate until it is let in here, by priority and age; what it costs is written
+in the same transaction. It happens while nobody else lets jobs in (`limits.py`), so no two can spend the same.
 """
 
 from collections.abc import Iterable, Sequence

@@ -41,8 +41,8 @@ REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """`again_in` is in how many microseconds it is worth to look again; `failed` are the rows of those beyond their owner's
-    budget."""
+    """`again_in` is in how many microseconds it is worth to look again; `failed` are the rows of those beyond their
+    owner's budget."""
 
     again_in: int | None
     failed: Sequence[Record] = ()

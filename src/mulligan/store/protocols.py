@@ -403,8 +403,8 @@ class Services(Protocol):
 class Places(Protocol):
     """For whoever has limits, and for people who look at them. The door does the rest.
 
-    They hold for all processes: what one says with its claims and beats counts until it says otherwise, or until nobody has
-    said it for ten minutes.
+    They hold for all processes: what one says with its claims and beats counts until it says otherwise, or until nobody
+    has said it for ten minutes.
     """
 
     def limit_by(self, book: Callable[[], LimitBook]) -> None:
@@ -412,8 +412,8 @@ class Places(Protocol):
         ...
 
     def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
-        """How the limits of these subjects (`kind/NAME`, `queue/NAME`, `owner/NAME`) stand, as far as they have one; without
-        any, those of all that are named."""
+        """How the limits of these subjects (`kind/NAME`, `queue/NAME`, `owner/NAME`) stand, as far as they have one;
+        without any, those of all that are named."""
         ...
 
     def spending(self, owner: str) -> SpendingRecord | None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
-
 _INCLUDED = re.compile(r"\{\{([a-z_]+)\}\}")
 
 

@@ -317,8 +317,7 @@ class PostgresStore:
     def _promote(self, db: Connection) -> tuple[bool, bool, int | None]:
         """Whether the transaction has an id now, whether a service has to be asked before its jobs are claimed, and in
         how many microseconds it is worth to look at the limits again."""
-        if self._limits.has_news:
-            _play(db, self._limits.says(self._time(db)))
+        self._say_limits(db)
         is_any_parked = False
         for _ in range(PROMOTE_PASSES):
             passed, held, asks, has_budget, has_limit, has_id = _row(db, SQL["promote"], self._door_values())
@@ -331,6 +330,10 @@ class PostgresStore:
             self._admit(db)
             again = self._let_in(db)
         return has_id or is_any_parked, asks, again
+
+    def _say_limits(self, db: Connection) -> None:
+        if self._limits.has_news:
+            _play(db, self._limits.says(self._time(db)))
 
     def _let_in(self, db: Connection) -> int | None:
         """In how many microseconds it is worth to look again."""
@@ -539,6 +542,7 @@ class PostgresStore:
 
     def _promote_by_duty(self, db: Connection, duty: str, limit: int, *, by_hand: bool) -> int:
         with _transaction(db, BEGIN):
+            self._say_limits(db)
             passed = int(_row(db, SQL["promote"], self._door_values(duty=duty, limit=limit))[0])
             if by_hand and passed < limit:
                 passed += int(_row(db, SQL["admit"], self._door_values(duty=duty, limit=limit - passed))[0])

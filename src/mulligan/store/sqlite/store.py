@@ -300,10 +300,9 @@ class SqliteStore:
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)))
 
     def _promote(self, db: "sqlite3.Connection", now: int) -> tuple[bool, int | None]:
-        """Whether a service has to be asked before its jobs are claimed, and in how many microseconds it is worth to look
-        at the limits again."""
-        if self._limits.has_news:
-            _play(db, self._limits.says(now))
+        """Whether a service has to be asked before its jobs are claimed, and in how many microseconds it is worth to
+        look at the limits again."""
+        self._say_limits(db, now)
         is_somebody_there, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
         is_parked = has_budget or has_limit
         for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
@@ -316,6 +315,10 @@ class SqliteStore:
             self._admit(db, now)
             again = self._let_in(db, now)
         return bool(asks), again
+
+    def _say_limits(self, db: "sqlite3.Connection", now: int) -> None:
+        if self._limits.has_news:
+            _play(db, self._limits.says(now))
 
     def _let_in(self, db: "sqlite3.Connection", now: int) -> int | None:
         """In how many microseconds it is worth to look again."""
@@ -641,6 +644,7 @@ class SqliteStore:
 
     def _promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, *, by_hand: bool) -> int:
         now = self._now(db)
+        self._say_limits(db, now)
         passed, _ = self._promote_pass(db, now, duty=duty, limit=limit)
         if by_hand and passed < limit:
             passed += sum(self._promote_pass(db, now, statement="admit", duty=duty, limit=limit - passed))

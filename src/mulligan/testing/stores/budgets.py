@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,9 +163,7 @@ class BudgetRules(Bench):
         self.budget(stores=stores, per_day=20)
         self.retried(60, priority=HIGH)
         found = [
-            one
-            for _ in range(5)
-            for one in at_once([lambda store=store: self.claim(limit=50, store=store) for store in stores])
+            one for _ in range(5) for one in at_once([partial(self.claim, limit=50, store=store) for store in stores])
         ]
         leases = [lease for answer in found if isinstance(answer, list) for lease in answer]
         assert len(leases) == 20

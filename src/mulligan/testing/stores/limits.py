@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from mulligan.failure.policy import Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import FollowUp, Job, JobFilter, Lease
+from mulligan.job import FollowUp, JobFilter, Lease
 from mulligan.lifecycle import Move, State
 from mulligan.limit import LimitBook
 from mulligan.pause import PauseRequest
@@ -181,6 +182,13 @@ class LimitRules(Bench):
         self.advance(HOUR)
         assert self.claim() == []
 
+    def test_a_duty_that_comes_before_the_first_claim_knows_the_limits(self) -> None:
+        self.limit(kinds={KIND: 1})
+        self.store.enqueue([self.new(delay=SECOND) for _ in range(3)])
+        self.advance(MINUTE)
+        self.store.promote("promote", limit=10)
+        assert self.live() == 1
+
     def test_a_move_by_hand_passes_at_once_when_there_is_a_place(self) -> None:
         self.limit(kinds={KIND: 1})
         over = self.in_state(State.FAILED)
@@ -235,7 +243,7 @@ class LimitRules(Bench):
             return store.claim(wish).leases
 
         for _ in range(200):
-            found = [one for one in at_once([lambda store=store: work(store) for store in stores])]
+            found = at_once([partial(work, store) for store in stores])
             leases = [lease for answer in found if isinstance(answer, list) for lease in answer]
             most = max(most, self.live())
             for owner in {lease.owner for lease in leases}:
