@@ -45,9 +45,7 @@ def test_no_more_of_a_task_run_at_once_than_its_concurrency(url: str) -> None:
 def test_code_and_policies_file_together_are_the_limits_in_force(url: str, tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     file.write_text(
-        "kinds: {convert: {concurrency: 3}}\n"
-        "queues: {bulk: {concurrency: 7}}\n"
-        "owners: {acme: {retries_per_day: 10}}\n",
+        "kinds: {convert: {concurrency: 3}}\nqueues: {bulk: {concurrency: 7}}\nowners: {acme: {retries_per_day: 10}}\n",
         "utf-8",
     )
     app = App(

@@ -104,9 +104,7 @@ def _no_place(around: Surroundings) -> Told:
     """Which limits are full; or that none is."""
     full = [limit for limit in around.limits if limit.taken >= limit.most]
     if not full:
-        return [
-            "It waits for a place under a limit: it is let in when nothing holds it back and a worker asks."
-        ]
+        return ["It waits for a place under a limit: it is let in when nothing holds it back and a worker asks."]
     return [
         f"It waits for a place: limit of {limit.what} {limit.name!r} reached: "
         f"{limit.taken:,} of {limit.most:,} running or ready."

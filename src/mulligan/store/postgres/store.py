@@ -318,18 +318,18 @@ class PostgresStore:
         """Whether the transaction has an id now, whether a service has to be asked before its jobs are claimed, and in
         how many microseconds it is worth to look at the limits again."""
         self._say_limits(db)
-        is_any_parked = False
+        is_any_held = False
         for _ in range(PROMOTE_PASSES):
             passed, held, asks, has_budget, has_limit, has_id = _row(db, SQL["promote"], self._door_values())
             # It has not seen those that it parked itself.
-            is_any_parked = is_any_parked or has_budget or has_limit or held > 0
+            is_any_held = is_any_held or held > 0
             if passed + held < PROMOTE_PASS:
                 break
-        again = None
-        if is_any_parked:
-            self._admit(db)
-            again = self._let_in(db)
-        return has_id or is_any_parked, asks, again
+        has_limit = has_limit or is_any_held
+        if has_budget or is_any_held:
+            has_limit = self._admit(db) > 0 or has_limit
+        again = self._let_in(db) if has_limit else None
+        return has_id or has_budget or has_limit, asks, again
 
     def _say_limits(self, db: Connection) -> None:
         if self._limits.has_news:
@@ -348,11 +348,12 @@ class PostgresStore:
     def _time(self, db: Connection) -> int:
         return int(_row(db, SQL["now"], {"now": self._now})[0])
 
-    def _admit(self, db: Connection) -> None:
+    def _admit(self, db: Connection) -> int:
         """Retries that their services' budgets allow."""
-        (now,) = _row(db, SQL["now"], {"now": self._now})
-        for gate, number in _play(db, self._services.admitted(now)):
-            _execute(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})
+        return sum(
+            int(_row(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})[0])
+            for gate, number in _play(db, self._services.admitted(self._time(db)))
+        )
 
     def _door_values(self, *, duty: str | None = None, limit: int = PROMOTE_PASS) -> dict[str, Any]:
         step = TABLE[Move.PROMOTE, State.WAITING]

@@ -304,17 +304,16 @@ class SqliteStore:
         look at the limits again."""
         self._say_limits(db, now)
         is_somebody_there, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
-        is_parked = has_budget or has_limit
+        is_any_held = False
         for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
             passed, held = self._promote_pass(db, now)
-            is_parked = is_parked or held
+            is_any_held = is_any_held or held > 0
             if passed + held < PROMOTE_PASS:
                 break
-        again = None
-        if is_parked:
-            self._admit(db, now)
-            again = self._let_in(db, now)
-        return bool(asks), again
+        has_limit = has_limit or is_any_held
+        if has_budget or is_any_held:
+            has_limit = self._admit(db, now) > 0 or has_limit
+        return bool(asks), self._let_in(db, now) if has_limit else None
 
     def _say_limits(self, db: "sqlite3.Connection", now: int) -> None:
         if self._limits.has_news:
@@ -330,10 +329,12 @@ class SqliteStore:
             _play(db, self._batches.counted(tally, now))
         return admitted.again_in
 
-    def _admit(self, db: "sqlite3.Connection", now: int) -> None:
+    def _admit(self, db: "sqlite3.Connection", now: int) -> int:
         """Retries that their services' budgets allow."""
-        for gate, number in _play(db, self._services.admitted(now)):
-            self._promote_pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS)
+        return sum(
+            sum(self._promote_pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS))
+            for gate, number in _play(db, self._services.admitted(now))
+        )
 
     def _promote_pass(
         self,

@@ -20,7 +20,7 @@ WITH clock AS (
         queued_at = CASE WHEN at_the_door.gate IS NULL THEN clock.now ELSE job.queued_at END,
         updated_at = clock.now
     FROM at_the_door, clock
-    WHERE job.id = at_the_door.id
+    WHERE job.id = ANY (ARRAY(SELECT id FROM parked)) AND job.id = at_the_door.id
     RETURNING job.id, job.kind, job.owner, job.attempt, job.state, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)

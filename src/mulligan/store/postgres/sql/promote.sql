@@ -81,14 +81,15 @@ WITH clock AS (
         END,
         updated_at = clock.now
     FROM at_the_door AS held, clock
-    WHERE job.id = held.id AND held.gate IS NOT NULL
+    -- By an array: whatever number the planner expects, it looks them up one by one.
+    WHERE job.id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NOT NULL)) AND job.id = held.id
     RETURNING job.id
 ), waiting_on AS (
     -- Members that are not due yet.
     UPDATE mulligan_jobs AS job
     SET gate = NULL, waiting_for = 'delay', updated_at = clock.now
-    FROM published, clock
-    WHERE job.id = published.id AND NOT published.is_due
+    FROM clock
+    WHERE job.id = ANY (ARRAY(SELECT id FROM published WHERE NOT is_due))
     RETURNING job.id
 ), promoted AS (
     UPDATE mulligan_jobs
