@@ -1,4 +1,4 @@
-"""Growth by shape: thousands of owners who wait for a place, each under a limit of his own, cost a claim no more than a few."""
+"""Growth by shape: thousands of owners who wait for a place, each under his own limit, cost a claim no more than a few."""
 
 from datetime import timedelta
 from typing import Any
