@@ -138,6 +138,11 @@ SENTENCES = {
         "It was enqueued for acme, to run 10m later.",
     ),
     "queued": (an_event("job.queued"), "Its time had come, so it was queued in 'default'."),
+    "enqueued under a limit": (
+        an_event("job.enqueued", {"waiting_for": "limit"}),
+        "It was enqueued, to run when there is a place for it.",
+    ),
+    "parked": (an_event("job.parked", {"waiting_for": "limit"}), "It gave its place back, to wait until it can run."),
     "started": (
         an_event("job.started", {"worker": "w1", "trigger": "automatic"}, attempt=2),
         "Attempt 2 started on box, process 42.",

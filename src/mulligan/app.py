@@ -35,6 +35,7 @@ from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import State
+from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.packs import packs
 from mulligan.pause import Pause
 from mulligan.policies import Owner, PolicyFile, Queue, Quotas
@@ -213,7 +214,12 @@ class App:
             if self._store is None:
                 end_reading()
                 self._store = self._parts.open_store(self.settings.database_url, self.judge.services)
+                self._store.limit_by(self.limits_in_force)
             return self._store
+
+    def limits_in_force(self) -> LimitBook:
+        """How many jobs may run at once, by kind, queue and owner, and how many retries owners have, as it stands."""
+        return self.quotas.limits(self.tasks.concurrency)
 
     @property
     def has_database(self) -> bool:
@@ -264,6 +270,7 @@ class App:
         isolate: bool | None = None,
         memory: int | str | None = None,
         cost: int = 0,
+        concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
         aliases: Iterable[str] = (),
@@ -512,6 +519,12 @@ class App:
         self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Redrive:
         return self.console.cancel_redrive(redrive_id, owner=owner, actor=actor, reason=reason)
+
+    def limits(self) -> list[LimitRecord]:
+        return self.console.limits()
+
+    def spending(self, owner: str) -> SpendingRecord | None:
+        return self.console.spending(owner)
 
     def doctor(self, limits: Limits | None = None) -> list[Finding]:
         return self.console.doctor(limits)

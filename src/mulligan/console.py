@@ -24,6 +24,7 @@ from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
+from mulligan.limit import LimitRecord, SpendingRecord, subjects_of
 from mulligan.pause import Pause
 from mulligan.permission import require_permission
 from mulligan.rate import Rate
@@ -135,7 +136,17 @@ class Console:
             stuck_after=self._stuck.after,
             batch=self._batch_of(job),
             service=self._switchboard.of_job(job.service),
+            limits=store.limits(subjects_of(job)) if job.waiting_for == "limit" else (),
+            spending=store.spending(job.owner) if job.waiting_for == "budget" else None,
         )
+
+    def limits(self) -> list[LimitRecord]:
+        """The limits in force by name, and how many places of each are taken."""
+        return self._store().limits()
+
+    def spending(self, owner: str) -> SpendingRecord | None:
+        """What an owner's automatic retries took of his budget; None when he has none."""
+        return self._store().spending(owner)
 
     def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
         with suppress(BatchNotFound):

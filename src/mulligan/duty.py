@@ -27,7 +27,7 @@ DUTIES = (
 )
 
 # What a waiting job waits for, if the duty `retry` is to let it through; all else is let through by `promote`.
-RETRY_REASONS = ("retry", "rate limit")
+RETRY_REASONS = ("retry", "rate limit", "budget")
 
 
 def duty_named(name: str) -> KnownDuty:

@@ -30,6 +30,7 @@ class Move(StrEnum):
 
     ENQUEUE = "enqueue"
     PROMOTE = "promote"
+    PARK = "park"
     CLAIM = "claim"
     SUCCEED = "succeed"
     RETRY = "retry"
@@ -72,6 +73,8 @@ class Step:
 TABLE: dict[tuple[Move, State | None], Step] = {
     (Move.ENQUEUE, None): Step(State.WAITING, "job.enqueued"),
     (Move.PROMOTE, State.WAITING): Step(State.QUEUED, "job.queued"),
+    # It holds a place under a limit and cannot be claimed, or it came before there was the limit.
+    (Move.PARK, State.QUEUED): Step(State.WAITING, "job.parked"),
     (Move.CLAIM, State.QUEUED): Step(State.RUNNING, "job.started"),
     (Move.SUCCEED, State.RUNNING): Step(State.SUCCEEDED, "job.succeeded"),
     (Move.RETRY, State.RUNNING): Step(State.WAITING, "job.retried"),

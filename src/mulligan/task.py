@@ -18,6 +18,7 @@ from mulligan.failure.service.config import one_service
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
+from mulligan.policies.queue import MOST_AT_ONCE
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
@@ -190,6 +191,7 @@ class Task(Generic[P, C, R]):
         isolate: bool | None = None,
         memory: int | str | None = None,
         cost: int = 0,
+        concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: "Task[..., Any, Any] | None" = None,
         aliases: Iterable[str] = (),
@@ -206,6 +208,7 @@ class Task(Generic[P, C, R]):
         self.memory = _memory(self.name, memory)
         self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
+        self.concurrency = _concurrency(concurrency)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
         self.on_failed = _on_failed(self.name, on_failed, client)
         self.aliases = tuple(checked_name("an alias", alias) for alias in aliases)
@@ -324,6 +327,11 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
                 raise BadTask(f"two tasks are named {name!r}; give one of them another name=")
         self._tasks[task.name] = task
         self._aliases |= dict.fromkeys(task.aliases, task.name)
+
+    @property
+    def concurrency(self) -> dict[str, int]:
+        """How many of a kind may run at once, where that is limited."""
+        return {name: task.concurrency for name, task in self._tasks.items() if task.concurrency is not None}
 
     def __getitem__(self, kind: str) -> Task[..., Any, Any]:
         try:
@@ -480,6 +488,14 @@ def _isolate(name: str, isolate: bool | None, memory: int | None) -> bool | None
         raise BadTask(f"task {name!r} has a memory limit, which needs a process of its own: leave out isolate=False")
     # A limit that holds only after a lost worker would be none.
     return True
+
+
+def _concurrency(number: int | None) -> int | None:
+    if number is None or (type(number) is int and 1 <= number <= MOST_AT_ONCE):
+        return number
+    raise BadTask(
+        f"concurrency is a whole number from 1 to {MOST_AT_ONCE:,}, or None for no limit, not {number!r:.100}"
+    )
 
 
 def _cost(cost: int) -> int:

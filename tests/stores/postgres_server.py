@@ -21,7 +21,7 @@ EMPTY = "; ".join(
     for table in (
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
         *("services", "tallies", "operations", "batches"),
-        *("turns", "shares", "submissions"),
+        *("turns", "shares", "submissions", "limits", "spending"),
     )
 )
 

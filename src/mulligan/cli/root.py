@@ -20,6 +20,7 @@ COMMANDS = {
     "redrive": "mulligan.cli.redrive:redrive",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
+    "limits": "mulligan.cli.limits:limits",
     "duties": "mulligan.cli.duties:duties",
     "schedules": "mulligan.cli.schedules:schedules",
     "services": "mulligan.cli.services:services",

@@ -19,6 +19,7 @@ from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
 from mulligan.explain.words import at
 from mulligan.job import Job
+from mulligan.limit import LimitRecord, SpendingRecord
 from mulligan.pause import Pause
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
@@ -47,11 +48,14 @@ def explain(
     stuck_after: timedelta = timedelta(minutes=30),
     batch: BatchRecord | None = None,
     service: ServiceStatus | None = None,
+    limits: Sequence[LimitRecord] = (),
+    spending: SpendingRecord | None = None,
 ) -> Explanation:
     """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `service` is the
-    job's."""
+    job's; `limits` are those that concern it, `spending` is its owner's."""
+    around = Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, service, limits, spending)
     return Explanation(
         job,
         happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, service)),
+        next=follows(job, around),
     )

@@ -13,8 +13,9 @@ from mulligan.explain.because import because
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
-from mulligan.job import MAX_LOSSES, Job
+from mulligan.job import MAX_LOSSES, PRIORITIES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.limit import LimitRecord, SpendingRecord
 from mulligan.pause import Pause
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
@@ -51,6 +52,10 @@ class Surroundings:
     batch: BatchRecord | None = None
     service: ServiceStatus | None = None
     """The job's."""
+    limits: Sequence[LimitRecord] = ()
+    """Those that concern the job."""
+    spending: SpendingRecord | None = None
+    """What the job's owner has spent of his retries."""
 
     @property
     def alive(self) -> list[WorkerRecord]:
@@ -83,6 +88,10 @@ def follows(job: Job[Any], around: Surroundings) -> tuple[str, ...]:
 def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if around.batch is not None and around.batch.state is BatchState.DRAFT:
         return [*_draft(around.batch), _attempts_left(job), *_deadline(job, around)]
+    if job.waiting_for == "budget":
+        return [*_out_of_budget(job, around), _attempts_left(job), *_deadline(job, around)]
+    if job.waiting_for == "limit":
+        return [*_no_place(around), *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
@@ -94,6 +103,34 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
         return [due, *waits, *_held(job, around), _attempts_left(job), *_deadline(job, around)]
     due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
     return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+
+
+def _no_place(around: Surroundings) -> Told:
+    """Which limits are full; or that none is."""
+    full = [limit for limit in around.limits if limit.taken >= limit.most]
+    if not full:
+        return ["It waits for a place under a limit: it is let in when nothing holds it back and a worker asks."]
+    return [
+        f"It waits for a place: limit of {limit.what} {limit.name!r} reached: "
+        f"{limit.taken:,} of {limit.most:,} running or ready."
+        for limit in full
+    ]
+
+
+def _out_of_budget(job: Job[Any], around: Surroundings) -> Told:
+    until = f"It waits until {around.at(job.due_at)}, or until there is more to spend."
+    spent = around.spending
+    if spent is None:
+        return [f"The retries of owner {job.owner!r} were used up.", until]
+    budget = spent.budget
+    parts = (
+        (spent.today, budget.per_day, "today"),
+        (spent.this_month, budget.per_month, "this month"),
+        (spent.cost_this_month, budget.cost_per_month, "of cost this month"),
+    )
+    used = ", ".join(f"{number:,} of {most:,} {when}" for number, most, when in parts if most is not None)
+    kept = "The last part is kept for jobs of higher priority." if job.priority >= PRIORITIES["normal"] else ""
+    return [f"The retries of owner {job.owner!r} are used up: {used}.", *([kept] if kept else []), until]
 
 
 def _draft(batch: BatchRecord) -> Told:

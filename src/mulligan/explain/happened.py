@@ -57,12 +57,18 @@ def _something(story: Story) -> str:
 # Coming in
 
 
+def _parked(_story: Story) -> str:
+    return "it gave its place back, to wait until it can run"
+
+
 def _enqueued(story: Story) -> str:
     delay = story.facts.duration("delay")
     owner = f" for {story.event.owner}" if story.event.owner else ""
     when = f"{describe(delay)} later" if delay else "at once"
     if story.facts.text("batch"):
         when = "when its batch is published" + (f", not before {describe(delay)} have passed" if delay else "")
+    if story.facts.text("waiting_for") == "limit":
+        when = "when there is a place for it"
     return f"it was enqueued{_by_schedule(story)}{owner}, to run {when}"
 
 
@@ -225,6 +231,7 @@ def _who_and_why(story: Story) -> str:
 TELLERS: dict[str, Callable[[Story], str]] = {
     "job.enqueued": _enqueued,
     "job.queued": _queued,
+    "job.parked": _parked,
     "job.started": _started,
     "job.succeeded": _succeeded,
     "job.retried": _retried,

@@ -207,6 +207,11 @@ def deadline_passed(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdic
     return engine_verdict("DEADLINE", kind=kind, catalogue=catalogue)
 
 
+def budget_exhausted(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """Its owner has no retries left in this period, and is set to fail then."""
+    return engine_verdict("BUDGET_EXHAUSTED", kind=kind, catalogue=catalogue)
+
+
 def _ended(exit: int | None) -> str:  # noqa: A002
     if exit is None:
         return "died"

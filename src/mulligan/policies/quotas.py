@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from mulligan.errors import BadPolicy
 from mulligan.job import FollowUp, NewJob
+from mulligan.limit import LimitBook, RetryBudget
 from mulligan.policies.file import NO_FILE, PolicyFile
 from mulligan.policies.owner import EVERYBODY, Owner, SaidOwners
 from mulligan.policies.queue import Queue, SaidQueues
@@ -20,6 +21,8 @@ class Standing:
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """How many of them may run at once, by the policies file."""
 
     @property
     def fair_queues(self) -> tuple[str, ...]:
@@ -48,6 +51,7 @@ class Quotas:
         self._owners = _by_name("owners", Owner, owners)
         self._file = file
         self._found: tuple[Policies | None, Standing] = (None, Standing())
+        self._book: tuple[Standing | None, dict[str, int], LimitBook] = (None, {}, LimitBook())
 
     @property
     def standing(self) -> Standing:
@@ -65,10 +69,20 @@ class Quotas:
         return Standing(
             queues=_over(self._queues, policies.queues, Queue),
             owners={name: owner.over(everybody) for name, owner in owners.items()},
+            kinds={name: kind.concurrency for name, kind in policies.kinds.items() if kind.concurrency is not None},
         )
 
     def fair_queues(self) -> tuple[str, ...]:
         return self.standing.fair_queues
+
+    def limits(self, kinds: dict[str, int]) -> LimitBook:
+        """The limits in force; `kinds` are those of the code."""
+        standing = self.standing
+        of, before, book = self._book
+        if of is not standing or before != kinds:
+            book = _limits(standing, kinds)
+            self._book = (standing, kinds, book)
+        return book
 
     def over(self, job: NewJob) -> NewJob:
         """The job with what is its owner's: the weight in a fair queue, and how fast he may submit."""
@@ -80,6 +94,23 @@ class Quotas:
         if weight is None and rate is None and on_failed is job.on_failed:
             return job
         return replace(job, weight=weight, submit_rate=rate, on_failed=on_failed)
+
+
+def _limits(standing: Standing, kinds: Mapping[str, int]) -> LimitBook:
+    budgets = {name: _budget(owner) for name, owner in standing.owners.items()}
+    return LimitBook(
+        kinds={**kinds, **standing.kinds},
+        queues={name: one.concurrency for name, one in standing.queues.items() if one.concurrency is not None},
+        owners={name: one.concurrency for name, one in standing.owners.items() if one.concurrency is not None},
+        budgets={name: budget for name, budget in budgets.items() if budget is not None},
+    )
+
+
+def _budget(owner: Owner) -> RetryBudget | None:
+    found = (owner.retries_per_day, owner.retries_per_month, owner.cost_per_month)
+    if all(part is None for part in found):
+        return None
+    return RetryBudget(*found, over=owner.over_budget or "wait")
 
 
 def _weighed(follow_up: FollowUp | None, owner: str, standing: Standing) -> FollowUp | None:

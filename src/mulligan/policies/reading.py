@@ -51,6 +51,7 @@ JOB_TYPE = "jobType"
 class Kind:
     section: Section
     owners: Mapping[str, Section]
+    concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +153,10 @@ class _Reading:
     # Sections
 
     def _kind(self, path: str, value: Any) -> Kind:
-        given = self._mapping(path, value, (*KEYS, *SPELLINGS, "owners"))
+        given = self._mapping(path, value, (*KEYS, *SPELLINGS, "owners", "concurrency"))
         owners = self._named(f"{path}.owners", given.pop("owners", None), self._section)
-        return Kind(self._section(path, given), owners)
+        at_once = self._checked(path, _part_of(given, "concurrency"), queue.checked_queue).get("concurrency")
+        return Kind(self._section(path, given), owners, at_once)
 
     def _job_types(self, path: str, value: Any) -> dict[str, Kind]:
         listed = self._mapping(path, value, ("policies",)).get("policies")
@@ -421,3 +423,7 @@ def _range(value: Any) -> Any:
     low, dash, high = value.replace(" ", "").partition("-") if isinstance(value, str) else ("", "", "")
     is_range = dash and all(part.isdecimal() and len(part) < 10 for part in (low, high)) and int(low) <= int(high)
     return range(int(low), int(high) + 1) if is_range else value
+
+
+def _part_of(given: dict[str, Any], key: str) -> dict[str, Any]:
+    return {key: given.pop(key)} if key in given else {}

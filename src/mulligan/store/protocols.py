@@ -5,7 +5,7 @@ A store is synchronous; async callers go through a thread. Instants come from th
 `StoreUnavailable`, and the same call may be made again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,6 +19,7 @@ from mulligan.failure.policy import Decision
 from mulligan.finding import Finding, Limits
 from mulligan.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move, State
+from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
@@ -412,6 +413,27 @@ class Services(Protocol):
         ...
 
 
+class Places(Protocol):
+    """For whoever has limits, and for people who look at them. The door does the rest.
+
+    They hold for all processes: what one says with its claims and beats counts until it says otherwise, or until nobody
+    has said it for ten minutes.
+    """
+
+    def limit_by(self, book: Callable[[], LimitBook]) -> None:
+        """Hold the limits in this book from now on, and tell the others."""
+        ...
+
+    def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
+        """How the limits of these subjects (`kind/NAME`, `queue/NAME`, `owner/NAME`) stand, as far as they have one;
+        without any, those of all that are named."""
+        ...
+
+    def spending(self, owner: str) -> SpendingRecord | None:
+        """What the owner's retries took of his budget; None without one."""
+        ...
+
+
 class Reader(Protocol):
     """For people who look."""
 
@@ -490,7 +512,7 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Batches, Schedules, Clearing, Operations, Services, Reader, EventLog, Protocol):
+class Store(JobStore, Upkeep, Batches, Schedules, Clearing, Operations, Services, Places, Reader, EventLog, Protocol):
     """One database."""
 
     def migrate(self) -> list[str]:

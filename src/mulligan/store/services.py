@@ -233,6 +233,15 @@ class ServiceDesk:
                 admitted.append((BUDGET + name, number))
         return admitted
 
+    def barred(self, names: Iterable[str], wanted: int, now: int) -> Steps[dict[str, int]]:
+        """How much of those among these services that are not simply closed could be claimed now. Nothing is taken."""
+        rows = yield self._statement("services_barred", names=to_json(sorted(names)))
+        allowed = {}
+        for row in rows:
+            grant = yield from self._grant(_standing(row), wanted, now)
+            allowed[grant.name] = 0 if grant.values["kind"] else grant.allowed.number
+        return allowed
+
     # By hand
 
     def force(self, request: ServiceRequest, now: int) -> Steps[ServiceRecord]:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
+_INCLUDED = re.compile(r"\{\{([a-z_]+)\}\}")
+
 
 class Statements:
-    """The `.sql` files of one store, read once."""
+    """The `.sql` files of one store, read once. `{{name}}` stands for what is in the file of that name."""
 
     def __init__(self, package: str, written: Callable[[str], str] = str) -> None:
         self._folder = files(package) / "sql"
@@ -18,7 +20,11 @@ class Statements:
         return self._read(name)
 
     def _load(self, name: str) -> str:
-        return self._written((self._folder / f"{name}.sql").read_text("utf-8"))
+        return self._written(self._text(name))
+
+    def _text(self, name: str) -> str:
+        text = (self._folder / f"{name}.sql").read_text("utf-8")
+        return _INCLUDED.sub(lambda found: self._text(found[1]).strip(), text)
 
 
 def in_pyformat(text: str) -> str:

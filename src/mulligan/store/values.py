@@ -30,7 +30,7 @@ ROUNDS_KEPT = timedelta(days=1)
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 
 
-def new_values(job: NewJob) -> dict[str, Any]:
+def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
     """What it asks of its owner's share and rate is there only if it does: most do not."""
     return {
         **({} if job.weight is None else {"step": step(job.weight)}),
@@ -57,6 +57,7 @@ def new_values(job: NewJob) -> dict[str, Any]:
         "cost": job.cost,
         "on_failed": None if job.on_failed is None else to_json(job.on_failed),
         "batch": job.batch,
+        "is_limited": is_limited,
         "data": to_json(_arrival(job)) if job.delay or job.batch else "{}",
     }
 

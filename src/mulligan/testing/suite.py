@@ -20,6 +20,7 @@ step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
 
 from mulligan.testing.stores.batches import BatchRules
 from mulligan.testing.stores.beat import BeatRules
+from mulligan.testing.stores.budgets import BudgetRules
 from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
@@ -28,6 +29,7 @@ from mulligan.testing.stores.fence import FenceRules
 from mulligan.testing.stores.holding import HoldingRules
 from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
+from mulligan.testing.stores.limits import LimitRules
 from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
 from mulligan.testing.stores.operations import OperationRules
@@ -47,6 +49,8 @@ class StoreSuite(
     EnqueueRules,
     ClaimRules,
     FairRules,
+    LimitRules,
+    BudgetRules,
     FenceRules,
     SettleRules,
     BeatRules,

@@ -20,6 +20,7 @@ from mulligan.failure.text import storable
 from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
+from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
@@ -28,6 +29,7 @@ from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
+from mulligan.store.limits import LimitDesk
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.postgres import health, operations, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
@@ -151,6 +153,7 @@ class PostgresStore:
     ) -> None:
         address = parse_url(url)
         self._services = ServiceDesk(SQL, services)
+        self._limits = LimitDesk(SQL, self._services)
         self._given_now = now
         self._address = address
         self._listens = address.listens
@@ -198,7 +201,7 @@ class PostgresStore:
         return Script("PostgreSQL", self._enqueueing(jobs))
 
     def _enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
-        rows = [{**new_values(job), "n": n} for n, job in enumerate(jobs)]
+        rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "n": n} for n, job in enumerate(jobs)]
         stored = yield from self._storing(rows)
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
 
@@ -242,12 +245,14 @@ class PostgresStore:
     # Claim
 
     def claim(self, claim: Claim) -> Claimed:
-        return self._run(lambda db: self._claim(db, claim))
+        claimed = self._run(lambda db: self._claim(db, claim))
+        self._limits.told()
+        return claimed
 
     def _claim(self, db: Connection, claim: Claim) -> Claimed:
         step = TABLE[Move.CLAIM, State.QUEUED]
         with _transaction(db, BEGIN_ASYNCHRONOUS):
-            has_id, asks = self._promote(db)
+            has_id, asks, again = self._promote(db)
             if has_id:
                 # In its own transaction: its id would be older than those of jobs that come now, and the log
                 # would start them before they came.
@@ -284,6 +289,8 @@ class PostgresStore:
             due, now = _row(db, SQL["next_due"], {"now": self._now})
             if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
                 due = earliest(due, now + CLAIM_AGAIN)
+            if again is not None:
+                due = earliest(due, now + again)
             if grants:
                 _play(db, self._services.taken(grants, leases, now))
                 due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
@@ -307,24 +314,46 @@ class PostgresStore:
         names = _ids(db, _claiming("claim_services"), where)
         return _play(db, self._services.grants(claim, names, now))
 
-    def _promote(self, db: Connection) -> tuple[bool, bool]:
-        """Whether the transaction has an id now, and whether a service has to be asked before its jobs are claimed."""
-        is_any_parked = False
+    def _promote(self, db: Connection) -> tuple[bool, bool, int | None]:
+        """Whether the transaction has an id now, whether a service has to be asked before its jobs are claimed, and in
+        how many microseconds it is worth to look at the limits again."""
+        self._say_limits(db)
+        is_any_held = False
         for _ in range(PROMOTE_PASSES):
-            passed, held, asks, is_parked, has_id = _row(db, SQL["promote"], self._door_values())
+            passed, held, asks, has_budget, has_limit, has_id = _row(db, SQL["promote"], self._door_values())
             # It has not seen those that it parked itself.
-            is_any_parked = is_any_parked or is_parked or held > 0
+            is_any_held = is_any_held or held > 0
             if passed + held < PROMOTE_PASS:
                 break
-        if is_any_parked:
-            self._admit(db)
-        return has_id or is_any_parked, asks
+        has_limit = has_limit or is_any_held
+        if has_budget or is_any_held:
+            has_limit = self._admit(db) > 0 or has_limit
+        again = self._let_in(db) if has_limit else None
+        return has_id or has_budget or has_limit, asks, again
 
-    def _admit(self, db: Connection) -> None:
+    def _say_limits(self, db: Connection) -> None:
+        if self._limits.has_news:
+            _play(db, self._limits.says(self._time(db)))
+
+    def _let_in(self, db: Connection) -> int | None:
+        """In how many microseconds it is worth to look again."""
+        admitted = _play(db, self._limits.admit(self._time(db)))
+        if admitted.failed:
+            tally = Tally()
+            tally.add_all([row["batch"] for row in admitted.failed], State.WAITING, State.FAILED)
+            self._follow(db, admitted.failed_rows)
+            _play(db, self._batches.counted(tally, self._now))
+        return admitted.again_in
+
+    def _time(self, db: Connection) -> int:
+        return int(_row(db, SQL["now"], {"now": self._now})[0])
+
+    def _admit(self, db: Connection) -> int:
         """Retries that their services' budgets allow."""
-        (now,) = _row(db, SQL["now"], {"now": self._now})
-        for gate, number in _play(db, self._services.admitted(now)):
-            _execute(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})
+        return sum(
+            int(_row(db, SQL["admit"], {**self._door_values(), "gate": gate, "limit": number or PROMOTE_PASS})[0])
+            for gate, number in _play(db, self._services.admitted(self._time(db)))
+        )
 
     def _door_values(self, *, duty: str | None = None, limit: int = PROMOTE_PASS) -> dict[str, Any]:
         step = TABLE[Move.PROMOTE, State.WAITING]
@@ -342,7 +371,9 @@ class PostgresStore:
     # Beat
 
     def beat(self, beat: Beat) -> BeatReply:
-        return self._run(lambda db: self._beat(db, beat))
+        reply = self._run(lambda db: self._beat(db, beat))
+        self._limits.told()
+        return reply
 
     def _beat(self, db: Connection, beat: Beat) -> BeatReply:
         given = {"now": self._now}
@@ -362,6 +393,8 @@ class PostgresStore:
             cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
             (now,) = _row(db, SQL["now"], given)
             _play(db, self._owners.forgetting(self._now))
+            _play(db, self._limits.says(now))
+            _play(db, self._limits.budgets.forget(now))
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 
     def leave(self, incarnation: str) -> None:
@@ -399,6 +432,7 @@ class PostgresStore:
             accepted = {*self._write_succeeded(db, succeeded), *self._write(db, others)}
             heard = self._hear(db, [outcomes[n] for n in accepted])
             self._count_settled(db, [outcomes[n] for n in sorted(accepted)])
+        self._limits.freed(outcomes[n].lease for n in accepted)
         answers = [
             Settled.ACCEPTED if n in accepted else self._not_settled(db, outcome, settlement(outcome))
             for n, outcome in enumerate(outcomes)
@@ -512,9 +546,11 @@ class PostgresStore:
 
     def _promote_by_duty(self, db: Connection, duty: str, limit: int, *, by_hand: bool) -> int:
         with _transaction(db, BEGIN):
+            self._say_limits(db)
             passed = int(_row(db, SQL["promote"], self._door_values(duty=duty, limit=limit))[0])
             if by_hand and passed < limit:
                 passed += int(_row(db, SQL["admit"], self._door_values(duty=duty, limit=limit - passed))[0])
+            self._let_in(db)
         return passed
 
     def pause(self, request: PauseRequest) -> Pause:
@@ -658,6 +694,17 @@ class PostgresStore:
 
     def demands(self, *, limit: int) -> list[Demand]:
         return [Demand(*row) for row in self._run(lambda db: _execute(db, SQL["demands"], {"limit": limit}).fetchall())]
+
+    # Limits
+
+    def limit_by(self, book: Callable[[], LimitBook]) -> None:
+        self._limits.book = book
+
+    def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
+        return self._run(lambda db: _play(db, self._limits.records(subjects)))
+
+    def spending(self, owner: str) -> SpendingRecord | None:
+        return self._run(lambda db: _play(db, self._limits.budgets.record(owner, self._time(db))))
 
     # Schedules
 

@@ -19,6 +19,7 @@ from mulligan.failure.service import ServiceBook
 from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import TABLE, Move, State, pause_events
+from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
@@ -27,6 +28,7 @@ from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
+from mulligan.store.limits import LimitDesk
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.protocols import (
     Answers,
@@ -114,6 +116,8 @@ T = TypeVar("T")
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
+# What the log says of a job that waits for a place from the first.
+LIMITED = '{"waiting_for":"limit"}'
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
@@ -156,6 +160,7 @@ class SqliteStore:
         path, synchronous = parse_url(url)
         self._given_now = now
         self._services = ServiceDesk(SQL, services)
+        self._limits = LimitDesk(SQL, self._services)
         self._synchronous = synchronous.lower()
         self._owners = OwnerSteps(SQL)
         self._database = Database(path, synchronous=synchronous, threaded=threaded)
@@ -199,7 +204,7 @@ class SqliteStore:
     def _enqueue(self, db: "sqlite3.Connection", jobs: Sequence[NewJob]) -> list[Job[Any]]:
         now = self._now(db)
         event = TABLE[Move.ENQUEUE, None].event
-        rows = [{**new_values(job), "now": now} for job in jobs]
+        rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "now": now} for job in jobs]
         buckets = _play(db, self._owners.admitting(rows, now))
         closed = _play(db, self._batches.joining(rows))
         starts = _play(db, self._owners.ranking(rows, now))
@@ -213,7 +218,8 @@ class SqliteStore:
                 continue
             stored.append(row)
             news[job.id] = row
-            events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=values["data"]))
+            data = LIMITED if row["waiting_for"] == "limit" else values["data"]
+            events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=data))
         _append(db, events)
         _play(db, self._owners.counting(rows, news, buckets=buckets, starts=starts))
         return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
@@ -234,7 +240,7 @@ class SqliteStore:
 
     def _enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
-        rows = [new_values(job) for job in jobs]
+        rows = [new_values(job, is_limited=self._limits.concerns(job)) for job in jobs]
         now = None if self._given_now is None else to_time(self._given_now())
         buckets = yield from self._owners.admitting(rows, now)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
@@ -265,11 +271,13 @@ class SqliteStore:
     # Claim
 
     def claim(self, claim: Claim) -> Claimed:
-        return self._database.write(lambda db: self._claim(db, claim))
+        claimed = self._database.write(lambda db: self._claim(db, claim))
+        self._limits.told()
+        return claimed
 
     def _claim(self, db: "sqlite3.Connection", claim: Claim) -> Claimed:
         now = self._now(db)
-        asks = self._promote(db, now)
+        asks, again = self._promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := _leases(db, SQL["claim_repeated"], values):
             _play(db, self._services.recalled(repeated, now))
@@ -284,27 +292,49 @@ class SqliteStore:
         if due is not None and due <= now:
             self._promote_past_damage(db, now)
             (due,) = db.execute(SQL["next_due"]).fetchone()
+        if again is not None:
+            due = earliest(due, now + again)
         if grants:
             _play(db, self._services.taken(grants, leases, now))
             due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
 
-    def _promote(self, db: "sqlite3.Connection", now: int) -> bool:
-        """Whether a service has to be asked before its jobs are claimed."""
-        is_somebody_there, asks, is_parked = db.execute(SQL["door"], {"now": now}).fetchone()
+    def _promote(self, db: "sqlite3.Connection", now: int) -> tuple[bool, int | None]:
+        """Whether a service has to be asked before its jobs are claimed, and in how many microseconds it is worth to
+        look at the limits again."""
+        self._say_limits(db, now)
+        is_somebody_there, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
+        is_any_held = False
         for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
             passed, held = self._promote_pass(db, now)
-            is_parked = is_parked or held
+            is_any_held = is_any_held or held > 0
             if passed + held < PROMOTE_PASS:
                 break
-        if is_parked:
-            self._admit(db, now)
-        return bool(asks)
+        has_limit = has_limit or is_any_held
+        if has_budget or is_any_held:
+            has_limit = self._admit(db, now) > 0 or has_limit
+        return bool(asks), self._let_in(db, now) if has_limit else None
 
-    def _admit(self, db: "sqlite3.Connection", now: int) -> None:
+    def _say_limits(self, db: "sqlite3.Connection", now: int) -> None:
+        if self._limits.has_news:
+            _play(db, self._limits.says(now))
+
+    def _let_in(self, db: "sqlite3.Connection", now: int) -> int | None:
+        """In how many microseconds it is worth to look again."""
+        admitted = _play(db, self._limits.admit(now))
+        if admitted.failed:
+            tally = Tally()
+            tally.add_all([row["batch"] for row in admitted.failed], State.WAITING, State.FAILED)
+            self._follow(db, admitted.failed_rows)
+            _play(db, self._batches.counted(tally, now))
+        return admitted.again_in
+
+    def _admit(self, db: "sqlite3.Connection", now: int) -> int:
         """Retries that their services' budgets allow."""
-        for gate, number in _play(db, self._services.admitted(now)):
-            self._promote_pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS)
+        return sum(
+            sum(self._promote_pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS))
+            for gate, number in _play(db, self._services.admitted(now))
+        )
 
     def _promote_pass(
         self,
@@ -413,7 +443,9 @@ class SqliteStore:
     # Beat
 
     def beat(self, beat: Beat) -> BeatReply:
-        return self._database.write(lambda db: self._beat(db, beat))
+        reply = self._database.write(lambda db: self._beat(db, beat))
+        self._limits.told()
+        return reply
 
     def _beat(self, db: "sqlite3.Connection", beat: Beat) -> BeatReply:
         now = self._now(db)
@@ -431,6 +463,8 @@ class SqliteStore:
         db.execute(SQL["forget"], {"now": now, "silence": to_duration(FORGOTTEN_AFTER)})
         _play(db, self._services.forget(now))
         _play(db, self._owners.forgetting(now))
+        _play(db, self._limits.says(now))
+        _play(db, self._limits.budgets.forget(now))
         cancelled = db.execute(SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
         return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
 
@@ -457,6 +491,7 @@ class SqliteStore:
         except DATA_ERRORS:
             answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
         settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
+        self._limits.freed(outcome.lease for outcome in settled)
         return Answers(answers, *self._hear(db, settled, now))
 
     def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> Heard:
@@ -610,9 +645,11 @@ class SqliteStore:
 
     def _promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, *, by_hand: bool) -> int:
         now = self._now(db)
+        self._say_limits(db, now)
         passed, _ = self._promote_pass(db, now, duty=duty, limit=limit)
         if by_hand and passed < limit:
-            passed += self._promote_pass(db, now, statement="admit", duty=duty, limit=limit - passed)[0]
+            passed += sum(self._promote_pass(db, now, statement="admit", duty=duty, limit=limit - passed))
+        self._let_in(db, now)
         return passed
 
     def pause(self, request: PauseRequest) -> Pause:
@@ -739,6 +776,17 @@ class SqliteStore:
 
     def prune_batches(self, *, before: datetime, limit: int) -> int:
         return self._database.write(lambda db: _play(db, self._batches.pruning(before, limit)))
+
+    # Limits
+
+    def limit_by(self, book: Callable[[], LimitBook]) -> None:
+        self._limits.book = book
+
+    def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
+        return self._database.read(lambda db: _play(db, self._limits.records(subjects)))
+
+    def spending(self, owner: str) -> SpendingRecord | None:
+        return self._database.read(lambda db: _play(db, self._limits.budgets.record(owner, self._now(db))))
 
     # Schedules
 

@@ -194,7 +194,7 @@ def replay(events: Sequence[Event]) -> State | None:
         (state,) = targets
         # A job that is due when it is enqueued may pass the door in the same step, without a word.
         is_new = event.type == TABLE[Move.ENQUEUE, None].event
-        at_the_door = is_new and not event.data.get("delay") and "batch" not in event.data
+        at_the_door = is_new and not event.data.get("delay") and not {"batch", "waiting_for"} & set(event.data)
     return State.QUEUED if at_the_door else state
 
 

@@ -1,23 +1,32 @@
--- By hand, past a pause that is still on: the first of those parked under it.
+-- The first of those parked under a gate: a budget that allows them, or by hand a pause that is still on. Limits they pass as all others.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), parked AS (
-    SELECT id
+    SELECT id, owner, queue, kind
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate = :gate
     ORDER BY gate, priority, rank
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
+), at_the_door AS (
+    SELECT id, {{limit_gate}} AS gate
+    FROM parked
 ), passed AS (
-    UPDATE mulligan_jobs
-    SET state = :queued, gate = NULL, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
-    FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM parked))
-    RETURNING id, kind, owner, attempt, clock.now
+    UPDATE mulligan_jobs AS job
+    SET state = CASE WHEN at_the_door.gate IS NULL THEN :queued ELSE job.state END,
+        gate = at_the_door.gate,
+        waiting_for = CASE WHEN at_the_door.gate IS NOT NULL THEN 'limit' END,
+        is_limited = false,
+        queued_at = CASE WHEN at_the_door.gate IS NULL THEN clock.now ELSE job.queued_at END,
+        updated_at = clock.now
+    FROM at_the_door, clock
+    WHERE job.id = ANY (ARRAY(SELECT id FROM parked)) AND job.id = at_the_door.id
+    RETURNING job.id, job.kind, job.owner, job.attempt, job.state, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
     SELECT :event, id, kind, owner, attempt, now
     FROM passed
+    WHERE state = :queued
 )
 SELECT count(*)
 FROM passed

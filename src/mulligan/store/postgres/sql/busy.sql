@@ -38,4 +38,9 @@ SELECT EXISTS (
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
       AND kind = ANY (:kinds::text[]) AND waiting_for = ANY (:waiting_for::text[])
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
+      AND kind = ANY (:kinds::text[])
 )

@@ -1,4 +1,5 @@
--- A job that is due stands in its lane at once; any other waits for the door. A member of a draft is parked there.
+-- A job that is due stands in its lane at once; any other waits for the door, and so does one that a limit concerns. A member of a
+-- draft is parked there.
 -- Whatever unique rule it meets, nothing is written: the caller then looks for the twin.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
@@ -8,8 +9,15 @@ WITH clock AS (
         n integer, id text, kind text, owner text, queue text, service text, priority integer, arguments text,
         submitted_at bigint, delay bigint, deadline bigint, max_attempts integer, max_crashes integer,
         max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
-        on_failed text, batch text, rank bigint
+        on_failed text, batch text, rank bigint, is_limited boolean
     )
+), at_the_door AS (
+    SELECT *, CASE
+        WHEN batch IS NOT NULL THEN 'batch'
+        WHEN delay <> 0 THEN 'delay'
+        WHEN is_limited OR {{limit_gate}} IS NOT NULL THEN 'limit'
+    END AS waits_for
+    FROM input
 ), stored AS (
     INSERT INTO mulligan_jobs (
         id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
@@ -18,13 +26,12 @@ WITH clock AS (
     )
     SELECT
         id, kind, owner, queue, service, priority, coalesce(rank, submitted_at, now),
-        CASE WHEN delay = 0 AND batch IS NULL THEN 'queued' ELSE 'waiting' END, 'batch/' || batch,
-        CASE WHEN batch IS NOT NULL THEN 'batch' WHEN delay <> 0 THEN 'delay' END, arguments,
-        max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, 
-        CASE WHEN delay = 0 AND batch IS NULL THEN now END,
+        CASE WHEN waits_for IS NULL THEN 'queued' ELSE 'waiting' END, 'batch/' || batch, waits_for, arguments,
+        max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now,
+        CASE WHEN waits_for IS NULL THEN now END,
         now + delay, now + deadline, now,
         dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch
-    FROM input, clock
+    FROM at_the_door, clock
     -- One order for all: two clients with the same keys must not wait for each other in a circle.
     ORDER BY owner, kind, dedupe_key, n
     ON CONFLICT DO NOTHING
@@ -34,6 +41,7 @@ WITH clock AS (
     SELECT :event, id, kind, owner, 0, enqueued_at,
         CASE
             WHEN state = 'queued' THEN '{}'
+            WHEN waiting_for = 'limit' THEN '{"waiting_for":"limit"}'
             WHEN batch IS NULL THEN format('{"delay":%s}', (due_at - enqueued_at) / 1e6)
             WHEN due_at = enqueued_at THEN json_build_object('batch', batch)::text
             ELSE json_build_object('batch', batch, 'delay', (due_at - enqueued_at) / 1e6)::text

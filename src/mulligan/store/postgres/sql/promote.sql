@@ -1,8 +1,8 @@
 -- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
 -- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
--- them stand in nobody's way. So is a retry while its service is failing: it waits for the budget. What somebody asked for
--- by hand passes all the same. Members of a batch are parked while it is a draft; once it is published they come in, or wait
--- for what else there is to wait for.
+-- them stand in nobody's way. So is a retry whose owner has a budget, or whose service is failing, and last a job that a
+-- limit concerns. What somebody asked for by hand passes all of these but the limits. Members of a batch are parked while it
+-- is a draft; once it is published they come in, or wait for what else there is to wait for.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), door AS (
@@ -13,16 +13,7 @@ WITH clock AS (
     ) AS is_paused
     FROM (VALUES ('retry'), ('promote')) AS known (duty)
 ), due AS (
-    SELECT id, CASE
-        WHEN trigger <> 'automatic' THEN NULL
-        WHEN waiting_for IN ('retry', 'rate limit') AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
-        WHEN waiting_for NOT IN ('retry', 'rate limit') AND (SELECT is_paused FROM door WHERE duty = 'promote') THEN 'duty/promote'
-        WHEN waiting_for = 'retry' AND service <> '' AND EXISTS (
-            SELECT 1
-            FROM mulligan_services
-            WHERE name = mulligan_jobs.service AND is_failing
-        ) THEN 'budget/' || service
-    END AS gate
+    SELECT id, trigger, waiting_for, service, owner, queue, kind
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NULL AND due_at <= (SELECT now FROM clock)
       AND (:duty::text IS NULL OR CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'retry' ELSE 'promote' END = :duty)
@@ -30,10 +21,10 @@ WITH clock AS (
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), parked AS (
-    SELECT job.id
+    SELECT job.*
     FROM door
     CROSS JOIN LATERAL (
-        SELECT id
+        SELECT id, trigger, waiting_for, service, owner, queue, kind
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate = 'duty/' || door.duty
         ORDER BY gate, priority, rank
@@ -42,11 +33,10 @@ WITH clock AS (
     ) AS job
     WHERE NOT door.is_paused AND (:duty::text IS NULL OR door.duty = :duty)
 ), published AS (
-    SELECT job.id, job.due_at <= (SELECT now FROM clock) AS is_due,
-        job.trigger = 'automatic' AND (SELECT is_paused FROM door WHERE duty = 'promote') AS is_held
+    SELECT job.*
     FROM mulligan_batches AS batch
     CROSS JOIN LATERAL (
-        SELECT id, due_at, trigger
+        SELECT id, trigger, waiting_for, service, owner, queue, kind, due_at <= (SELECT now FROM clock) AS is_due
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate = 'batch/' || batch.id
         ORDER BY gate, priority, rank
@@ -55,28 +45,57 @@ WITH clock AS (
     ) AS job
     WHERE batch.admits AND (:duty::text IS NULL OR :duty = 'promote')
     LIMIT :limit
+), at_the_door AS (
+    SELECT id, CASE
+        WHEN trigger = 'automatic' AND waiting_for IN ('retry', 'rate limit')
+            AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
+        WHEN trigger = 'automatic' AND waiting_for NOT IN ('retry', 'rate limit', 'limit')
+            AND (SELECT is_paused FROM door WHERE duty = 'promote') THEN 'duty/promote'
+        ELSE coalesce(
+            (
+                SELECT 'owner-budget/' || owner
+                FROM mulligan_limits
+                WHERE trigger = 'automatic' AND waiting_for = 'retry'
+                  AND owner <> '' AND gate IN ('owner/' || owner, 'owner/*') AND over IS NOT NULL
+                LIMIT 1
+            ),
+            (
+                SELECT 'budget/' || name
+                FROM mulligan_services
+                WHERE trigger = 'automatic' AND waiting_for = 'retry' AND service <> '' AND name = service AND is_failing
+            ),
+            {{limit_gate}}
+        )
+    END AS gate
+    FROM (
+        SELECT * FROM due
+        UNION ALL SELECT * FROM parked
+        UNION ALL SELECT id, trigger, waiting_for, service, owner, queue, kind FROM published WHERE is_due
+    ) AS arrived
 ), held AS (
     UPDATE mulligan_jobs AS job
-    SET gate = due.gate, updated_at = clock.now
-    FROM due, clock
-    WHERE job.id = due.id AND due.gate IS NOT NULL
+    SET gate = held.gate, waiting_for = CASE
+            WHEN held.gate LIKE 'limit/%' THEN 'limit'
+            WHEN waiting_for = 'batch' THEN 'delay'
+            ELSE waiting_for
+        END,
+        updated_at = clock.now
+    FROM at_the_door AS held, clock
+    -- By an array: whatever number the planner expects, it looks them up one by one.
+    WHERE job.id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NOT NULL)) AND job.id = held.id
     RETURNING job.id
 ), waiting_on AS (
-    -- Members that are not due yet, or that the pause of the duty holds.
+    -- Members that are not due yet.
     UPDATE mulligan_jobs AS job
-    SET gate = CASE WHEN published.is_due THEN 'duty/promote' END, waiting_for = 'delay', updated_at = clock.now
-    FROM published, clock
-    WHERE job.id = published.id AND (published.is_held OR NOT published.is_due)
+    SET gate = NULL, waiting_for = 'delay', updated_at = clock.now
+    FROM clock
+    WHERE job.id = ANY (ARRAY(SELECT id FROM published WHERE NOT is_due))
     RETURNING job.id
 ), promoted AS (
     UPDATE mulligan_jobs
-    SET state = :queued, gate = NULL, waiting_for = NULL, queued_at = clock.now, updated_at = clock.now
+    SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = false, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(
-        SELECT id FROM due WHERE gate IS NULL
-        UNION ALL SELECT id FROM parked
-        UNION ALL SELECT id FROM published WHERE is_due AND NOT is_held
-    ))
+    WHERE id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NULL))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
@@ -91,6 +110,15 @@ SELECT passed.number, kept.number + members.number,
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
     ),
+    EXISTS (
+        SELECT 1
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0'
+    ) OR EXISTS (
+        SELECT 1
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'owner-budget/' AND gate < 'owner-budget0'
+    ) OR EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL),
     pg_current_xact_id_if_assigned() IS NOT NULL
 FROM (SELECT count(*) AS number FROM promoted) AS passed,
      (SELECT count(*) AS number FROM held) AS kept,

@@ -35,4 +35,9 @@ SELECT EXISTS (
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
       AND kind IN (SELECT value FROM json_each(:kinds)) AND waiting_for IN (SELECT value FROM json_each(:waiting_for))
+) OR EXISTS (
+    SELECT 1
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
+      AND kind IN (SELECT value FROM json_each(:kinds))
 )

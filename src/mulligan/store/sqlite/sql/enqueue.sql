@@ -1,16 +1,25 @@
--- A job that is due stands in its lane at once; any other waits for the door. A member of a draft is parked there.
+-- A job that is due stands in its lane at once; any other waits for the door, and so does one that a limit concerns. A member of a
+-- draft is parked there.
 -- Whatever unique rule it meets, nothing is written: the caller then looks for the twin.
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
     dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch
-) VALUES (
+)
+SELECT
     :id, :kind, :owner, :queue, :service, :priority, coalesce(:rank, :submitted_at, :now),
-    iif(:delay = 0 AND :batch IS NULL, 'queued', 'waiting'), 'batch/' || :batch,
-    iif(:batch IS NOT NULL, 'batch', iif(:delay = 0, NULL, 'delay')), :arguments,
-    :max_attempts, :max_crashes, :max_snoozes, :timeout, coalesce(:submitted_at, :now), :now, iif(:delay = 0 AND :batch IS NULL, :now, NULL),
+    iif(waits_for IS NULL, 'queued', 'waiting'), 'batch/' || :batch, waits_for, :arguments,
+    :max_attempts, :max_crashes, :max_snoozes, :timeout, coalesce(:submitted_at, :now), :now, iif(waits_for IS NULL, :now, NULL),
     :now + :delay, :now + :deadline, :now,
     :dedupe_key, :dedupe_scope, :now + :dedupe_for, :tags, :cost, :on_failed, :batch
+FROM (
+    SELECT CASE
+        WHEN :batch IS NOT NULL THEN 'batch'
+        WHEN :delay <> 0 THEN 'delay'
+        WHEN :is_limited OR {{limit_gate}} IS NOT NULL THEN 'limit'
+    END AS waits_for
+    FROM (SELECT :owner AS owner, :queue AS queue, :kind AS kind)
 )
+WHERE true
 ON CONFLICT DO NOTHING
 RETURNING *

@@ -31,19 +31,26 @@ WITH clock AS (
         json_extract(value, '$.cost') AS cost,
         json_extract(value, '$.on_failed') AS on_failed,
         json_extract(value, '$.batch') AS batch,
-        json_extract(value, '$.rank') AS rank
+        json_extract(value, '$.rank') AS rank,
+        json_extract(value, '$.is_limited') AS is_limited
     FROM json_each(:jobs)
+), at_the_door AS (
+    SELECT *, CASE
+        WHEN batch IS NOT NULL THEN 'batch'
+        WHEN delay <> 0 THEN 'delay'
+        WHEN is_limited OR {{limit_gate}} IS NOT NULL THEN 'limit'
+    END AS waits_for
+    FROM input
 )
 SELECT
     id, kind, owner, queue, service, priority, coalesce(rank, submitted_at, now),
-    iif(delay = 0 AND batch IS NULL, 'queued', 'waiting'), 'batch/' || batch,
-    iif(batch IS NOT NULL, 'batch', iif(delay = 0, NULL, 'delay')), arguments,
-    max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(delay = 0 AND batch IS NULL, now, NULL),
+    iif(waits_for IS NULL, 'queued', 'waiting'), 'batch/' || batch, waits_for, arguments,
+    max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(waits_for IS NULL, now, NULL),
     now + delay, now + deadline, now,
     dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch
-FROM input, clock
+FROM at_the_door, clock
 -- A batch takes no more members once it is published.
-WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = input.batch AND state = 'draft')
+WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = at_the_door.batch AND state = 'draft')
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING *

@@ -1,0 +1,47 @@
+"""`mulligan limits`: how many run at once, of how many."""
+
+import click
+
+from mulligan.cli.documents import document_of
+from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.parameters import text
+from mulligan.cli.place import opened_existing
+from mulligan.cli.screen import say, say_json, say_table
+from mulligan.limit import LimitRecord, SpendingRecord
+from mulligan.safe import safe
+
+
+@click.command("limits", cls=Command)
+@click.option("--owner", type=text, help="What this owner's retries took of his budget, too.")
+@pass_given
+def limits(given: Given, *, owner: str | None) -> None:
+    """List the concurrency limits in force. How many places each has, and how many are taken."""
+    with opened_existing(given) as app:
+        found = app.console.limits()
+        spending = None if owner is None else app.console.spending(owner)
+    if given.as_json:
+        said = {"limits": [document_of(limit) for limit in found]}
+        say_json(said if owner is None else said | {"spending": spending and document_of(spending)})
+        return
+    if found:
+        say_table(("Limit", "Name", "Taken", "Of"), [_row(limit) for limit in found])
+    else:
+        say("No limits. A worker that has some tells them when it asks for work.")
+    if owner is not None:
+        say(safe(_spent(owner, spending)))
+
+
+def _row(limit: LimitRecord) -> tuple[str, ...]:
+    return limit.what, limit.name, f"{limit.taken:,}", f"{limit.most:,}"
+
+
+def _spent(owner: str, spent: SpendingRecord | None) -> str:
+    if spent is None:
+        return f"Owner {owner!r} has no retry budget."
+    parts = (
+        ("today", spent.today, spent.budget.per_day),
+        ("this month", spent.this_month, spent.budget.per_month),
+        ("cost this month", spent.cost_this_month, spent.budget.cost_per_month),
+    )
+    told = [f"{when} {used:,}" + ("" if most is None else f" of {most:,}") for when, used, most in parts]
+    return f"Retries of owner {owner!r}: {', '.join(told)}."

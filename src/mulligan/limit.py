@@ -1,0 +1,83 @@
+"""Limits: how many jobs of a kind, a queue or an owner run at once, and how many retries an owner has."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mulligan.job import Job, NewJob
+
+EVERYBODY = "*"
+
+
+def subjects_of(job: Job[Any]) -> list[str]:
+    """What limits may be about that concern this job."""
+    own = [f"owner/{job.owner}"] if job.owner else []
+    return [*own, f"queue/{job.queue}", f"kind/{job.kind}"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """Automatic retries of one owner, by the store's clock in UTC. `over` says what becomes of those beyond: they
+    `"wait"` for the next period, or they `"fail"`."""
+
+    per_day: int | None = None
+    per_month: int | None = None
+    cost_per_month: int | None = None
+    over: str = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`subject` is what it is about: `kind/NAME`, `queue/NAME` or `owner/NAME`."""
+
+    subject: str
+    most: int | None = None
+    budget: RetryBudget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitBook:
+    """The limits that a process knows. An owner who is not named has those of `"*"`."""
+
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    queues: Mapping[str, int] = field(default_factory=dict)
+    owners: Mapping[str, int] = field(default_factory=dict)
+    budgets: Mapping[str, RetryBudget] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Limit]:
+        yield from (Limit(f"kind/{name}", most) for name, most in self.kinds.items())
+        yield from (Limit(f"queue/{name}", most) for name, most in self.queues.items())
+        for name in {**self.owners, **self.budgets}:
+            yield Limit(f"owner/{name}", self.owners.get(name), self.budgets.get(name))
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds or self.queues or self.owners or self.budgets)
+
+    def concerns(self, job: NewJob) -> bool:
+        """Whether it has to wait for a place."""
+        return (
+            job.kind in self.kinds
+            or job.queue in self.queues
+            or (job.owner != "" and (job.owner in self.owners or EVERYBODY in self.owners))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRecord:
+    """A limit as people see it: `taken` places of `most`, by jobs that run or are ready to."""
+
+    what: str
+    name: str
+    most: int
+    taken: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingRecord:
+    """What an owner's automatic retries have taken of his budget, this day and this month."""
+
+    owner: str
+    today: int
+    this_month: int
+    cost_this_month: int
+    budget: RetryBudget

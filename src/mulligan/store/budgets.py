@@ -1,0 +1,219 @@
+"""What a store does about the retry budgets of owners, as statements: the same for every store.
+
+A retry that is due waits under its owner's gate until it is let in here, by priority and age; what it costs is written
+in the same transaction. It happens while nobody else lets jobs in (`limits.py`), so no two can spend the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from mulligan.failure.verdict import budget_exhausted
+from mulligan.job import PRIORITIES
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord
+from mulligan.store.rows import Record, from_time, to_json, to_time
+from mulligan.store.script import Statement, Steps
+from mulligan.store.statements import Statements
+from mulligan.store.values import error_values, failure_data
+
+GATE = "owner-budget/"
+END = "owner-budget0"
+# In a claim: gates looked at, and jobs of each.
+GATES = 50
+EACH = 100
+# The last part of a budget is kept for what is more urgent.
+LOW_SHARE, NORMAL_SHARE = 0.8, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Day and month of a time, in UTC, and when the next ones begin."""
+
+    day: str
+    month: str
+    next_day: int
+    next_month: int
+
+    @classmethod
+    def at(cls, now: int) -> "Periods":
+        moment = from_time(now)
+        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        later = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return cls(f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later))
+
+    @property
+    def last_month(self) -> str:
+        first = datetime.fromisoformat(f"{self.month}-01")
+        return f"{first - timedelta(days=1):%Y-%m}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an owner's retries have taken so far."""
+
+    today: int = 0
+    this_month: int = 0
+    cost: int = 0
+
+    def after(self, cost: int) -> "Spent":
+        return Spent(self.today + 1, self.this_month + 1, self.cost + cost)
+
+    def obstacle(self, budget: RetryBudget, job: "Due", periods: Periods) -> int | None:
+        """When there may be room for this retry again; None: it may pass."""
+        share, then = share_of(job.priority), self.after(job.cost)
+        if _is_over(then.this_month, budget.per_month, share) or _is_over(then.cost, budget.cost_per_month, share):
+            return periods.next_month
+        return periods.next_day if _is_over(then.today, budget.per_day, share) else None
+
+
+def share_of(priority: int) -> float:
+    """How much of a budget jobs of this priority may use."""
+    if priority < PRIORITIES["normal"]:
+        return 1.0
+    return NORMAL_SHARE if priority < PRIORITIES["low"] else LOW_SHARE
+
+
+def _is_over(used: int, budget: int | None, share: float) -> bool:
+    # Of a small budget everybody may use the first part: else a budget of one would be nobody's.
+    return budget is not None and used > max(int(budget * share), min(budget, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A retry that waits for its owner's budget."""
+
+    id: str
+    owner: str
+    priority: int
+    rank: int
+    cost: int
+
+
+@dataclass(slots=True)
+class Spending:
+    """Who passes, who waits until when, who fails; and what was spent then."""
+
+    spent: Spent
+    passed: list[str] = field(default_factory=list)
+    waiting: dict[str, int] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+def spend(jobs: Iterable[Due], budget: RetryBudget | None, spent: Spent, periods: Periods) -> Spending:
+    """By priority and age. Without a budget all pass."""
+    found = Spending(spent)
+    for job in sorted(jobs, key=lambda one: (one.priority, one.rank, one.id)):
+        until = None if budget is None else found.spent.obstacle(budget, job, periods)
+        if until is None:
+            found.passed.append(job.id)
+            found.spent = found.spent.after(job.cost)
+        elif budget is not None and budget.over == "fail":
+            found.failed.append(job.id)
+        else:
+            found.waiting[job.id] = until
+    return found
+
+
+class BudgetDesk:
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self._after = GATE
+
+    def admit(self, now: int) -> Steps[list[Record]]:
+        """Let in the retries that their owners' budgets allow; those that failed because they do not."""
+        rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
+        self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
+        owners = [row["gate"].removeprefix(GATE) for row in rows]
+        if not owners:
+            return []
+        periods = Periods.at(now)
+        budgets = yield from self._budgets(owners)
+        spent = yield from self._spent(owners, periods)
+        found = yield self._statement("budgets_first", gates=to_json([GATE + owner for owner in owners]), each=EACH)
+        due = [Due(**row) for row in found]
+        failed: list[Record] = []
+        for owner in owners:
+            mine = [job for job in due if job.owner == owner]
+            decided = spend(mine, budgets.get(owner), spent[owner], periods)
+            failed += yield from self._write(owner, decided, periods, now)
+        return failed
+
+    def _budgets(self, owners: Sequence[str]) -> Steps[dict[str, RetryBudget]]:
+        names = to_json([f"owner/{name}" for name in (*owners, EVERYBODY)])
+        rows = yield self._statement("budgets_named", gates=names)
+        found = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
+        everybody = found.get(EVERYBODY)
+        budgets = {owner: found.get(owner, everybody) for owner in owners}
+        return {owner: budget for owner, budget in budgets.items() if budget is not None}
+
+    def _spent(self, owners: Sequence[str], periods: Periods) -> Steps[dict[str, Spent]]:
+        names = to_json(list(owners))
+        rows = yield self._statement("spending_of", owners=names, periods=to_json([periods.day, periods.month]))
+        found = dict.fromkeys(owners, Spent())
+        for row in rows:
+            spent = found[row["owner"]]
+            found[row["owner"]] = (
+                replace(spent, this_month=row["retries"], cost=row["cost"])
+                if row["period"] == periods.month
+                else replace(spent, today=row["retries"])
+            )
+        return found
+
+    def _write(self, owner: str, decided: Spending, periods: Periods, now: int) -> Steps[list[Record]]:
+        if decided.passed:
+            spent = decided.spent
+            sums = [
+                {"owner": owner, "period": periods.day, "retries": spent.today, "cost": 0},
+                {"owner": owner, "period": periods.month, "retries": spent.this_month, "cost": spent.cost},
+            ]
+            yield self._statement("spending_write", sums=to_json(sums))
+            yield from self._pass(decided.passed, now)
+        if decided.waiting:
+            waiting = [{"id": id_, "due_at": due_at} for id_, due_at in decided.waiting.items()]
+            yield self._statement("budgets_wait", jobs=to_json(waiting), now=now)
+        return (yield from self._fail(decided.failed, now)) if decided.failed else []
+
+    def _pass(self, ids: Sequence[str], now: int) -> Steps[None]:
+        """On to the next gate, or into the queue."""
+        step = TABLE[Move.PROMOTE, State.WAITING]
+        rows = yield self._statement("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
+        if queued := [row for row in rows if row["state"] == step.target]:
+            yield self._statement(
+                "events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now
+            )
+
+    def _fail(self, ids: Sequence[str], now: int) -> Steps[list[Record]]:
+        step, verdict = TABLE[Move.EXPIRE, State.WAITING], budget_exhausted()
+        values = {"ids": to_json(list(ids)), "failed": step.target.value, "now": now, **error_values(verdict)}
+        rows = yield self._statement("budgets_fail", **values)
+        data = to_json(failure_data(verdict))
+        yield self._statement(
+            "events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=now
+        )
+        return rows
+
+    def forget(self, now: int) -> Steps[None]:
+        """What was spent before the last month."""
+        yield self._statement("spending_forget", before=Periods.at(now).last_month)
+
+    def record(self, owner: str, now: int) -> Steps[SpendingRecord | None]:
+        budgets = yield from self._budgets([owner])
+        if owner not in budgets:
+            return None
+        spent = (yield from self._spent([owner], Periods.at(now)))[owner]
+        return SpendingRecord(
+            owner=owner,
+            today=spent.today,
+            this_month=spent.this_month,
+            cost_this_month=spent.cost,
+            budget=budgets[owner],
+        )
+
+    def _statement(self, statement: str, /, **values: Any) -> Statement:
+        return Statement(self._sql[statement], values)
+
+
+def _budget(row: Record) -> RetryBudget:
+    return RetryBudget(row["per_day"], row["per_month"], row["cost"], row["over"])

@@ -1,0 +1,262 @@
+"""What a store does about limits, as statements: the same for every store.
+
+The limits are kept in the store, so that they hold for whoever opens the door. Places are counted from the jobs
+themselves. One process at a time lets jobs in: it asks for that in one statement, and counts in the next, so its
+count sees all that was let in before. Whoever comes meanwhile does not wait, and looks again soon.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from mulligan.job import Lease, NewJob
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.limit import EVERYBODY, Limit, LimitBook, LimitRecord
+from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
+from mulligan.store.budgets import BudgetDesk
+from mulligan.store.follow import FailedRow
+from mulligan.store.rows import Record, to_duration, to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.services import ServiceDesk
+from mulligan.store.statements import Statements
+
+# After the last gate there can be.
+END = "limit0"
+# How often a process says again which limits it has, and how long they hold when nobody does.
+SAID_AGAIN = to_duration(timedelta(minutes=1))
+KEPT = to_duration(timedelta(minutes=10))
+# In a claim: gates looked at, jobs considered at once, and how often.
+GATES = 50
+FEWEST, MOST = 20, 1_000
+PASSES = 10
+SWEPT_AT_ONCE = 1_000
+# When another was letting jobs in, or there are more gates than were looked at: microseconds until the next look.
+AGAIN = 10_000
+ROUND = 100_000
+# Gates that may have a place since somebody was settled here.
+REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """`again_in` is in how many microseconds it is worth to look again; `failed` are the rows of those beyond their
+    owner's budget."""
+
+    again_in: int | None
+    failed: Sequence[Record] = ()
+
+    @property
+    def failed_rows(self) -> list[FailedRow]:
+        return [
+            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"])
+            for row in self.failed
+        ]
+
+
+class LimitDesk:
+    def __init__(self, sql: Statements, services: ServiceDesk) -> None:
+        self._sql = sql
+        self.budgets = BudgetDesk(sql)
+        self.book: Callable[[], LimitBook] = LimitBook
+        self._services = services
+        self._said = LimitBook()
+        self._saying = LimitBook()
+        self._said_at = 0
+        self._since = 0
+        self._after = GATE
+        self._freed: deque[str] = deque(maxlen=REMEMBERED)
+
+    def concerns(self, job: NewJob) -> bool:
+        return self.book().concerns(job)
+
+    # Which limits there are
+
+    @property
+    def has_news(self) -> bool:
+        """Whether this process has other limits than it told."""
+        book = self.book()
+        return book is not self._said and book != self._said
+
+    def says(self, now: int) -> Steps[None]:
+        """Tell the others which limits this process has: when they changed, and once a minute. It is told once what was
+        written is committed: see `told`."""
+        book, before = self.book(), self._said
+        if self.has_news:
+            self._since = now
+        elif not book or 0 <= now - self._said_at < SAID_AGAIN:
+            return
+        if limits := [_limit_values(limit) for limit in book]:
+            yield self._statement("limits_write", limits=to_json(limits), since=self._since, now=now)
+        gone = sorted({limit.subject for limit in before} - {limit.subject for limit in book})
+        yield self._statement("limits_forget", gone=to_json(gone), now=now, kept=KEPT)
+        self._saying, self._said_at = book, now
+
+    def told(self) -> None:
+        self._said = self._saying
+
+    # The door
+
+    def freed(self, settled: Iterable[Lease]) -> None:
+        """These were settled: their limits are looked at first."""
+        if self._said:
+            found = {(lease.kind, lease.owner) for lease in settled}
+            self._freed.extend(gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}"))
+
+    def admit(self, now: int) -> Steps[Admitted]:
+        """Let in the retries that are in budget, and whoever has a place everywhere."""
+        (row,) = yield self._statement("limits_alone")
+        if not row["is_alone"]:
+            return Admitted(AGAIN)
+        failed = yield from self.budgets.admit(now)
+        return Admitted((yield from self._give_places(now)), failed)
+
+    def _give_places(self, now: int) -> Steps[int | None]:
+        """In how many microseconds it is worth to look again."""
+        if not (yield from self._sweep(now)):
+            return AGAIN
+        yield from self._give_back(now)
+        gates, is_cut = yield from self._gates()
+        for _ in range(PASSES):
+            if not (yield from self._pass(gates, now)):
+                return ROUND if is_cut else None
+        return AGAIN
+
+    def _gates(self) -> Steps[tuple[list[str], bool]]:
+        """Those that may have a place, and the next ones of all; whether there are more."""
+        hinted = [self._freed.popleft() for _ in range(min(GATES, len(self._freed)))]
+        rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
+        is_cut = len(rows) == GATES or self._after != GATE
+        self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
+        return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), is_cut
+
+    def _pass(self, gates: Sequence[str], now: int) -> Steps[bool]:
+        """Whether anybody was moved: then others may come next."""
+        rooms = Rooms()
+        rows = yield self._statement("claim_paused", now=now)
+        rooms.paused = frozenset((row["what"], row["name"]) for row in rows)
+        subjects = [gate.removeprefix(GATE) for gate in gates]
+        yield from self._count(rooms, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
+        yield from self._ask(
+            rooms, {one.removeprefix("service/") for one in subjects if one.startswith("service/")}, now
+        )
+        open_gates = [gate for gate in gates if _has_room(gate, rooms)]
+        if not open_gates:
+            return False
+        each = max(FEWEST, MOST // len(open_gates))
+        found = yield self._statement("limits_first", gates=to_json(open_gates), each=each)
+        candidates = [Candidate(**row) for row in found]
+        yield from self._count(rooms, [one for one in subjects_of(candidates) if one not in subjects])
+        yield from self._ask(rooms, {job.service for job in candidates if job.service} - set(rooms.services), now)
+        decided = admission(candidates, rooms)
+        yield from self._write(decided, now)
+        return bool(decided.admitted or decided.moved)
+
+    def _count(self, rooms: Rooms, subjects: Sequence[str]) -> Steps[None]:
+        if not subjects:
+            return
+        asked = to_json([*subjects, f"owner/{EVERYBODY}"])
+        rows = yield self._statement("limits_named", gates=asked)
+        limits = limits_for(subjects, {row["gate"]: row["most"] for row in rows})
+        taken = yield from self._taken(limits)
+        rooms.places |= {subject: most - taken[subject] for subject, most in limits.items()}
+
+    def _taken(self, subjects: Iterable[str]) -> Steps[dict[str, int]]:
+        parts = [(subject, *subject.split("/", 1)) for subject in subjects]
+        if not parts:
+            return {}
+        asked = to_json([{"subject": subject, "what": what, "name": name} for subject, what, name in parts])
+        rows = yield self._statement("limits_taken", subjects=asked)
+        return {row["subject"]: row["number"] for row in rows}
+
+    def _ask(self, rooms: Rooms, names: set[str], now: int) -> Steps[None]:
+        """What of these services could be claimed now, if it is not all."""
+        if not names:
+            return
+        allowed = yield from self._services.barred(names, MOST, now)
+        taken = yield from self._taken(f"service/{name}" for name in allowed)
+        rooms.services |= {name: number - taken[f"service/{name}"] for name, number in allowed.items()}
+
+    def _write(self, decided: Admission, now: int) -> Steps[None]:
+        if decided.moved:
+            moved = [{"id": id_, "gate": gate} for id_, gate in decided.moved.items()]
+            yield self._statement("limits_move", jobs=to_json(moved), now=now)
+        if decided.admitted:
+            step = TABLE[Move.PROMOTE, State.WAITING]
+            jobs = [{"id": id_, "is_limited": is_limited} for id_, is_limited in decided.admitted.items()]
+            rows = yield self._statement("limits_admit", jobs=to_json(jobs), queued=step.target.value, now=now)
+            yield self._statement("events_of_many", jobs=to_json(rows), event=step.event, code=None, data="{}", now=now)
+
+    # Jobs that hold a place and should not, or hold none and should
+
+    def _give_back(self, now: int) -> Steps[None]:
+        rows = yield self._statement("limits_blocked", now=now, limit=SWEPT_AT_ONCE)
+        yield from self._park(rows, now)
+
+    def _sweep(self, now: int) -> Steps[bool]:
+        """A limit that is new counts those that were let in before. Whether that is done."""
+        rows = yield self._statement("limits_unswept", limit=GATES)
+        for row in rows:
+            what, name = row["gate"].split("/", 1)
+            if not (yield from self._take_back(what, name, now)):
+                return False
+            # After those that were queued: who was being claimed meanwhile runs now.
+            yield self._statement("limits_count_in", what=what, name=name)
+            yield self._statement("limits_swept", gate=row["gate"])
+        return len(rows) < GATES
+
+    def _take_back(self, what: str, name: str, now: int) -> Steps[bool]:
+        for _ in range(PASSES):
+            found = yield self._statement("limits_sweep", what=what, name=name, limit=SWEPT_AT_ONCE)
+            yield from self._park([{"id": one["id"], "gate": None} for one in found], now)
+            if len(found) < SWEPT_AT_ONCE:
+                return True
+        return False
+
+    def _park(self, jobs: Sequence[dict[str, Any]], now: int) -> Steps[None]:
+        if jobs:
+            step = TABLE[Move.PARK, State.QUEUED]
+            rows = yield self._statement("limits_park", jobs=to_json(jobs), now=now)
+            data = to_json({"waiting_for": "limit"})
+            yield self._statement("events_of_many", jobs=to_json(rows), event=step.event, code=None, data=data, now=now)
+
+    # For people
+
+    def records(self, subjects: Sequence[str] | None = None) -> Steps[list[LimitRecord]]:
+        """The limits of these subjects; of all that are named, without any."""
+        rows = yield self._statement("limits_listed") if subjects is None else self._named(subjects)
+        found = {row["gate"]: row["most"] for row in rows}
+        limits = found if subjects is None else limits_for(subjects, found)
+        taken = yield from self._taken(limits)
+        parts = [(*subject.split("/", 1), subject, most) for subject, most in limits.items()]
+        return [LimitRecord(what=what, name=name, most=most, taken=taken[one]) for what, name, one, most in parts]
+
+    def _named(self, subjects: Sequence[str]) -> Statement:
+        return self._statement("limits_named", gates=to_json([*subjects, f"owner/{EVERYBODY}"]))
+
+    def _statement(self, statement: str, /, **values: Any) -> Statement:
+        return Statement(self._sql[statement], values)
+
+
+def _has_room(gate: str, rooms: Rooms) -> bool:
+    """A gate of which nothing is known any more lets all pass."""
+    what, _, name = gate.removeprefix(GATE).partition("/")
+    if what == "pause":
+        thing, _, of = name.partition("/")
+        return (thing, of) not in rooms.paused
+    if what == "service":
+        return rooms.services.get(name, 1) > 0
+    return rooms.places.get(f"{what}/{name}", 1) > 0
+
+
+def _limit_values(limit: Limit) -> dict[str, Any]:
+    budget = limit.budget
+    return {
+        "gate": limit.subject,
+        "most": limit.most,
+        "per_day": budget and budget.per_day,
+        "per_month": budget and budget.per_month,
+        "cost": budget and budget.cost_per_month,
+        "over": budget and budget.over,
+    }

@@ -1,0 +1,11 @@
+-- The first of those parked under each of these gates.
+SELECT job.*
+FROM json_array_elements_text(:gates::json) AS said (gate)
+CROSS JOIN LATERAL (
+    SELECT id, owner, priority, rank, cost
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate = said.gate
+    ORDER BY gate, priority, rank
+    LIMIT :each
+    FOR UPDATE SKIP LOCKED
+) AS job

@@ -1,0 +1,5 @@
+-- Until the next period, or until there is more to spend. Written once.
+UPDATE mulligan_jobs AS job
+SET waiting_for = 'budget', due_at = said.due_at, updated_at = :now
+FROM json_to_recordset(:jobs::json) AS said (id text, due_at bigint)
+WHERE job.id = said.id AND job.state = 'waiting' AND (job.waiting_for, job.due_at) IS DISTINCT FROM ('budget', said.due_at)

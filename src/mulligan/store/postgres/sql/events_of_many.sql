@@ -1,0 +1,4 @@
+-- The same event of many jobs.
+INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, code, data)
+SELECT :event, id, kind, owner, attempt, :now, :code::text, :data
+FROM json_to_recordset(:jobs::json) AS moved (id text, kind text, owner text, attempt integer)

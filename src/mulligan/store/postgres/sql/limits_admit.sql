@@ -1,0 +1,6 @@
+-- Let in, each with a place if a limit concerns it.
+UPDATE mulligan_jobs AS job
+SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = said.is_limited, queued_at = :now, updated_at = :now
+FROM json_to_recordset(:jobs::json) AS said (id text, is_limited boolean)
+WHERE job.id = said.id AND job.state = 'waiting'
+RETURNING job.id, job.kind, job.owner, job.attempt

@@ -1,0 +1,6 @@
+-- Jobs that stood in their lanes go back to the door: under the gate that is said, or that of their first limit.
+UPDATE mulligan_jobs AS job
+SET state = 'waiting', waiting_for = 'limit', gate = coalesce(said.gate, {{limit_gate}}), is_limited = false, updated_at = :now
+FROM json_to_recordset(:jobs::json) AS said (id text, gate text)
+WHERE job.id = said.id AND job.state = 'queued'
+RETURNING job.id, job.kind, job.owner, job.attempt

@@ -1,0 +1,13 @@
+-- Jobs that stand in their lanes since before there was this limit go back to the door. Whoever is being claimed is waited for.
+SELECT id
+FROM mulligan_jobs
+WHERE state = 'queued' AND NOT is_limited
+  AND CASE :what::text
+          WHEN 'kind' THEN kind = :name::text
+          WHEN 'queue' THEN queue = :name::text
+          ELSE owner <> '' AND (owner = :name::text OR (:name::text = '*' AND NOT EXISTS (
+              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner
+          )))
+      END
+LIMIT :limit
+FOR UPDATE

@@ -1,0 +1,3 @@
+UPDATE mulligan_limits
+SET is_swept = true
+WHERE gate = :gate

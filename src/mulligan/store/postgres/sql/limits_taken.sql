@@ -1,0 +1,16 @@
+-- How many places are taken, counted from the jobs.
+SELECT said.subject, CASE said.what
+    WHEN 'kind' THEN (
+        SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state IN ('queued', 'running') AND kind = said.name
+    )
+    WHEN 'queue' THEN (
+        SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state IN ('queued', 'running') AND queue = said.name
+    )
+    WHEN 'owner' THEN (
+        SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state IN ('queued', 'running') AND owner = said.name
+    )
+    WHEN 'service' THEN (
+        SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state = 'queued' AND service <> '' AND service = said.name
+    )
+END AS number
+FROM json_to_recordset(:subjects::json) AS said (subject text, what text, name text)

@@ -1,0 +1,10 @@
+-- The first of those parked under each of these gates.
+SELECT job.id, job.owner, job.priority, job.rank, job.cost
+FROM json_each(:gates) AS said
+JOIN mulligan_jobs AS job ON job.seq IN (
+    SELECT seq
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate = said.value
+    ORDER BY priority, rank
+    LIMIT :each
+)

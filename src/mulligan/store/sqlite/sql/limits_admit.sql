@@ -1,0 +1,6 @@
+-- Let in, each with a place if a limit concerns it.
+UPDATE mulligan_jobs
+SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = json_extract(said.value, '$.is_limited'), queued_at = :now, updated_at = :now
+FROM json_each(:jobs) AS said
+WHERE mulligan_jobs.id = json_extract(said.value, '$.id') AND state = 'waiting'
+RETURNING mulligan_jobs.id AS id, kind, owner, attempt

@@ -1,0 +1,58 @@
+-- Jobs that hold a place and cannot be claimed: their service is held, or they are paused. By the services of jobs that hold one, in a loose
+-- scan: thousands may be held that have none.
+WITH RECURSIVE served (service) AS (
+    SELECT (
+        SELECT service
+        FROM mulligan_jobs
+        WHERE is_limited AND state = 'queued' AND service <> ''
+        ORDER BY service
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT service
+        FROM mulligan_jobs
+        WHERE is_limited AND state = 'queued' AND service <> '' AND service > served.service
+        ORDER BY service
+        LIMIT 1
+    )
+    FROM served
+    WHERE served.service IS NOT NULL
+), unserved AS (
+    SELECT job.id, 'limit/service/' || job.service AS held
+    FROM served
+    CROSS JOIN mulligan_services AS service ON service.name = served.service
+    CROSS JOIN mulligan_jobs AS job ON job.service = served.service
+    WHERE service.is_restricted AND service.ask_at > :now AND service.ask_at - service.hold <= :now
+      AND job.is_limited AND job.state = 'queued' AND job.service <> ''
+    LIMIT :limit
+), queue_paused AS (
+    SELECT job.id, 'limit/pause/queue/' || pause.name AS held
+    FROM mulligan_pauses AS pause
+    CROSS JOIN mulligan_jobs AS job ON job.queue = pause.name
+    WHERE pause.what = 'queue' AND (pause.until IS NULL OR pause.until > :now)
+      AND job.is_limited AND job.state IN ('queued', 'running') AND job.state = 'queued'
+    LIMIT :limit
+), kind_paused AS (
+    SELECT job.id, 'limit/pause/kind/' || pause.name AS held
+    FROM mulligan_pauses AS pause
+    CROSS JOIN mulligan_jobs AS job ON job.kind = pause.name
+    WHERE pause.what = 'kind' AND (pause.until IS NULL OR pause.until > :now)
+      AND job.is_limited AND job.state IN ('queued', 'running') AND job.state = 'queued'
+    LIMIT :limit
+), service_paused AS (
+    SELECT job.id, 'limit/pause/service/' || pause.name AS held
+    FROM mulligan_pauses AS pause
+    CROSS JOIN mulligan_jobs AS job ON job.service = pause.name
+    WHERE pause.what = 'service' AND (pause.until IS NULL OR pause.until > :now)
+      AND job.is_limited AND job.state = 'queued' AND job.service <> ''
+    LIMIT :limit
+)
+SELECT id, min(held) AS gate
+FROM (
+    SELECT * FROM unserved
+    UNION ALL SELECT * FROM queue_paused
+    UNION ALL SELECT * FROM kind_paused
+    UNION ALL SELECT * FROM service_paused
+)
+GROUP BY id

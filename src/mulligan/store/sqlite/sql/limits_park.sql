@@ -1,0 +1,6 @@
+-- Jobs that stood in their lanes go back to the door: under the gate that is said, or that of their first limit.
+UPDATE mulligan_jobs
+SET state = 'waiting', waiting_for = 'limit', gate = coalesce(json_extract(said.value, '$.gate'), {{limit_gate}}), is_limited = 0, updated_at = :now
+FROM json_each(:jobs) AS said
+WHERE mulligan_jobs.id = json_extract(said.value, '$.id') AND state = 'queued'
+RETURNING mulligan_jobs.id AS id, kind, owner, attempt

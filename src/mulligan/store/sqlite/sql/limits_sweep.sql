@@ -1,0 +1,12 @@
+-- Jobs that stand in their lanes since before there was this limit go back to the door.
+SELECT id
+FROM mulligan_jobs
+WHERE state = 'queued' AND NOT is_limited
+  AND CASE :what
+          WHEN 'kind' THEN kind = :name
+          WHEN 'queue' THEN queue = :name
+          ELSE owner <> '' AND (owner = :name OR (:name = '*' AND NOT EXISTS (
+              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner
+          )))
+      END
+LIMIT :limit

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_spending
+WHERE period < :before

@@ -1,0 +1,182 @@
+"""Retry budgets of owners: what is beyond waits for the next period, or fails."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mulligan.failure.policy import Succeed
+from mulligan.job import FollowUp, Job, JobFilter
+from mulligan.lifecycle import Move, State
+from mulligan.limit import LimitBook, RetryBudget
+from mulligan.store.protocols import Store
+from mulligan.testing.stores.bench import DAY, KIND, SECOND, Bench, at_once, retrying
+
+OWNER = "acme"
+LOW, HIGH = 10, -10
+
+
+class BudgetRules(Bench):
+    """First tries cost nothing; each automatic retry that is let in does."""
+
+    @pytest.fixture(autouse=True)
+    def _with_budgets_lifted(self, _arranged: None) -> Iterator[None]:
+        yield
+        for store in self._opened:
+            store.limit_by(LimitBook)
+            for _ in range(5):
+                self.claim("nothing", store=store)
+
+    def budget(self, *, stores: tuple[Store, ...] = (), owner: str = OWNER, more: Any = None, **budget: Any) -> None:
+        book = LimitBook(budgets={owner: RetryBudget(**budget)}, **(more or {}))
+        for store in stores or (self.store,):
+            store.limit_by(lambda: book)
+
+    def retried(self, number: int = 1, **options: Any) -> list[Job[Any]]:
+        """Jobs that failed once and are due again."""
+        jobs = self.store.enqueue([self.new(**{"owner": OWNER, **options}) for _ in range(number)])
+        for lease in self.claim(limit=1_000):
+            self.settle(lease, retrying(SECOND))
+        self.advance(2 * SECOND)
+        return [self.job(job.id) for job in jobs]
+
+    def run(self) -> int:
+        """How many run and succeed now."""
+        leases = [lease for _ in range(3) for lease in self.claim(limit=1_000)]
+        for lease in leases:
+            self.settle(lease, Succeed("1"))
+        return len(leases)
+
+    def tomorrow(self) -> datetime:
+        return (self.now + DAY).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def next_month(self) -> datetime:
+        return (self.tomorrow().replace(day=1) + timedelta(days=32)).replace(day=1)
+
+    def test_retries_beyond_a_day_wait_for_the_next(self) -> None:
+        self.budget(per_day=10)
+        jobs = self.retried(15, priority=HIGH)
+        assert self.run() == 10
+        left = [job for job in map(self.job, (job.id for job in jobs)) if job.state is State.WAITING]
+        assert {(job.waiting_for, job.due_at) for job in left} == {("budget", self.tomorrow())}
+        self.advance(DAY)
+        assert self.run() == 5
+
+    def test_retries_beyond_a_month_wait_for_the_next(self) -> None:
+        self.budget(per_month=2)
+        self.retried(3, priority=HIGH)
+        assert self.run() == 2
+        self.advance(DAY)
+        assert self.run() == 0
+        (left,) = self.store.jobs(JobFilter(state="waiting")).jobs
+        self.clock.advance(left.due_at - self.now)
+        assert (self.now.day, self.run()) == (1, 1)
+
+    def test_what_they_cost_is_counted_too(self) -> None:
+        self.budget(cost_per_month=100)
+        self.retried(3, priority=HIGH, cost=40)
+        assert self.run() == 2
+        found = self.store.spending(OWNER)
+        assert found is not None
+        assert (found.today, found.this_month, found.cost_this_month) == (2, 2, 80)
+
+    def test_first_tries_and_moves_by_hand_are_free(self) -> None:
+        self.budget(per_day=0)
+        (job,) = self.retried()
+        assert self.run() == 0
+        assert self.move(Move.RETRY_BY_HAND, job.id).state is State.QUEUED
+        assert self.run() == 1
+        self.enqueue(owner=OWNER)
+        assert self.run() == 1
+        found = self.store.spending(OWNER)
+        assert found is not None
+        assert found.today == 0
+
+    def test_the_last_part_is_for_what_is_more_urgent(self) -> None:
+        self.budget(per_day=100)
+        self.retried(100, priority=LOW)
+        assert self.run() == 80
+        self.retried(100)
+        assert self.run() == 15
+        self.retried(100, priority=HIGH)
+        assert self.run() == 5
+
+    def test_those_beyond_can_be_made_to_fail(self) -> None:
+        follow_up = FollowUp(
+            kind="after",
+            arguments="[]",
+            service="",
+            queue="default",
+            priority=0,
+            max_attempts=1,
+            max_crashes=1,
+            max_snoozes=1,
+            deadline=None,
+            timeout=None,
+            cost=0,
+        )
+        self.budget(per_day=1, over="fail")
+        jobs = self.retried(2, on_failed=follow_up)
+        assert self.run() == 1
+        failed = self.job(jobs[1].id)
+        assert (failed.state, failed.error_code, failed.error_class) == (State.FAILED, "BUDGET_EXHAUSTED", "final")
+        assert self.types(failed.id)[-1] == "job.failed"
+        assert len(self.claim("after")) == 1
+
+    def test_each_owner_has_the_budget_of_everybody(self) -> None:
+        self.budget(owner="*", per_day=1)
+        self.store.enqueue([self.new(owner=owner) for owner in ("a", "b") for _ in range(3)])
+        self.retried(3, owner="")
+        assert self.run() == 5, "one of each owner, and nobody's three"
+
+    def test_more_budget_lets_more_pass_at_once(self) -> None:
+        self.budget(per_day=1)
+        self.retried(5, priority=HIGH)
+        assert self.run() == 1
+        self.budget(per_day=3)
+        assert self.run() == 2
+        self.store.limit_by(LimitBook)
+        assert self.run() == 2
+
+    def test_who_is_out_of_budget_keeps_nobody_waiting(self) -> None:
+        self.budget(per_day=0)
+        self.retried(1_000)
+        assert self.run() == 0
+        self.retried(1, owner="other")
+        assert self.run() == 1
+
+    def test_a_retry_in_budget_still_needs_a_place(self) -> None:
+        self.budget(per_day=10, more={"kinds": {KIND: 1}})
+        self.store.enqueue([self.new(owner=OWNER) for _ in range(3)])
+        while leases := self.claim():
+            self.settle(leases[0], retrying(SECOND))
+        self.advance(2 * SECOND)
+        assert len(self.claim()) == 1
+        found = self.store.spending(OWNER)
+        assert found is not None
+        assert found.today == 3, "charged when the budget let them pass"
+
+    def test_two_that_let_jobs_in_together_spend_nothing_twice(self) -> None:
+        stores = (self.store, self.twin())
+        self.budget(stores=stores, per_day=20)
+        self.retried(60, priority=HIGH)
+        found = [
+            one for _ in range(5) for one in at_once([partial(self.claim, limit=50, store=store) for store in stores])
+        ]
+        leases = [lease for answer in found if isinstance(answer, list) for lease in answer]
+        assert len(leases) == 20
+        spent = self.store.spending(OWNER)
+        assert spent is not None
+        assert spent.today == 20
+
+    def test_what_was_spent_long_ago_is_forgotten(self) -> None:
+        self.budget(per_day=5)
+        self.retried(1)
+        self.run()
+        self.advance(timedelta(days=70))
+        self.beat()
+        found = self.store.spending(OWNER)
+        assert found is not None
+        assert (found.today, found.this_month) == (0, 0)

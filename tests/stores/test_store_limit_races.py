@@ -1,0 +1,113 @@
+"""Limits with real transactions that stay open while others go on."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+from postgres_server import emptied
+from transactions import enqueue_on, held, meanwhile
+
+from mulligan.failure.policy import Succeed
+from mulligan.job import Lease
+from mulligan.lifecycle import State
+from mulligan.limit import LimitBook, RetryBudget
+from mulligan.store.postgres import PostgresStore
+from mulligan.store.protocols import Claim, Outcome
+from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, retrying
+
+ONE = LimitBook(kinds={KIND: 1})
+
+
+class TestLimitRaces(Bench):
+    url: str
+    store: PostgresStore
+
+    @pytest.fixture(autouse=True)
+    def _a_database(self, database: str) -> None:
+        self.url = emptied(database)
+
+    @pytest.fixture(autouse=True)
+    def _lifted(self, _arranged: None) -> Iterator[None]:
+        self.store.limit_by(lambda: ONE)
+        self.claim("nothing")
+        yield
+        self.store.limit_by(LimitBook)
+        for _ in range(3):
+            self.claim("nothing")
+
+    def open_store(self, now: Callable[[], datetime]) -> PostgresStore:
+        return PostgresStore(self.url + "?notify=off", now=now)
+
+    open_twin = open_store
+
+    def wish(self, by: str, number: int = 1) -> Claim:
+        return Claim(incarnation=by, number=number, kinds=(KIND,), limit=10, lease=MINUTE)
+
+    def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:
+        self.store.enqueue([self.new(), self.new()])
+        with held(self.url) as other:
+            # Its door and its claim are two transactions: the first is left open here.
+            self.store._promote(other.begin())
+            second = self.store.claim(self.wish("w2"))
+            assert second.leases == []
+            assert second.next_due is not None
+            assert second.next_due < SECOND, "it looks again soon"
+            other.commit()
+        assert len(self.store.claim(self.wish("w1")).leases) == 1
+        assert self.store.claim(self.wish("w2", 2)).leases == []
+
+    def test_a_place_freed_while_another_was_counting_is_found_by_the_next_claim(self) -> None:
+        """The settle commits after the count, and the job was parked just before: it must not wait for ever."""
+        (first,) = self._running()
+        with held(self.url) as settling:
+            settling.begin()
+            self.store._settle(settling, [Outcome(first, Succeed("1"), seconds=0.1)])
+            waiting = self.enqueue()
+            assert self.store.claim(self.wish("w2")).leases == [], "the place is not free yet"
+            settling.commit()
+        assert [lease.fence.id for lease in self.store.claim(self.wish("w2", 2)).leases] == [waiting.id]
+
+    def test_jobs_enqueued_in_an_open_transaction_are_admitted_when_it_ends(self) -> None:
+        job = self.new()
+        with held(self.url) as caller:
+            enqueue_on(caller, self.store, job)
+            with meanwhile(lambda: self.store.claim(self.wish("w1"))) as answer:
+                assert answer.result().leases == [], "nobody waits for the caller"
+            caller.commit()
+        assert [lease.fence.id for lease in self.store.claim(self.wish("w1", 2)).leases] == [job.id]
+
+    def test_a_new_limit_waits_for_those_who_are_being_claimed_and_counts_them(self) -> None:
+        self.store.limit_by(LimitBook)
+        self.claim("nothing")
+        self.store.enqueue([self.new() for _ in range(3)])
+        with held(self.url) as other:
+            claiming = Claim(incarnation="w1", number=1, kinds=(KIND,), limit=1, lease=MINUTE)
+            (lease,) = self.store._claim(other, claiming).leases
+            self.store.limit_by(lambda: ONE)
+            with meanwhile(lambda: self.store.claim(self.wish("w2"))) as answer:
+                other.commit()
+        assert answer.result().leases == [], "one runs, and one is the limit"
+        self.settle(lease, Succeed("1"))
+        assert len(self.store.claim(self.wish("w2", 2)).leases) == 1
+
+    def test_a_budget_is_spent_once_though_two_look_at_it(self) -> None:
+        book = LimitBook(budgets={"acme": RetryBudget(per_day=1)})
+        self.store.limit_by(lambda: book)
+        self.store.enqueue([self.new(owner="acme") for _ in range(2)])
+        for lease in self.claim():
+            self.settle(lease, retrying(SECOND))
+        self.advance(2 * SECOND)
+        with held(self.url) as other:
+            self.store._promote(other.begin())
+            assert self.store.claim(self.wish("w2")).leases == []
+            other.commit()
+        assert len(self.store.claim(self.wish("w2", 2)).leases) == 1
+        found = self.store.spending("acme")
+        assert found is not None
+        assert found.today == 1
+
+    def _running(self) -> list[Lease]:
+        job = self.enqueue()
+        leases = self.claim()
+        assert self.job(job.id).state is State.RUNNING
+        return leases

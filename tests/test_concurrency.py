@@ -1,0 +1,126 @@
+"""Limits and retry budgets as users write them: on tasks, queues and owners, in the code and in the policies file."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mulligan import App, Fixed, Owner, Queue, RetryableError, RetryPolicy
+from mulligan.errors import BadPolicies, BadTask
+from mulligan.lifecycle import State
+from mulligan.limit import LimitBook, RetryBudget
+from mulligan.policies import load
+from mulligan.testing import sandbox
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+def test_no_more_of_a_task_run_at_once_than_its_concurrency(url: str) -> None:
+    app = App(url)
+    lock, both = threading.Lock(), threading.Barrier(2, timeout=20)
+    at_once = [0]
+    seen: list[int] = []
+
+    @app.task(concurrency=2)
+    def convert() -> None:
+        with lock:
+            at_once[0] += 1
+            seen.append(at_once[0])
+        # Two do meet here, so the limit is reached.
+        both.wait()
+        with lock:
+            at_once[0] -= 1
+
+    with app:
+        app.enqueue_many([convert.bind() for _ in range(8)])
+        app.run_until_idle()
+        assert app.store.counts() == {"convert": {"succeeded": 8}}
+    assert max(seen) == 2
+
+
+def test_code_and_policies_file_together_are_the_limits_in_force(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(
+        "kinds: {convert: {concurrency: 3}}\nqueues: {bulk: {concurrency: 7}}\nowners: {acme: {retries_per_day: 10}}\n",
+        "utf-8",
+    )
+    app = App(
+        url,
+        queues=[Queue("bulk", concurrency=50), Queue("plain")],
+        owners=[Owner("*", concurrency=2, cost_per_month=100, over_budget="fail")],
+        policies=file,
+    )
+
+    @app.task(concurrency=9)
+    def convert() -> None: ...
+
+    @app.task(concurrency=4)
+    def send() -> None: ...
+
+    assert app.limits_in_force() == LimitBook(
+        kinds={"convert": 3, "send": 4},
+        queues={"bulk": 7},
+        owners={"*": 2, "acme": 2},
+        budgets={
+            "*": RetryBudget(None, None, 100, "fail"),
+            "acme": RetryBudget(10, None, 100, "fail"),
+        },
+    )
+    assert app.limits_in_force() is app.limits_in_force(), "the store compares"
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.5, "3", 10**9])
+def test_a_concurrency_that_is_none_is_refused(url: str, number: object) -> None:
+    app = App(url)
+    with pytest.raises(BadTask, match="a whole number from 1"):
+        app.task(concurrency=number)(lambda: None)  # type: ignore[call-overload]
+
+
+def test_a_concurrency_of_the_file_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("kinds: {convert: {concurrency: none}}", "utf-8")
+    with pytest.raises(BadPolicies, match=r"kinds\.convert\.concurrency"):
+        load(file)
+
+
+def test_explain_says_which_limit_is_reached() -> None:
+    app = App()
+
+    @app.task(concurrency=1)
+    def convert() -> None: ...
+
+    with sandbox(app):
+        convert.enqueue()
+        job = convert.enqueue()
+        app.store.promote("promote", limit=10)
+        told = " ".join(app.explain(job.id).next)
+        assert "limit of kind 'convert' reached: 1 of 1 running or ready" in told
+        assert "when there is a place for it" in app.explain(job.id).happened[0]
+        (limit,) = app.limits()
+        assert (limit.what, limit.name, limit.taken, limit.most) == ("kind", "convert", 1, 1)
+
+
+def test_retries_beyond_the_budget_wait_for_tomorrow_and_say_so() -> None:
+    app = App(owners=[Owner("acme", retries_per_day=2)])
+
+    @app.task(retry=RetryPolicy(max_attempts=5, backoff=Fixed("1m")))
+    def convert() -> None:
+        raise RetryableError("not yet")
+
+    with sandbox(app) as box:
+        job = convert.options(owner="acme", priority="high").enqueue()
+        box.advance("10m")
+        found = app.job(job.id)
+        assert (found.state, found.attempt, found.waiting_for) == (State.WAITING, 3, "budget")
+        assert found.due_at.hour == 0
+        told = " ".join(app.explain(job.id).next)
+        assert "retries of owner 'acme' are used up: 2 of 2 today" in told
+        spent = app.spending("acme")
+        assert spent is not None
+        assert spent.today == 2
+        box.advance(found.due_at - box.now + timedelta(minutes=1))
+        assert app.job(job.id).attempt == 4
