@@ -120,11 +120,14 @@ class BudgetDesk:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
         self._after = GATE
+        self.has_more = False
+        """After `admit`: of an owner as many passed as are considered at once, and more may."""
 
     def admit(self, now: int) -> Steps[list[Record]]:
         """Let in the retries that their owners' budgets allow; those that failed because they do not."""
         rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
+        self.has_more = False
         owners = [row["gate"].removeprefix(GATE) for row in rows]
         if not owners:
             return []
@@ -137,6 +140,7 @@ class BudgetDesk:
         for owner in owners:
             mine = [job for job in due if job.owner == owner]
             decided = spend(mine, budgets.get(owner), spent[owner], periods)
+            self.has_more = self.has_more or len(decided.passed) + len(decided.failed) == EACH
             failed += yield from self._write(owner, decided, periods, now)
         return failed
 

@@ -110,7 +110,8 @@ class LimitDesk:
         if not row["is_alone"]:
             return Admitted(AGAIN)
         failed = yield from self.budgets.admit(now)
-        return Admitted((yield from self._give_places(now)), failed)
+        again_in = yield from self._give_places(now)
+        return Admitted(AGAIN if self.budgets.has_more else again_in, failed)
 
     def _give_places(self, now: int) -> Steps[int | None]:
         """In how many microseconds it is worth to look again."""

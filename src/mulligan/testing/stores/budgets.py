@@ -21,15 +21,18 @@ LOW, HIGH = 10, -10
 class BudgetRules(Bench):
     """First tries cost nothing; each automatic retry that is let in does."""
 
+    _has_budgets = False
+
     @pytest.fixture(autouse=True)
     def _with_budgets_lifted(self, _arranged: None) -> Iterator[None]:
         yield
-        for store in self._opened:
+        for store in self._opened if self._has_budgets else ():
             store.limit_by(LimitBook)
-            for _ in range(5):
+            for _ in range(20):
                 self.claim("nothing", store=store)
 
     def budget(self, *, stores: tuple[Store, ...] = (), owner: str = OWNER, more: Any = None, **budget: Any) -> None:
+        self._has_budgets = True
         book = LimitBook(budgets={owner: RetryBudget(**budget)}, **(more or {}))
         for store in stores or (self.store,):
             store.limit_by(lambda: book)

@@ -11,6 +11,7 @@ from mulligan.failure.policy import Cancel, Decision, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.limit import LimitBook
 from mulligan.store.protocols import Settled
 from mulligan.testing.stores.bench import DAY, HOUR, KIND, WORKER, Bench, failing, retrying, verdict
 
@@ -24,7 +25,7 @@ DECISIONS: dict[Move, Decision] = {
 }
 BY_HAND = [move for move in Move if move.verb]
 # These lead to the door, and what is due passes it in the same step.
-THROUGH_THE_DOOR = (Move.RETRY_BY_HAND, Move.RUN_NOW)
+THROUGH_THE_DOOR = (Move.RETRY_BY_HAND, Move.RUN_NOW, Move.PARK)
 DOOR = TABLE[Move.PROMOTE, State.WAITING]
 
 EVERY_MOVE_FROM_EVERY_STATE = list(product(Move, State))
@@ -63,9 +64,15 @@ class LifecycleRules(Bench):
         return {
             Move.ENQUEUE: self._enqueue_again,
             Move.PROMOTE: self._promote,
+            Move.PARK: self._park,
             Move.CLAIM: self._claim,
             Move.EXPIRE: self._expire,
         }[move]
+
+    def _park(self, job: Job[Any]) -> None:
+        """A limit that is new takes back what was let in before; there is a place, so it may be let in at once."""
+        self.store.limit_by(lambda: LimitBook(kinds={job.kind: 1}))
+        self.claim("nothing")
 
     def _by_hand(self, move: Move, job: Job[Any]) -> None:
         delay: dict[str, Any] = {"delay": HOUR} if move is Move.SNOOZE_BY_HAND else {}

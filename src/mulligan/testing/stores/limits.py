@@ -25,16 +25,19 @@ MANY = 5_000
 class LimitRules(Bench):
     """Places are taken by jobs that run or are ready to."""
 
+    _is_limited = False
+
     @pytest.fixture(autouse=True)
     def _lifted(self, _arranged: None) -> Iterator[None]:
         """In the end there is no limit, and everybody can be reached."""
         yield
-        for store in self._opened:
+        for store in self._opened if self._is_limited else ():
             store.limit_by(LimitBook)
             for _ in range(20):
                 self.claim("nothing", store=store)
 
     def limit(self, *, stores: tuple[Store, ...] = (), **limits: Any) -> None:
+        self._is_limited = True
         book = LimitBook(**limits)
         for store in stores or (self.store,):
             store.limit_by(lambda: book)
