@@ -1,7 +1,7 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -61,6 +61,7 @@ class Console:
         roster: Roster,
         agenda: Agenda,
         switchboard: Switchboard,
+        queues: Callable[[], Iterable[str]],
         doctor: Doctor,
         client: Client,
     ) -> None:
@@ -72,7 +73,7 @@ class Console:
         self._roster = roster
         self._agenda = agenda
         self._switchboard = switchboard
-        self._brakes = Brakes(store, ids, tasks, switchboard)
+        self._brakes = Brakes(store, ids, tasks, switchboard, queues)
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
         self._redrives = Redrives(store, ids)

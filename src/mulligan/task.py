@@ -27,7 +27,7 @@ C = TypeVar("C", covariant=True)
 R = TypeVar("R", covariant=True)
 
 CanRetry = Callable[[Job[Any]], object]
-ServiceName = str | Callable[..., str] | None
+ServiceName = str | Callable[..., str | None] | None
 Priority = str | int
 
 DEFAULT_TIMEOUT = "15m"
