@@ -505,6 +505,23 @@ def test_a_change_of_a_service_is_logged_once_whatever_the_number_of_jobs(
     assert sum(line.event == "service.opened" for line in lines) == 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("said", [{"ok": "no"}, {"ok": object()}, {"status": "500"}, {"seconds": "2"}])
+def test_a_report_of_a_call_that_makes_no_sense_fails_its_job_alone(
+    said: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def pay() -> None:
+        attempt().called("ledger", **said)
+
+    with sandbox(app) as box:
+        job = pay.enqueue()
+        box.run()
+        assert app.job(job.id).state is State.FAILED
+    assert "of a call is" in caplog.text
+
+
 def test_what_a_task_reports_of_another_service_is_told_in_its_history(gateway: Gateway) -> None:
     app = App("sqlite:///:memory:")
 
