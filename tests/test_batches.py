@@ -163,6 +163,7 @@ def test_batches_are_listed_and_found() -> None:
     ("options", "said"),
     [
         ({"name": ""}, "the name of a batch is one line"),
+        ({"name": "\ud800"}, "the name of a batch is one line"),
         ({"name": "two\nlines"}, "one line"),
         ({"owner": "x" * 201}, "the owner of a batch"),
         ({"success_at": 0}, "above 0 up to 1"),
