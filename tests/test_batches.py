@@ -54,6 +54,25 @@ def _in_a_sandbox() -> Iterator[None]:
         yield
 
 
+def test_what_is_said_about_a_batch_is_bounded() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def fail() -> None:
+        raise FinalError("no")
+
+    said = "\ud800" + "x" * 10_000
+    with sandbox(app) as box:
+        batch = app.batch("spring")
+        batch.add(fail.bind())
+        batch.publish(actor=said)
+        box.run()
+        batch.retry_failed(actor=said, reason=said)
+        batch.cancel(actor=said, reason=said)
+        texts = [text for event in app.events() for text in (event.actor or "", event.data.get("reason") or "")]
+        assert 400 < max(map(len, texts)) <= 500
+
+
 def test_a_batch_is_drafted_filled_published_and_settled() -> None:
     broken.add(2)
     batch = app.batch("spring", on_settled=announce)
@@ -163,6 +182,7 @@ def test_batches_are_listed_and_found() -> None:
     ("options", "said"),
     [
         ({"name": ""}, "the name of a batch is one line"),
+        ({"name": "\ud800"}, "the name of a batch is one line"),
         ({"name": "two\nlines"}, "one line"),
         ({"owner": "x" * 201}, "the owner of a batch"),
         ({"success_at": 0}, "above 0 up to 1"),

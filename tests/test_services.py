@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mulligan import App, RetryPolicy, Service, State, attempt
+from mulligan import App, Queue, RetryPolicy, Service, State, attempt
 from mulligan.errors import BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.service import ServiceBook
@@ -199,6 +201,13 @@ def test_a_queue_that_only_jobs_name_can_be_paused(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway)):
         app.tasks["pay"].options(queue="bulk").enqueue()
         assert app.pause(queue="bulk").name == "bulk"
+
+
+def test_queues_that_are_only_described_can_be_paused(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text("queues:\n  slow: {fair: true}\n")
+    app = App("sqlite:///:memory:", queues=[Queue("bulk", fair=True)], policies=tmp_path / "policies.yaml")
+    with sandbox(app):
+        assert [app.pause(queue=name).name for name in ("bulk", "slow")] == ["bulk", "slow"]
 
 
 def test_one_thing_is_paused_at_a_time(gateway: Gateway) -> None:
@@ -409,6 +418,11 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
     assert called == [1]
 
 
+def test_a_probe_that_exits_says_that_the_service_is_not_well() -> None:
+    prober = Prober(lambda: ServiceBook([Service("a", probe=lambda: sys.exit(3))]))
+    assert asyncio.run(prober.probe("a"))["problem"] == "SystemExit: 3"
+
+
 def test_a_plain_function_may_hand_out_an_awaitable() -> None:
     async def is_well() -> bool:
         return False
@@ -489,6 +503,23 @@ def test_a_change_of_a_service_is_logged_once_whatever_the_number_of_jobs(
     assert lines[0].getMessage().endswith("calls failed (share); it is probed in 30s")
     assert "asked 1 times a second at first" in lines[2].getMessage()
     assert sum(line.event == "service.opened" for line in lines) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("said", [{"ok": "no"}, {"ok": object()}, {"status": "500"}, {"seconds": "2"}])
+def test_a_report_of_a_call_that_makes_no_sense_fails_its_job_alone(
+    said: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    def pay() -> None:
+        attempt().called("ledger", **said)
+
+    with sandbox(app) as box:
+        job = pay.enqueue()
+        box.run()
+        assert app.job(job.id).state is State.FAILED
+    assert "of a call is" in caplog.text
 
 
 def test_what_a_task_reports_of_another_service_is_told_in_its_history(gateway: Gateway) -> None:

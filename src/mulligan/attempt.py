@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
+from mulligan.failure.checks import refused
 from mulligan.failure.redact import kept
 from mulligan.failure.service.config import one_service
 from mulligan.interruption import Interrupted
@@ -189,11 +190,9 @@ class Attempt:
         By `status` 5xx, 408 and 429 blame the service, anything else does not; `ok` says it outright. What is reported
         of the job's own service counts instead of how the attempt ends.
         """
-        name = one_service(service)
-        if ok is None:
-            ok = status is None or (status < 500 and status not in (408, 429))
+        call = _checked(Called(one_service(service), _is_well(status) if ok is None else ok, status, seconds))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
-            self.calls.append(Called(name, ok, status, seconds))
+            self.calls.append(call)
 
     async def in_thread(self, call: Callable[[], Any]) -> Any:
         """Call a function that blocks, without holding up the loop."""
@@ -206,6 +205,22 @@ class Attempt:
         """
         base = self._lease.fence.id if self._lease else _new_key()
         return f"{base}:{step}" if step else base
+
+
+def _is_well(status: int | None) -> bool:
+    # What is no status is refused after this.
+    return not isinstance(status, int) or (status < 500 and status not in (408, 429))
+
+
+def _checked(call: Called) -> Called:
+    """What a task says is stored with its outcome: nothing but plain values may get there."""
+    if not isinstance(call.ok, bool):
+        raise refused("ok of a call", call.ok, "True, False or None")
+    if call.status is not None and not isinstance(call.status, int):
+        raise refused("status of a call", call.status, "a whole number such as 503, or None")
+    if call.seconds is not None and not isinstance(call.seconds, int | float):
+        raise refused("seconds of a call", call.seconds, "a number or None")
+    return call
 
 
 def _is_on_a_loop() -> bool:

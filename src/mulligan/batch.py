@@ -106,8 +106,14 @@ def next_step(batch: BatchRecord, now: datetime) -> BatchStep | None:
         return BatchStep.ABORT if batch.aborted_at is None and fails_too_often(batch) else None
     if batch.state is BatchState.DRAFT or batch.left <= 0:
         return None
-    is_expired = batch.state is BatchState.EXPIRED or (batch.expires_at is not None and batch.expires_at <= now)
-    return BatchStep.REFUSE if is_expired else BatchStep.REOPEN
+    return BatchStep.REFUSE if takes_none_back(batch, now) else BatchStep.REOPEN
+
+
+def takes_none_back(batch: BatchRecord, now: datetime) -> bool:
+    """It is settled and its date has passed, whether or not somebody has come by to say so."""
+    if batch.state is BatchState.EXPIRED:
+        return True
+    return batch.state.is_settled and batch.expires_at is not None and batch.expires_at <= now
 
 
 def fails_too_often(batch: BatchRecord) -> bool:

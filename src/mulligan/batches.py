@@ -7,6 +7,7 @@ from typing import Any
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
+from mulligan.failure.redact import kept
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.store.protocols import Request, Store
@@ -15,6 +16,7 @@ from mulligan.task import LONGEST_NAME, Binding, Client, Task, checked_name, che
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000
 PAGE = 500
+LONGEST_TEXT = 500
 LARGEST_PAGE = 1_000
 
 CanRetry = Callable[[Job[Any]], None]
@@ -98,7 +100,7 @@ class Batches:
         return [job for chunk in chunks for job in self._client.enqueue(chunk)]
 
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
-        return self._seen(self._store().publish(batch_id, owner=owner, actor=actor))
+        return self._seen(self._store().publish(batch_id, owner=owner, actor=bounded(actor)))
 
     def batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
         return self._seen(self._store().batch(batch_id, owner=owner))
@@ -136,7 +138,12 @@ class Batches:
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
         wanted, skipped = self._allowed(batch, states)
         request = BatchRetry(
-            id=self._ids(), batch=batch.id, jobs=tuple(wanted), owner=owner, actor=actor, reason=reason
+            id=self._ids(),
+            batch=batch.id,
+            jobs=tuple(wanted),
+            owner=owner,
+            actor=bounded(actor),
+            reason=bounded(reason),
         )
         retried = self._store().retry_members(request) if wanted else []
         held = dict.fromkeys(set(wanted).difference(retried), "another job holds the same dedupe key, or it moved on")
@@ -158,8 +165,9 @@ class Batches:
         self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Batch:
         batch = self.batch(batch_id, owner=owner)
+        who, why = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self._ids(), move=Move.CANCEL_BY_HAND, job=job.id, actor=actor, reason=reason))
+            self._cancel(Request(id=self._ids(), move=Move.CANCEL_BY_HAND, job=job.id, actor=who, reason=why))
         return self.batch(batch_id)
 
     def _cancel(self, request: Request) -> None:
@@ -182,6 +190,11 @@ class Batches:
 
     def _seen(self, record: BatchRecord) -> Batch:
         return Batch(**{each.name: getattr(record, each.name) for each in fields(BatchRecord)}, _batches=self)
+
+
+def bounded(text: str | None) -> str | None:
+    """What a person wrote, bounded, rid of secrets and fit for every store."""
+    return None if text is None else kept(str(text), LONGEST_TEXT)
 
 
 def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:

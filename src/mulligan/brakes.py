@@ -1,6 +1,6 @@
 """The brakes: pauses of queues, kinds and services. The claim passes their lanes by; here they begin and end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from mulligan.errors import UnknownKind, UnknownQueue
@@ -14,13 +14,21 @@ KIND = "kind"
 
 
 class Brakes:
+    """`described` are the queues that the app or its policies file says something about."""
+
     def __init__(
-        self, store: Callable[[], Store], ids: Callable[[], str], tasks: Registry, switchboard: Switchboard
+        self,
+        store: Callable[[], Store],
+        ids: Callable[[], str],
+        tasks: Registry,
+        switchboard: Switchboard,
+        described: Callable[[], Iterable[str]],
     ) -> None:
         self._store = store
         self._ids = ids
         self._tasks = tasks
         self._switchboard = switchboard
+        self._described = described
 
     def pauses(self) -> list[Pause]:
         """All in force, also of duties and schedules."""
@@ -70,7 +78,7 @@ class Brakes:
 
     def _queues(self) -> set[str]:
         of_workers = (queue for worker in self._store().workers() for queue in worker.queues or ())
-        return {*(task.queue for task in self._tasks.values()), *of_workers}
+        return {*(task.queue for task in self._tasks.values()), *self._described(), *of_workers}
 
     def _kinds(self) -> set[str]:
         of_workers = (kind for worker in self._store().workers() for kind in worker.kinds)

@@ -1,7 +1,7 @@
 """All that a person can do and ask. The CLI, and later the web, come through here."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchRecord, BatchState
-from mulligan.batches import Batch, Batches, Retried
+from mulligan.batches import Batch, Batches, Retried, bounded
 from mulligan.brakes import Brakes
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
@@ -18,7 +18,6 @@ from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import BatchNotFound, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
-from mulligan.failure.redact import kept
 from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
@@ -41,7 +40,6 @@ from mulligan.task import Client, Registry, Task
 logger = logging.getLogger("mulligan.console")
 
 LARGEST_PAGE = 1_000
-LONGEST_TEXT = 500
 MOST_JUDGED = 100_000
 LAST_POSITION = 2**62
 # Moves that make a job run again: the task's own precondition is asked first.
@@ -62,6 +60,7 @@ class Console:
         roster: Roster,
         agenda: Agenda,
         switchboard: Switchboard,
+        queues: Callable[[], Iterable[str]],
         doctor: Doctor,
         client: Client,
     ) -> None:
@@ -73,7 +72,7 @@ class Console:
         self._roster = roster
         self._agenda = agenda
         self._switchboard = switchboard
-        self._brakes = Brakes(store, ids, tasks, switchboard)
+        self._brakes = Brakes(store, ids, tasks, switchboard, queues)
         self._reclassify = Reclassify(store, judge)
         self._letters = Letters(store, ids)
         self._redrives = Redrives(store, ids)
@@ -231,7 +230,7 @@ class Console:
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers, each settled as a TIMEOUT failure through its policy; those jobs."""
         limit = max(1, min(limit, LARGEST_PAGE))
-        ids = self._stuck.process(owner=owner, actor=_bounded(actor), limit=limit)
+        ids = self._stuck.process(owner=owner, actor=bounded(actor), limit=limit)
         return [self._store().job(job_id) for job_id in ids]
 
     def reclassify(
@@ -279,9 +278,9 @@ class Console:
             canary=canary,
             abort_above=abort_above,
             owner=owner,
-            actor=_bounded(actor),
-            reason=_bounded(reason),
-            request_id=_bounded(request_id),
+            actor=bounded(actor),
+            reason=bounded(reason),
+            request_id=bounded(request_id),
         )
         return redrive if dry_run else self._redrives.begin(redrive)
 
@@ -289,7 +288,7 @@ class Console:
         self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Redrive:
         """End an operation; what it retried stays retried. One that is over stays as it is."""
-        return self._redrives.cancel(redrive_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
+        return self._redrives.cancel(redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
 
     def create_batch(
         self,
@@ -313,7 +312,7 @@ class Console:
 
     def publish_batch(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
         """Count the members and let them run; one that is published already stays as it is."""
-        return self._batches.publish(batch_id, owner=owner, actor=_bounded(actor))
+        return self._batches.publish(batch_id, owner=owner, actor=actor)
 
     def retry_batch(
         self,
@@ -325,14 +324,13 @@ class Console:
         reason: str | None = None,
     ) -> Retried:
         """Start all failed members again, in one step; with `cancelled` those too."""
-        who, why = _bounded(actor), _bounded(reason)
-        return self._batches.retry(batch_id, cancelled=cancelled, owner=owner, actor=who, reason=why)
+        return self._batches.retry(batch_id, cancelled=cancelled, owner=owner, actor=actor, reason=reason)
 
     def cancel_batch(
         self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Batch:
         """Cancel all members that are not over; running ones are asked to stop."""
-        return self._batches.cancel(batch_id, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
+        return self._batches.cancel(batch_id, owner=owner, actor=actor, reason=reason)
 
     def purge(
         self,
@@ -348,25 +346,25 @@ class Console:
         age = parse(older_than)
         if dry_run:
             return self._letters.preview(wanted, older_than=age, owner=owner)
-        return self._letters.purge(wanted, older_than=age, owner=owner, actor=_bounded(actor), reason=_bounded(reason))
+        return self._letters.purge(wanted, older_than=age, owner=owner, actor=bounded(actor), reason=bounded(reason))
 
     def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
         """Do a duty once in this process, paused or not."""
-        return self._roster.run(name, actor=_bounded(actor), reason=_bounded(reason))
+        return self._roster.run(name, actor=bounded(actor), reason=bounded(reason))
 
     def run_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
         """Run a schedule's task now, paused or not; its next tick stays where it is."""
-        return self._agenda.run(name, actor=_bounded(actor), reason=_bounded(reason))
+        return self._agenda.run(name, actor=bounded(actor), reason=bounded(reason))
 
     def remove_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         """Forget a schedule that is in nobody's code any more; its jobs stay."""
-        self._agenda.remove(name, actor=_bounded(actor), reason=_bounded(reason))
+        self._agenda.remove(name, actor=bounded(actor), reason=bounded(reason))
 
     def force_service(
         self, name: str, to: str | None, *, actor: str | None = None, reason: str | None = None
     ) -> ServiceStatus:
         """Force a service `"open"` or `"closed"` in all workers, or let it go by its calls again (None)."""
-        who, why = _bounded(actor), _bounded(reason)
+        who, why = bounded(actor), bounded(reason)
         forced = self._switchboard.force(name, to, actor=who, reason=why)
         fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": who, "reason": why}
         said = "goes by its calls again" if to is None else f"is forced {to}"
@@ -387,7 +385,7 @@ class Console:
     ) -> Pause:
         """Hold the jobs of a queue, a kind or a service back in all workers, or a duty or a schedule, for so long or
         until it is resumed. What runs goes on. A duty or a schedule can be run by hand meanwhile."""
-        length, who, why = None if duration is None else parse(duration), _bounded(actor), _bounded(reason)
+        length, who, why = None if duration is None else parse(duration), bounded(actor), bounded(reason)
         match _one_of(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule):
             case "schedule", name:
                 return self._agenda.pause(length, name=name, actor=who, reason=why)
@@ -408,7 +406,7 @@ class Console:
         reason: str | None = None,
     ) -> Pause | None:
         """End a pause; None when there was none."""
-        who, why = _bounded(actor), _bounded(reason)
+        who, why = bounded(actor), bounded(reason)
         match _one_of(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule):
             case "schedule", name:
                 return self._agenda.resume(name=name, actor=who, reason=why)
@@ -466,13 +464,13 @@ class Console:
             move=move,
             job=job_id,
             owner=owner,
-            actor=_bounded(actor),
-            reason=_bounded(reason),
+            actor=bounded(actor),
+            reason=bounded(reason),
             delay=delay,
             first=first,
         )
         moved = self._judge.seen(self._store().move(request))
-        _say(move, before, moved, _bounded(actor), _bounded(reason))
+        _say(move, before, moved, bounded(actor), bounded(reason))
         return moved
 
     def _check(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
@@ -486,7 +484,7 @@ class Console:
     def _taken(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
         if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:
             return None
-        return self._stuck.outcome(job.id, actor=_bounded(actor))
+        return self._stuck.outcome(job.id, actor=bounded(actor))
 
 
 def _say(move: Move, before: Job[Any] | None, job: Job[Any], actor: str | None, reason: str | None) -> None:
@@ -514,8 +512,3 @@ def _one_of(**things: str | None) -> tuple[str, str]:
     if len(named) != 1:
         raise TypeError(f"name one thing to pause or resume: {' or '.join(f'{what}=' for what in things)}")
     return named[0]
-
-
-def _bounded(text: str | None) -> str | None:
-    """What a person wrote, bounded, rid of secrets and fit for every store."""
-    return None if text is None else kept(str(text), LONGEST_TEXT)

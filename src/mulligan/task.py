@@ -28,7 +28,7 @@ C = TypeVar("C", covariant=True)
 R = TypeVar("R", covariant=True)
 
 CanRetry = Callable[[Job[Any]], object]
-ServiceName = str | Callable[..., str] | None
+ServiceName = str | Callable[..., str | None] | None
 Priority = str | int
 
 DEFAULT_TIMEOUT = "15m"
@@ -367,7 +367,7 @@ def priority_number(priority: Priority) -> int:
 
 
 def checked_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
-    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name) or not _encodes(name):
         raise BadTask(f"{what} is one line of at most {longest} characters, not {name!r:.300}")
     return name
 

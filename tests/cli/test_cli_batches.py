@@ -37,7 +37,7 @@ def test_batches_are_listed_newest_first(invoke: Invoke, read_json: ReadJson, ap
     assert ([each["name"] for each in found["batches"]], found["cursor"]) == (["summer", "spring"], None)
     page = read_json(invoke("batches", "list", "--limit", "1", "--json", *HERE))
     assert page["cursor"] == other.id
-    assert "There may be more" in invoke("batches", "list", "--limit", "1", *HERE).stdout
+    assert ": mulligan batches list --cursor" in invoke("batches", "list", "--limit", "1", *HERE).stdout
     rest = read_json(invoke("batches", "list", "--cursor", other.id, "--json", *HERE))
     assert [each["name"] for each in rest["batches"]] == ["spring"]
     mine = read_json(invoke("batches", "list", "--owner", "acme", "--state", "draft", "--json", *HERE))

@@ -53,7 +53,7 @@ def list_batches(
     now = SystemClock().now()
     say_table(("Batch", "Name", "State", "Members", "About"), [_row(batch, now) for batch in found])
     if following:
-        say(f"\nThere may be more: the same again with --cursor {safe(following)}")
+        say(f"\nThere may be more: mulligan batches list --cursor {safe(following)}")
 
 
 def _document(batch: "Batch") -> Document:

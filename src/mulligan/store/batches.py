@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome
+from mulligan.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome, takes_none_back
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, StoreDamaged
 from mulligan.job import Job, NewJob
 from mulligan.lifecycle import (
@@ -61,10 +61,13 @@ class BatchSteps:
         return (yield from self.reading(batch.id, None))
 
     def reading(self, batch_id: str, owner: str | None) -> Steps[BatchRecord]:
-        rows = yield self._statement("batch", {"id": batch_id, "owner": owner})
+        return to_batch((yield from self._row(batch_id, owner, None)))
+
+    def _row(self, batch_id: str, owner: str | None, now: Now) -> Steps[Record]:
+        rows = yield self._statement("batch", {"id": batch_id, "owner": owner}, now=now)
         if not rows:
             raise BatchNotFound(batch_id)
-        return to_batch(rows[0])
+        return rows[0]
 
     def listing(
         self, state: BatchState | None, owner: str | None, limit: int, cursor: str | None
@@ -95,11 +98,12 @@ class BatchSteps:
         rows = yield self._statement("batch_joined", {"ids": to_json(ids)})
         return {row["id"]: row["state"] for row in rows}
 
-    def parking(self, job: Record) -> Steps[None]:
+    def parking(self, job: Record, now: Now) -> Steps[None]:
         """A member that was moved by hand and waits goes back to the others while its batch is a draft. None comes back
         to one that has expired; the count says so too, but not which of many members it was."""
-        batch = yield from self.reading(job["batch"], None)
-        if batch.state is BatchState.EXPIRED and State(job["state"]).is_final:
+        row = yield from self._row(job["batch"], None, now)
+        batch = to_batch(row)
+        if State(job["state"]).is_final and takes_none_back(batch, from_time(row["now"])):
             raise BatchExpired(batch.id, batch.name)
         states = yield from self._states([job["batch"]])
         if states.get(job["batch"]) == BatchState.DRAFT:

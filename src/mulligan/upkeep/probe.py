@@ -98,7 +98,7 @@ class Prober:
                 answer = await self._called(service, probe)
         except TimeoutError as error:
             return str(error) or f"no answer after {self._patience:g} s"
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return f"{type(error).__name__}: {error!s:.200}"
         return "it returned False" if answer is False else None
 

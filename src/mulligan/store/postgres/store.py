@@ -881,7 +881,7 @@ class PostgresStore:
             raise self._conflict(db, row) or error from error
         _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
         if row["batch"] is not None and step.target is State.WAITING:
-            _play(db, self._batches.parking(row))
+            _play(db, self._batches.parking(row, self._now))
         tally.add(row["batch"], before, step.target)
         return True
 

@@ -947,7 +947,7 @@ class SqliteStore:
             raise self._conflict(db, row) or damage from error
         _append(db, [move_values(request, row, step.event, now=now)])
         if row["batch"] is not None and step.target is State.WAITING:
-            _play(db, self._batches.parking(row))
+            _play(db, self._batches.parking(row, now))
         tally.add(row["batch"], before, step.target)
         return True
 

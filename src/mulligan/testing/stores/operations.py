@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mulligan.batch import NewBatch
 from mulligan.errors import RedriveNotFound
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Job, JobFilter
@@ -314,6 +315,23 @@ class OperationRules(Bench):
         assert self.store.answers(redrive) == {first.id: True, second.id: False}
 
     # Words
+
+    @pytest.mark.parametrize("is_tended", [True, False])
+    def test_members_of_an_expired_batch_are_skipped_and_hold_up_no_others(self, *, is_tended: bool) -> None:
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring", expires_in=HOUR))
+        member = self.enqueue(batch=batch.id)
+        self.store.publish(batch.id)
+        (lease,) = self.claim()
+        self.settle(lease, failing())
+        other = self._failed()
+        self.advance(HOUR)
+        if is_tended:
+            self.store.tend_batches(limit=10)
+        redrive = self.store.begin_redrive(self._redrive(matched=2))
+        after = self.store.advance_redrive(redrive, [self._request(redrive, job) for job in (member, other)])
+        assert after is not None
+        assert (after.retried, after.skipped) == (1, {"its batch has expired": 1})
+        assert (self.job(member.id).state, self.job(other.id).state) == (State.FAILED, State.QUEUED)
 
     def _failed(
         self,

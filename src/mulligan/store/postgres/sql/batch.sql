@@ -5,6 +5,6 @@ SELECT batch.id, batch.name, batch.owner, batch.state, batch.generation, batch.s
     SELECT count(*)
     FROM mulligan_jobs
     WHERE mulligan_jobs.batch = batch.id
-) ELSE batch.total END AS total
+) ELSE batch.total END AS total, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 FROM mulligan_batches AS batch
 WHERE batch.id = :id AND (:owner::text IS NULL OR batch.owner = :owner)
