@@ -32,6 +32,7 @@ from mulligan import (
 from mulligan.app import Parts
 from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.policy import Release
+from mulligan.job import Called
 from mulligan.settings import Settings
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
@@ -431,6 +432,25 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
         for job in jobs:
             types = [event.type for event in app.events(job.id)]
             assert types == ["job.enqueued", "job.started", "job.succeeded"]
+
+
+def test_an_end_that_cannot_be_settled_keeps_no_other_from_it(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task
+    async def odd(number: int) -> int:
+        if number == 3:
+            attempt().calls.append(Called("x", object(), None, None))  # type: ignore[arg-type]
+        return number
+
+    jobs = app.enqueue_many([odd.bind(number) for number in range(6)])
+
+    async def work() -> None:
+        async with app.worker(concurrency=6):
+            for number, job in enumerate(jobs):
+                if number != 3:
+                    assert await app.wait_async(job, timeout="20s") == number
+
+    asyncio.run(work())
+    assert f"the end of job {jobs[3].id} (odd) cannot be settled" in caplog.text
 
 
 class SilentAboutJobs(SqliteStore):

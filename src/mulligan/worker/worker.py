@@ -486,10 +486,31 @@ class Worker:
     async def _settle_batch(self) -> None:
         batch = [self._ends.popleft() for _ in range(min(BATCH, len(self._ends)))]
         self._settling = [end.running for end in batch]
+        try:
+            await self._settle(batch)
+        except StoreClosed:
+            raise
+        except Exception:
+            await self._settle_one_by_one(batch)
+        finally:
+            self._settling = []
+
+    async def _settle_one_by_one(self, batch: Sequence[End]) -> None:
+        """Nothing that one attempt left behind keeps the others from being settled, or ends this worker in silence."""
+        for end in batch:
+            try:
+                await self._settle([end])
+            except StoreClosed:
+                raise
+            except Exception:
+                lease = end.running.lease
+                sentence = "the end of job %s (%s) cannot be settled: it runs again when its lease is over"
+                logger.exception(sentence, lease.fence.id, lease.kind, extra=lease.fields)
+
+    async def _settle(self, batch: Sequence[End]) -> None:
         await self._load(batch)
         outcomes = [self._outcome(end) for end in batch]
         answers = await self._persist(lambda: self._store.settle(outcomes))
-        self._settling = []
         said.changed(answers.changes)
         if answers.held:
             self._let_go(answers.held)
