@@ -4,7 +4,7 @@ import json
 
 from mulligan import App, FinalError, RetryPolicy, Snooze, Verdict, attempt
 from mulligan.attempt import LONGEST_TEXT as PROGRESS
-from mulligan.console import LONGEST_TEXT as REASON
+from mulligan.batches import LONGEST_TEXT as REASON
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
 

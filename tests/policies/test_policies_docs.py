@@ -7,6 +7,8 @@ import pytest
 
 from mulligan.policies import read
 from mulligan.policies.reading import BACKOFF_KEYS, JOB_TYPE, RULE_KEYS, SPELLINGS, TOP, WINDOW_KEYS
+from mulligan.policies.owner import KEYS as OWNER_KEYS
+from mulligan.policies.queue import KEYS as QUEUE_KEYS
 from mulligan.policies.section import KEYS
 from mulligan.policies.service import KEYS as SERVICE_KEYS
 
@@ -19,9 +21,8 @@ PARTS = {
     "A window": WINDOW_KEYS,
     "A rule": RULE_KEYS,
     "A service": SERVICE_KEYS,
-    # Others are accepted, but nothing goes by them yet.
-    "A queue": ("fair",),
-    "An owner": ("weight", "submit_rate"),
+    "A queue": QUEUE_KEYS,
+    "An owner": OWNER_KEYS,
     "The other spelling": (JOB_TYPE, *SPELLINGS),
 }
 

@@ -163,9 +163,9 @@ def is_candidate(row: Record | None, redrive: Redrive) -> bool:
 
 def to_answers(rows: Iterable[Sequence[Any]], released: str) -> dict[str, bool]:
     """The first end of an attempt, job by job, in the order of the log. One that was only handed back, when its worker
-    was stopped, says nothing: the next one does."""
+    was stopped or went away, says nothing: the next one does."""
     answers: dict[str, bool] = {}
     for job, type_, code in rows:
-        if type_ != released or code is not None:
+        if type_ != released or code not in (None, "WORKER_LOST"):
             answers.setdefault(job, type_ == "job.succeeded")
     return answers
