@@ -1,0 +1,27 @@
+"""How the next attempts of redriven jobs answer for the redrive."""
+
+import pytest
+
+from mulligan.store.operations import to_answers
+
+RELEASED = "job.released"
+
+
+@pytest.mark.parametrize(
+    ("ends", "answer"),
+    [
+        ([("job.succeeded", None)], True),
+        ([("job.failed", "NETWORK")], False),
+        ([("job.retry_scheduled", "NETWORK"), ("job.succeeded", None)], False),
+        ([(RELEASED, None), ("job.succeeded", None)], True),
+        ([(RELEASED, "WORKER_LOST"), ("job.succeeded", None)], True),
+        ([(RELEASED, "WORKER_LOST"), ("job.failed", "WORKER_LOST")], False),
+        ([(RELEASED, "SEGFAULT"), ("job.succeeded", None)], False),
+    ],
+)
+def test_the_first_end_that_tells_of_the_job_counts(ends: list[tuple[str, str | None]], answer: bool) -> None:
+    assert to_answers([("job", *end) for end in ends], RELEASED) == {"job": answer}
+
+
+def test_a_job_whose_workers_only_went_away_has_not_answered() -> None:
+    assert to_answers([("job", RELEASED, "WORKER_LOST"), ("job", RELEASED, None)], RELEASED) == {}
