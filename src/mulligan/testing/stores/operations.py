@@ -298,7 +298,7 @@ class OperationRules(Bench):
         }
         for name, decision in ends.items():
             assert self.settle(leases[jobs[name].id], decision) is Settled.ACCEPTED
-        answers = {"good": True, "retried": False, "failed": False, "lost": False, "cancelled": False}
+        answers = {"good": True, "retried": False, "failed": False, "cancelled": False}
         assert self.store.answers(redrive) == {jobs[name].id: is_good for name, is_good in answers.items()}
 
     def test_only_the_first_end_after_the_retry_counts(self) -> None:
