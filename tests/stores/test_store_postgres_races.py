@@ -109,14 +109,23 @@ class TestEnqueueRaces(Racing):
 class TestClaimRaces(Racing):
     def test_a_second_worker_takes_no_low_job_while_normal_ones_wait(self) -> None:
         normal = self.store.enqueue([self.new(priority=0) for _ in range(20)])
+        self.store.enqueue([self.new("another", priority=10) for _ in range(20)])
+        both = ("send", "another")
+        with held(self.url) as other:
+            first = self.store._claim(other, self.wish(*both, by="w1", limit=10)).leases
+            assert taken(first) == [job.id for job in normal[:10]]
+            found = self.claim(*both, by="w2", limit=10)
+            assert found == [], "the first ten are another's, and beyond them is beyond the cut"
+            assert taken(self.claim(*both, by="w3", limit=15)) == [job.id for job in normal[10:15]]
+            other.commit()
+        assert taken(self.claim(*both, by="w2", limit=5)) == [job.id for job in normal[15:]]
+
+    def test_of_a_single_lane_a_second_worker_takes_the_next_ones(self) -> None:
+        normal = self.store.enqueue([self.new() for _ in range(20)])
         self.store.enqueue([self.new(priority=10) for _ in range(20)])
         with held(self.url) as other:
-            first = self.store._claim(other, self.wish(by="w1", limit=10)).leases
-            assert taken(first) == [job.id for job in normal[:10]]
-            assert self.claim(by="w2", limit=10) == [], "the first ten are another's, and beyond them is beyond the cut"
-            assert taken(self.claim(by="w3", limit=15)) == [job.id for job in normal[10:15]]
-            other.commit()
-        assert taken(self.claim(by="w2", limit=5)) == [job.id for job in normal[15:]]
+            self.store._claim(other, self.wish(by="w1", limit=10))
+            assert taken(self.claim(by="w2", limit=10)) == [job.id for job in normal[10:]]
 
     def test_a_second_worker_takes_no_low_job_of_another_lane_beyond_its_share(self) -> None:
         self.store.enqueue([self.new("normal", priority=0) for _ in range(8)])
@@ -167,15 +176,16 @@ class TestClaimRaces(Racing):
 
     def test_whoever_got_fewer_than_he_wanted_is_told_to_look_again_at_once(self) -> None:
         self.store.enqueue([self.new() for _ in range(20)])
+        self.enqueue("another", priority=10)
         with held(self.url) as other:
             self.store._claim(other, self.wish(by="w1", limit=10))
-            claimed = self.claimed(by="w2", limit=10)
+            claimed = self.claimed("send", "another", by="w2", limit=10)
             assert claimed.leases == []
             assert claimed.next_due is not None
             assert claimed.next_due < SECOND
             other.commit()
-        assert len(self.claim(by="w2", limit=10)) == 10
-        assert self.claimed(by="w2", limit=10).next_due is None
+        assert len(self.claim("send", "another", by="w2", limit=10)) == 10
+        assert self.claimed("send", "another", by="w2", limit=10).next_due is None
 
     def test_a_claim_that_never_commits_took_nothing(self) -> None:
         job = self.enqueue()

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -122,6 +122,12 @@ BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeo
 # The plans of its statements do not depend on their values: planned once a connection, not at each call.
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
+# The same for a pipeline, which takes one command at a time.
+ASYNCHRONOUSLY = """
+SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true),
+    set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+"""
+
 # Whoever adds members in a transaction of his own may take his time, and may be the one who asks.
 BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
 
@@ -139,6 +145,23 @@ DATA_ERRORS = (
 
 
 SQL = Statements("mulligan.store.postgres", in_pyformat)
+
+
+class Door(NamedTuple):
+    """What there is to do at the door."""
+
+    is_anyone: bool
+    """Somebody may pass, or is to be parked."""
+    asks: bool
+    """A service has to be asked before its jobs are claimed."""
+    has_budget: bool
+    """Retries wait for a service's budget."""
+    has_limit: bool
+    """Jobs wait for a limit or an owner's budget."""
+
+    @property
+    def has_work(self) -> bool:
+        return self.is_anyone or self.has_budget or self.has_limit
 
 
 class PostgresStore:
@@ -250,54 +273,59 @@ class PostgresStore:
         return claimed
 
     def _claim(self, db: Connection, claim: Claim) -> Claimed:
-        step = TABLE[Move.CLAIM, State.QUEUED]
-        with _transaction(db, BEGIN_ASYNCHRONOUS):
-            has_id, asks, again = self._promote(db)
-            if has_id:
-                # In its own transaction: its id would be older than those of jobs that come now, and the log
-                # would start them before they came.
-                db.execute(f"COMMIT; {BEGIN_ASYNCHRONOUS}")
-            where: dict[str, Any] = {
-                "now": self._now,
-                "kinds": list(claim.kinds),
-                "queues": None if claim.queues is None else list(claim.queues),
-                "grants": None,
-            }
-            grants: list[Grant] = []
-            if asks or self._services.has_rates:
-                if repeated := self._repeated(db, claim):
-                    return Claimed(repeated, None)
-                grants = self._grants(db, claim, where)
-            where["grants"] = to_json([grant.values for grant in grants])
-            leases = _leases(
-                db,
-                _claiming("claim", whole=claim.whole, source="granted" if grants else "picked"),
-                {
-                    **where,
-                    "incarnation": claim.incarnation,
-                    "claim": claim.number,
-                    "limit": claim.limit,
-                    "lease": to_duration(claim.lease),
-                    "running": step.target.value,
-                    "event": step.event,
-                    "version": claim.version,
-                    "automatic": start_data(claim, "automatic"),
-                    "manual": start_data(claim, "manual"),
-                },
-                job=None if claim.whole else self.job,
-            )
-            due, now = _row(db, SQL["next_due"], {"now": self._now})
-            if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
-                due = earliest(due, now + CLAIM_AGAIN)
-            if again is not None:
-                due = earliest(due, now + again)
-            if grants:
-                _play(db, self._services.taken(grants, leases, now))
-                due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
-            if leases and claim.fair:
-                taken = {"incarnation": claim.incarnation, "claim": claim.number, "fair": list(claim.fair)}
-                _execute(db, SQL["turns_raise"], taken)
+        door, again = self._pass_door(db)
+        where: dict[str, Any] = {
+            "now": self._now,
+            "kinds": list(claim.kinds),
+            "queues": None if claim.queues is None else list(claim.queues),
+            "grants": None,
+        }
+        grants: list[Grant] = []
+        if door.asks or self._services.has_rates:
+            leases, due, now, grants = self._claim_granted(db, claim, where)
+        else:
+            leases, due, now = self._claim_at_once(db, claim, where)
+        if len(leases) < claim.limit and _row(db, _claiming("claim_left"), where)[0]:
+            due = earliest(due, now + CLAIM_AGAIN)
+        if again is not None:
+            due = earliest(due, now + again)
+        due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(leases, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
+
+    def _claim_at_once(
+        self, db: Connection, claim: Claim, where: dict[str, Any]
+    ) -> tuple[list[Lease], int | None, int]:
+        """The leases, when a job comes due, and now."""
+        where["grants"] = "[]"
+        # All in one round trip: a thread that waits for an answer waits for its turn in a busy process too.
+        with db.pipeline():
+            db.execute("BEGIN")
+            db.execute(ASYNCHRONOUSLY)
+            claimed = _execute(db, _claiming("claim", whole=claim.whole, source="picked"), _claim_values(claim, where))
+            if claim.fair:
+                _execute(db, SQL["turns_raise"], _turn_values(claim))
+            next_due = _execute(db, SQL["next_due"], {"now": self._now})
+            db.execute("COMMIT")
+        leases = to_leases(claimed, claimed.fetchall(), None if claim.whole else self.job)
+        return leases, *_fetched(next_due)
+
+    def _claim_granted(
+        self, db: Connection, claim: Claim, where: dict[str, Any]
+    ) -> tuple[list[Lease], int | None, int, list[Grant]]:
+        """As many of each service that is not simply closed as it grants."""
+        with _transaction(db, BEGIN_ASYNCHRONOUS):
+            if repeated := self._repeated(db, claim):
+                return repeated, None, self._time(db), []
+            grants = self._grants(db, claim, where)
+            where["grants"] = to_json([grant.values for grant in grants])
+            statement = _claiming("claim", whole=claim.whole, source="granted" if grants else "picked")
+            job = None if claim.whole else self.job
+            leases = _leases(db, statement, _claim_values(claim, where), job=job)
+            due, now = _row(db, SQL["next_due"], {"now": self._now})
+            _play(db, self._services.taken(grants, leases, now))
+            if claim.fair:
+                _execute(db, SQL["turns_raise"], _turn_values(claim))
+        return leases, due, now, grants
 
     def _repeated(self, db: Connection, claim: Claim) -> list[Lease]:
         """The leases of this very call: what services grant was counted when it was first made."""
@@ -314,22 +342,31 @@ class PostgresStore:
         names = _ids(db, _claiming("claim_services"), where)
         return _play(db, self._services.grants(claim, names, now))
 
-    def _promote(self, db: Connection) -> tuple[bool, bool, int | None]:
-        """Whether the transaction has an id now, whether a service has to be asked before its jobs are claimed, and in
-        how many microseconds it is worth to look at the limits again."""
+    def _pass_door(self, db: Connection) -> tuple[Door, int | None]:
+        """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
+        door = self._door(db)
+        if not (door.has_work or self._limits.has_news):
+            return door, None
+        # In its own transaction: its id would be older than those of jobs that come now, and the log would start them
+        # before they came.
+        with _transaction(db, BEGIN_ASYNCHRONOUS):
+            return self._promote(db)
+
+    def _door(self, db: Connection) -> Door:
+        return Door(*_row(db, SQL["door"], {"now": self._now}))
+
+    def _promote(self, db: Connection) -> tuple[Door, int | None]:
         self._say_limits(db)
-        is_any_held = False
-        for _ in range(PROMOTE_PASSES):
-            passed, held, asks, has_budget, has_limit, has_id = _row(db, SQL["promote"], self._door_values())
-            # It has not seen those that it parked itself.
-            is_any_held = is_any_held or held > 0
-            if passed + held < PROMOTE_PASS:
-                break
-        has_limit = has_limit or is_any_held
-        if has_budget or is_any_held:
-            has_limit = self._admit(db) > 0 or has_limit
-        again = self._let_in(db) if has_limit else None
-        return has_id or has_budget or has_limit, asks, again
+        door = self._door(db)
+        if door.is_anyone:
+            for _ in range(PROMOTE_PASSES):
+                passed, held = _row(db, SQL["promote"], self._door_values())
+                if passed + held < PROMOTE_PASS:
+                    break
+            door = self._door(db)
+        has_admitted = door.has_budget and self._admit(db) > 0
+        again = self._let_in(db) if door.has_limit or has_admitted else None
+        return door, again
 
     def _say_limits(self, db: Connection) -> None:
         if self._limits.has_news:
@@ -1010,6 +1047,26 @@ class PostgresStore:
         return None if self._given_now is None else to_time(self._given_now())
 
 
+def _claim_values(claim: Claim, where: dict[str, Any]) -> dict[str, Any]:
+    step = TABLE[Move.CLAIM, State.QUEUED]
+    return {
+        **where,
+        "incarnation": claim.incarnation,
+        "claim": claim.number,
+        "limit": claim.limit,
+        "lease": to_duration(claim.lease),
+        "running": step.target.value,
+        "event": step.event,
+        "version": claim.version,
+        "automatic": start_data(claim, "automatic"),
+        "manual": start_data(claim, "manual"),
+    }
+
+
+def _turn_values(claim: Claim) -> dict[str, Any]:
+    return {"incarnation": claim.incarnation, "claim": claim.number, "fair": list(claim.fair)}
+
+
 @cache
 def _claiming(name: str, *, whole: bool = False, source: str = "") -> str:
     """A statement about the lanes that a claim may take from."""
@@ -1052,7 +1109,11 @@ def _execute(db: Connection, statement: str, values: dict[str, Any]) -> psycopg.
 
 
 def _row(db: Connection, statement: str, values: dict[str, Any]) -> tuple[Any, ...]:
-    row = _execute(db, statement, values).fetchone()
+    return _fetched(_execute(db, statement, values))
+
+
+def _fetched(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
+    row = cursor.fetchone()
     assert row is not None
     return row
 

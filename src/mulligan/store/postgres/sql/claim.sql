@@ -1,10 +1,15 @@
 -- Two passes over the lanes. An unlocked merge of their heads gives the cut and how many each lane gives; then each lane
 -- gives them with SKIP LOCKED and not beyond the cut, or a second worker would take low jobs while normal ones wait.
+-- A single lane needs no merge.
 {lanes}, repeated AS (
     -- The rows of this very call, if only its reply was lost.
     SELECT *
     FROM mulligan_jobs
     WHERE state = 'running' AND leased_by = :incarnation AND claim = :claim
+), single AS (
+    SELECT *
+    FROM lane
+    WHERE (SELECT count(*) FROM lane) = 1 AND NOT EXISTS (SELECT 1 FROM repeated)
 ), head AS (
     SELECT lane.queue, lane.kind, lane.service, job.priority, job.rank, job.id
     FROM lane
@@ -16,20 +21,32 @@
         ORDER BY priority, rank, id
         LIMIT least(:limit, lane.most)
     ) AS job
-    WHERE NOT EXISTS (SELECT 1 FROM repeated)
+    WHERE (SELECT count(*) FROM lane) > 1 AND NOT EXISTS (SELECT 1 FROM repeated)
     ORDER BY job.priority, job.rank, job.id
     LIMIT :limit
 ), cut AS (
-    SELECT priority, rank, id
+    (
+        SELECT priority, rank, id
+        FROM head
+        ORDER BY priority DESC, rank DESC, id DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT 2147483647, 0, ''
+    FROM single
+), share AS (
+    SELECT queue, kind, service, count(*) AS number
     FROM head
-    ORDER BY priority DESC, rank DESC, id DESC
-    LIMIT 1
+    GROUP BY queue, kind, service
+    UNION ALL
+    SELECT queue, kind, service, least(:limit, most)
+    FROM single
 ), picked AS (
     SELECT job.*, share.service
-    FROM (SELECT queue, kind, service, count(*) AS number FROM head GROUP BY queue, kind, service) AS share
+    FROM share
     CROSS JOIN cut
     CROSS JOIN LATERAL (
-        SELECT id, priority, rank
+        SELECT ctid AS spot, id, priority, rank
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = share.queue AND kind = share.kind AND service = share.service
           AND (priority, rank, id) <= (cut.priority, cut.rank, cut.id)
@@ -40,9 +57,9 @@
     ) AS job
 ), granted AS (
     -- A service may have several lanes: together they give no more than what is granted.
-    SELECT id
+    SELECT spot
     FROM (
-        SELECT picked.id, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
+        SELECT picked.spot, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
         FROM picked
     ) AS placed
     WHERE place <= ALL (SELECT most FROM lane WHERE lane.service = placed.service AND most IS NOT NULL)
@@ -68,7 +85,8 @@
         ) END,
         version = :version
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM {source}))
+    -- Where the locked rows are: nobody moves them, and nothing is to be searched.
+    WHERE mulligan_jobs.ctid = ANY (ARRAY(SELECT spot FROM {source}))
     RETURNING {columns}
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
