@@ -65,7 +65,7 @@ WITH RECURSIVE lane (queue, kind, service) AS (
     FROM parked
     WHERE parked.gate IS NOT NULL
 )
-SELECT service, sum(ready), sum(parked)
+SELECT service, sum(ready) AS ready, sum(parked) AS parked
 FROM demand
 GROUP BY service
 ORDER BY service
