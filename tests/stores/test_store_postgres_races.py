@@ -345,7 +345,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         first = self.events(job.id)[0].position
         with held(self.url) as other:
-            self.store._set_cursor(other, {"name": "new", "position": first, "now": 1})
+            _play_in(other, BEGIN, self.store._history.setting("new", first, 1))
             with meanwhile(lambda: self.store.prune(State.SUCCEEDED, before=self.now, limit=9)) as pruned:
                 until_blocked(self.url)
                 other.commit()
@@ -354,7 +354,7 @@ class TestPruneRaces(Racing):
 
     def test_cursors_of_several_readers_do_not_wait_for_each_other(self) -> None:
         with held(self.url) as other:
-            self.store._set_cursor(other, {"name": "one", "position": 1, "now": 1})
+            _play_in(other, BEGIN, self.store._history.setting("one", 1, 1))
             self.store.set_cursor("two", 2)
             other.commit()
         assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]

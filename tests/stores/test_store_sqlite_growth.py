@@ -140,7 +140,7 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
         "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in leases]),
         "the duty promote": lambda db: store._door.promote_by_duty(db, "promote", 100, time, by_hand=True),
         "the duty retry, paused": lambda db: store._door.promote_by_duty(db, "retry", 100, time, by_hand=False),
-        "beat": lambda db: store._beats.beat(db, beat, time),
+        "beat": lambda db: store._beat(db, beat),
         "enqueue a twin": lambda db: store._intake.enqueue(db, [new("new", dedupe_key="held-3")], time),
         "prune one": lambda db: play(db, store._clearing.pruning(State.SUCCEEDED, now, 1)),
         "count the newest": lambda db: db.execute(SQL["newest"], {"state": "failed", "count": 50}).fetchone(),

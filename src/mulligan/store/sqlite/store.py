@@ -154,9 +154,12 @@ class SqliteStore:
         return bool(self._read(lambda _: alone(Statement(SQL["secure"], fence_values(fence)))))
 
     def beat(self, beat: Beat) -> BeatReply:
-        reply = self._database.write(lambda db: self._beats.beat(db, beat, self._now(db)))
+        reply = self._database.write(lambda db: self._beat(db, beat))
         self._limits.told()
         return reply
+
+    def _beat(self, db: "sqlite3.Connection", beat: Beat) -> BeatReply:
+        return self._beats.beat(db, beat, self._now(db))
 
     def leave(self, incarnation: str) -> None:
         self._write(lambda _: alone(Statement(SQL["leave"], {"incarnation": incarnation})))
