@@ -26,6 +26,7 @@ from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import BatchSteps, let_in
+from mulligan.store.beats import BeatSteps
 from mulligan.store.clearing import ClearingSteps
 from mulligan.store.clock import Now
 from mulligan.store.follow import FailedRow, follow_ups
@@ -60,7 +61,6 @@ from mulligan.store.rows import (
     CLAIMED,
     Record,
     earliest,
-    from_time,
     is_repeat,
     records,
     to_duration,
@@ -71,21 +71,19 @@ from mulligan.store.rows import (
 )
 from mulligan.store.schedules import ScheduleSteps
 from mulligan.store.schema import check_version
-from mulligan.store.script import Script, Statement, Steps, play
+from mulligan.store.script import Script, Statement, Steps, alone, play
 from mulligan.store.services import Grant, Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
 from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 from mulligan.store.values import (
-    FORGOTTEN_AFTER,
     SETTLE_EVENTS,
     fence_values,
     new_values,
     refusal_values,
     settle_values,
     start_data,
-    worker_values,
 )
 
 T = TypeVar("T")
@@ -144,6 +142,7 @@ class PostgresStore:
         self._notifier = Notifier(self._connections) if address.listens else Silence()
         self._batches = BatchSteps(SQL, self._enqueueing)
         self._owners = OwnerSteps(SQL)
+        self._beats = BeatSteps(SQL, self._services, self._limits, self._owners)
         self._unrun = UnrunSteps(SQL, self._batches, self._enqueueing)
         self._pauses = PauseSteps(SQL)
         self._rounds = RoundSteps(SQL)
@@ -368,29 +367,10 @@ class PostgresStore:
         return reply
 
     def _beat(self, db: Connection, beat: Beat) -> BeatReply:
-        given = {"now": self._now}
-        lost: list[Fence] = []
-        with _transaction(db, BEGIN_ASYNCHRONOUS):
-            if beat.extend:
-                fences = to_json([fence_values(fence) for fence in beat.extend])
-                values = {**given, "fences": fences, "lease": to_duration(beat.lease)}
-                held = {Fence(*row) for row in _execute(db, SQL["extend"], values)}
-                lost = [fence for fence in beat.extend if fence not in held]
-            if beat.progress:
-                news = [{**fence_values(item.fence), "ratio": item.ratio, "text": item.text} for item in beat.progress]
-                _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
-            _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
-            _execute(db, SQL["forget"], {**given, "silence": to_duration(FORGOTTEN_AFTER)})
-            _play(db, self._services.forget(self._now))
-            cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
-            (now,) = _row(db, SQL["now"], given)
-            _play(db, self._owners.forgetting(self._now))
-            _play(db, self._limits.says(now))
-            _play(db, self._limits.budgets.forget(now))
-        return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
+        return _play_in(db, BEGIN_ASYNCHRONOUS, self._beats.beating(beat, self._now))
 
     def leave(self, incarnation: str) -> None:
-        self._run(lambda db: _execute(db, SQL["leave"], {"incarnation": incarnation}))
+        self._read(lambda _: alone(Statement(SQL["leave"], {"incarnation": incarnation})))
 
     # Settle
 

@@ -20,6 +20,7 @@ from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, ServiceRecord, ServiceRequest
 from mulligan.store.batches import let_in
+from mulligan.store.beats import BeatSteps
 from mulligan.store.clearing import ClearingSteps
 from mulligan.store.history import HistorySteps
 from mulligan.store.limits import LimitDesk
@@ -47,7 +48,6 @@ from mulligan.store.script import Script, Statement, Steps, alone
 from mulligan.store.services import ServiceDesk
 from mulligan.store.settlement import needs_record
 from mulligan.store.sqlite import health, schema
-from mulligan.store.sqlite.beat import BeatDesk
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import ClaimDesk
 from mulligan.store.sqlite.damage import Damage, left
@@ -103,7 +103,7 @@ class SqliteStore:
         self._damage = Damage(unrun)
         self._door = Door(self._services, self._limits, unrun, self._damage)
         self._claims = ClaimDesk(self._services, self._door, self._damage, self.job)
-        self._beats = BeatDesk(self._services, self._limits, owners)
+        self._beats = BeatSteps(SQL, self._services, self._limits, owners)
         self._settling = SettleDesk(self._services, self._limits, self._intake, self._damage)
         self._moves = MoveSteps(SQL, self._batches, sqlite3.IntegrityError)
         self._redrives = RedriveSteps(SQL, self._moves, self._batches)
@@ -159,7 +159,7 @@ class SqliteStore:
         return reply
 
     def _beat(self, db: "sqlite3.Connection", beat: Beat) -> BeatReply:
-        return self._beats.beat(db, beat, self._now(db))
+        return play(db, self._beats.beating(beat, self._now(db)))
 
     def leave(self, incarnation: str) -> None:
         self._write(lambda _: alone(Statement(SQL["leave"], {"incarnation": incarnation})))
