@@ -75,7 +75,6 @@ from mulligan.store.script import Script, Statement, Steps, alone, play
 from mulligan.store.services import Grant, Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
-from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 from mulligan.store.values import (
     SETTLE_EVENTS,
@@ -329,11 +328,7 @@ class PostgresStore:
     def _let_in(self, db: Connection) -> int | None:
         """In how many microseconds it is worth to look again."""
         admitted = _play(db, self._limits.admit(self._time(db)))
-        if admitted.failed:
-            tally = Tally()
-            tally.add_all([row["batch"] for row in admitted.failed], State.WAITING, State.FAILED)
-            self._follow(db, admitted.failed_rows)
-            _play(db, self._batches.counted(tally, self._now))
+        _play(db, self._unrun.ending(admitted.failed, self._now))
         return admitted.again_in
 
     def _time(self, db: Connection) -> int:
