@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy
-from postgres_server import PostgresServer, binaries, postgres_server
+from postgres_server import PostgresServer, postgres_server
 
 from mulligan.failure import Failure, Verdict
 from mulligan.failure.classify import classify
@@ -28,8 +28,6 @@ TABLES = """
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     few = {"max_connections": str(CONNECTIONS), "superuser_reserved_connections": "0", "max_wal_senders": "0"}
     with postgres_server(fsync="off", deadlock_timeout="10ms", **few) as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
@@ -195,8 +193,6 @@ def test_a_server_that_is_not_there_is_tried_again(client):
 
 
 def test_a_server_that_shuts_down_under_us_is_tried_again():
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server(fsync="off") as short_lived, closing(psycopg.connect(short_lived.url())) as connection:
         short_lived.stop()
         verdict = judged(lambda: connection.execute("SELECT 1"))

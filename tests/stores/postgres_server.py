@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pytest
 
 START_SECONDS = 60
 # Faster than TRUNCATE for the few rows of a test.
@@ -141,6 +142,9 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def postgres_server(**settings: str) -> Iterator[PostgresServer]:
+    """A server for a test, which is skipped where none is installed."""
+    if binaries() is None:
+        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     folder = Path(tempfile.mkdtemp(prefix="mulligan-postgres-"))
     folder.chmod(0o755)
     server = PostgresServer(folder, **settings)

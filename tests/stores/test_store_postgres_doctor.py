@@ -23,8 +23,6 @@ AT_ONCE = Limits(snapshot=timedelta(0), lag=timedelta(0), log=1)
 @pytest.fixture(scope="module")
 def healthy() -> Iterator[PostgresServer]:
     """A server as it should be, unlike the one of the other tests."""
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server(
         autovacuum="on", autovacuum_naptime="1d", max_prepared_transactions="5", wal_level="logical"
     ) as server:

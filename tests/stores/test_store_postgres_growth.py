@@ -12,16 +12,17 @@ from transactions import Held
 
 from mulligan.failure.policy import Succeed
 from mulligan.job import Fence, Lease, NewJob
-from mulligan.lifecycle import Move
+from mulligan.lifecycle import Move, State
 from mulligan.pause import PauseRequest
 from mulligan.rate import parse_rate
 from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.store import SQL, _row
+from mulligan.store.postgres.store import SQL, _play, _row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.testing.stores.bench import failing, worker
 
 FEW, MANY = 1_000, 100_000
+LATE = datetime(2001, 1, 1, tzinfo=UTC)
 # A btree is a level or two higher, and its pages are fuller.
 FACTOR, ROWS, BUFFERS = 1.5, 20, 60
 
@@ -120,7 +121,6 @@ class Ours:
 
     def operations(self) -> dict[str, Callable[[Any], object]]:
         store, fences = self.store, [lease.fence for lease in self.leases]
-        page = {"owner": None, "limit": 50}
         return {
             "claim": lambda db: store._claim(db, self.wish(3)),
             "claim of a fair queue": lambda db: store._claim(db, self.wish(4, queues=["fair"], fair=["fair"])),
@@ -136,11 +136,11 @@ class Ours:
             "beat": lambda db: store._beat(db, Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
             "enqueue": lambda db: store._enqueue(db, [self.new("new")]),
             "enqueue a twin": lambda db: store._enqueue(db, [self.new("new", dedupe_key="held-3")]),
-            "prune": lambda db: store._prune(db, {"state": "succeeded", "before": 10**15, "limit": 5}),
+            "prune": lambda db: _play(db, store._clearing.pruning(State.SUCCEEDED, LATE, 5)),
             "count the newest": lambda db: _row(db, SQL["newest"], {"state": "failed", "count": 50}),
-            "purge": lambda db: store._purge(db, self.purge("other-3", "other-4", "nobody")),
-            "read the newest events": lambda db: store._events(db, {**page, "after": self.last}),
-            "read events after an old place": lambda db: store._events(db, {**page, "after": 4}),
+            "purge": lambda db: _play(db, store._clearing.purging(self.purge("other-3", "other-4", "nobody"), None)),
+            "read the newest events": lambda db: _play(db, store._log.events(None, self.last, 50)),
+            "read events after an old place": lambda db: _play(db, store._log.events(None, 4, 50)),
         }
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from mulligan.job import Lease
 from mulligan.lifecycle import Move, State
 from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore, connections
+from mulligan.store.postgres.store import BEGIN, _play_in
 from mulligan.store.protocols import Beat, Claim, Outcome, Settled
-from mulligan.store.rows import to_time
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
@@ -355,7 +355,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         first = self.events(job.id)[0].position
         with held(self.url) as other:
-            self.store._set_cursor(other, {"name": "new", "position": first, "now": 1})
+            _play_in(other, BEGIN, self.store._history.setting("new", first, 1))
             with meanwhile(lambda: self.store.prune(State.SUCCEEDED, before=self.now, limit=9)) as pruned:
                 until_blocked(self.url)
                 other.commit()
@@ -364,7 +364,7 @@ class TestPruneRaces(Racing):
 
     def test_cursors_of_several_readers_do_not_wait_for_each_other(self) -> None:
         with held(self.url) as other:
-            self.store._set_cursor(other, {"name": "one", "position": 1, "now": 1})
+            _play_in(other, BEGIN, self.store._history.setting("one", 1, 1))
             self.store.set_cursor("two", 2)
             other.commit()
         assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]
@@ -394,9 +394,8 @@ class TestPruneRaces(Racing):
     def test_a_job_that_is_being_deleted_cannot_be_retried(self) -> None:
         job = self.in_state(State.FAILED)
         self.advance(HOUR)
-        values = {"state": "failed", "before": to_time(self.now), "limit": 9}
         with held(self.url) as other:
-            assert self.store._prune(other, values) == 1
+            assert _play_in(other, BEGIN, self.store._clearing.pruning(State.FAILED, self.now, 9)) == 1
             with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, job.id)) as moved:
                 until_blocked(self.url)
                 other.commit()

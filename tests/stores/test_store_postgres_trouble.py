@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres_server import PostgresServer, binaries, emptied, free_port, postgres_server
+from postgres_server import PostgresServer, emptied, free_port, postgres_server
 from transactions import held, until_blocked
 
 from live import SOON, eventually, working
@@ -221,8 +221,6 @@ def records() -> Iterator[list[str]]:
 
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server() as server:
         yield server
 

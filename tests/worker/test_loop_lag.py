@@ -17,7 +17,7 @@ from live import SOON, eventually, working
 from mulligan import App
 from mulligan.settings import Settings
 from mulligan.worker.lag import LoopWatch
-from stores.postgres_server import binaries, postgres_server
+from stores.postgres_server import postgres_server
 
 LEASE = 1.5
 BLOCKED = 4.0
@@ -28,8 +28,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/jobs.db"
         return
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     with postgres_server(fsync="off", full_page_writes="off") as server:
         yield server.fresh_database("lag")
 

@@ -24,8 +24,10 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.store.clock import Now
 from mulligan.store.follow import callback
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.protocols import Outcome, Settled, Upkeep
+from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_batch, to_json, to_time
 from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.settlement import has_succeeded
@@ -38,11 +40,9 @@ logger = logging.getLogger("mulligan.store")
 # Cancelled at once when a batch is aborted; the duty `expire` does the others.
 SWEEP_PASS = 1_000
 BY_ABORT = "the batch was aborted"
-# Whoever publishes lets the members in, so that workers find them ready. What is left, and what a crash leaves, they
-# let in themselves.
+PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
 
-Now = int | None
 Enqueueing = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
 
 
@@ -221,6 +221,8 @@ class BatchSteps:
 
     def retrying(self, request: BatchRetry, now: Now) -> Steps[list[str]]:
         """All at once: else the first could be over, and the batch settled, before the last is asked for."""
+        if (yield from is_done(self._sql, request.id)):
+            return []
         states = yield from self._states([request.batch])
         batch = yield from self.reading(request.batch, request.owner)
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
@@ -251,6 +253,14 @@ class BatchSteps:
     def need_tending(self, now: Now) -> Steps[bool]:
         rows = yield self._statement("batch_needs", {}, now=now)
         return bool(rows[0]["is_so"])
+
+    def tending(self, limit: int, now: Now) -> Steps[int]:
+        """How many batches and jobs."""
+        did = yield from self.expiring(limit, now)
+        for batch in (yield from self.aborted(limit, now)):
+            did += yield from self.sweeping(batch, max(0, limit - did), now)
+        yield from self.admitted()
+        return did
 
     def expiring(self, limit: int, now: Now) -> Steps[int]:
         expired = BatchState.EXPIRED.value
@@ -284,6 +294,14 @@ class BatchSteps:
     ) -> Statement:
         values = {"event": type_, "jobs": to_json(list(rows)), "data": to_json(data), "actor": actor}
         return self._statement("batch_events", values, now=now)
+
+
+def let_in(upkeep: Upkeep) -> None:
+    """Whoever publishes lets the members in, so that workers find them ready. What is left, and what a crash leaves,
+    they let in themselves."""
+    for _ in range(PUBLISH_PASSES):
+        if upkeep.promote("promote", limit=PUBLISH_PASS) < PUBLISH_PASS:
+            return
 
 
 def _readable(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:

@@ -13,6 +13,7 @@ from mulligan.failure.verdict import budget_exhausted
 from mulligan.job import PRIORITIES
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord
+from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_json, to_time
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
@@ -202,7 +203,8 @@ class BudgetDesk:
         """What was spent before the last month."""
         yield self._statement("spending_forget", before=Periods.at(now).last_month)
 
-    def record(self, owner: str, now: int) -> Steps[SpendingRecord | None]:
+    def record(self, owner: str, given: Now) -> Steps[SpendingRecord | None]:
+        now = yield from moment(self._sql, given)
         budgets = yield from self._budgets([owner])
         if owner not in budgets:
             return None

@@ -16,7 +16,6 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.limit import EVERYBODY, Limit, LimitBook, LimitRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetDesk
-from mulligan.store.follow import FailedRow
 from mulligan.store.rows import Record, to_duration, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
@@ -46,13 +45,6 @@ class Admitted:
 
     again_in: int | None
     failed: Sequence[Record] = ()
-
-    @property
-    def failed_rows(self) -> list[FailedRow]:
-        return [
-            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"])
-            for row in self.failed
-        ]
 
 
 class LimitDesk:

@@ -345,8 +345,10 @@ def to_cursor(row: Record) -> Cursor:
     return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
 
 
-def to_piles(rows: Iterable[Sequence[Any]]) -> list[Pile]:
-    return [Pile(kind, State(state), code, bool(is_held), number) for kind, state, code, is_held, number in rows]
+def to_piles(rows: Iterable[Record]) -> list[Pile]:
+    return [
+        Pile(row["kind"], State(row["state"]), row["error_code"], bool(row["is_held"]), row["number"]) for row in rows
+    ]
 
 
 def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
@@ -361,10 +363,10 @@ def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
     return Page(tuple(jobs), cursor, tuple(damaged))
 
 
-def to_counts(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+def to_counts(rows: Iterable[Record]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
-    for kind, state, number in rows:
-        counts.setdefault(kind, {})[state] = number
+    for row in rows:
+        counts.setdefault(row["kind"], {})[row["state"]] = row["number"]
     return counts
 
 

@@ -32,10 +32,16 @@ class Script(Generic[T]):
 
 
 def play(steps: Steps[T], execute: Callable[[Statement], Rows]) -> T:
+    """Errors of a statement are raised where it was yielded."""
     try:
         statement = next(steps)
         while True:
-            statement = steps.send(execute(statement))
+            try:
+                rows = execute(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -45,7 +51,30 @@ async def play_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[R
     try:
         statement = next(steps)
         while True:
-            statement = steps.send(await execute(statement))
+            try:
+                rows = await execute(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def alone(statement: Statement) -> Steps[Rows]:
+    """One statement."""
+    return (yield statement)
+
+
+def undoing(steps: Steps[T], *errors: type[Exception]) -> Steps[T]:
+    """The same steps; what they did is undone when they end with such an error, and the transaction can go on."""
+    yield Statement("SAVEPOINT mulligan_steps", {})
+    try:
+        result = yield from steps
+    except errors:
+        yield Statement("ROLLBACK TO mulligan_steps", {})
+        yield Statement("RELEASE mulligan_steps", {})
+        raise
+    yield Statement("RELEASE mulligan_steps", {})
+    return result

@@ -38,9 +38,11 @@ from mulligan.failure.service import standing as standings
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.config import LONGEST_WINDOW
 from mulligan.job import Lease
-from mulligan.service import PROBE_KIND, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.store.clock import Now, moment
 from mulligan.store.hearsay import Hearsay
 from mulligan.store.protocols import Claim
+from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
@@ -244,7 +246,10 @@ class ServiceDesk:
 
     # By hand
 
-    def force(self, request: ServiceRequest, now: int) -> Steps[ServiceRecord]:
+    def force(self, request: ServiceRequest, given: Now) -> Steps[ServiceRecord]:
+        now = yield from moment(self._sql, given)
+        if (yield from is_done(self._sql, request.id)):
+            return (yield from self._of(request.name, now))
         service = self._book().of(request.name)
         before = (yield from self._locked([request.name]))[request.name]
         to = None if request.to is None else Forced(request.to)
@@ -252,16 +257,21 @@ class ServiceDesk:
         yield from self._write(service, before, turn, now, request=request.id, actor=request.actor)
         return (yield from self._record(turn.standing, now))
 
-    def of(self, name: str, now: int) -> Steps[ServiceRecord]:
+    def _of(self, name: str, now: int) -> Steps[ServiceRecord]:
         known = yield from self._known([name])
         return (yield from self._record(known[name], now))
 
-    def listed(self, now: int) -> Steps[list[ServiceRecord]]:
+    def listed(self, given: Now) -> Steps[list[ServiceRecord]]:
+        now = yield from moment(self._sql, given)
         rows = yield self._statement("services_listed")
         found = []
         for row in rows:
             found += [(yield from self._record(_standing(row), now))]
         return found
+
+    def demands(self, limit: int) -> Steps[list[Demand]]:
+        rows = yield self._statement("demands", limit=limit)
+        return [Demand(row["service"], row["ready"], row["parked"]) for row in rows]
 
     def _record(self, standing: Standing, now: int) -> Steps[ServiceRecord]:
         found = yield from self._figures(self._book().of(standing.name), standing, now)

@@ -1,7 +1,7 @@
 """SQL lives in `.sql` files named for the store's operation, the same names in every store."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -19,11 +19,18 @@ class Statements:
     def __getitem__(self, name: str) -> str:
         return self._read(name)
 
+    def filtered(self, name: str, conditions: Sequence[str]) -> str:
+        """A statement with the `{conditions}` that a filter asks for."""
+        text = self._text(name).format(conditions=" AND ".join(conditions))
+        return self._written(self._included(text))
+
     def _load(self, name: str) -> str:
         return self._written(self._text(name))
 
     def _text(self, name: str) -> str:
-        text = (self._folder / f"{name}.sql").read_text("utf-8")
+        return self._included((self._folder / f"{name}.sql").read_text("utf-8"))
+
+    def _included(self, text: str) -> str:
         return _INCLUDED.sub(lambda found: self._text(found[1]).strip(), text)
 
 

@@ -331,10 +331,8 @@ def lane_values(job: Job[Any]) -> dict[str, Any]:
     }
 
 
-def filter_conditions(
-    wanted: JobFilter, owner: str | None, cursor: str | None, *, has_tag: str
-) -> tuple[list[str], dict[str, Any]]:
-    """Fixed texts and bound values. Spelled so that the partial indexes serve them."""
+def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) -> tuple[list[str], dict[str, Any]]:
+    """Fixed texts and bound values. Spelled so that the partial indexes serve them. `{{name}}` is a store's own."""
     values: dict[str, Any] = {
         "cursor": cursor,
         "owner": owner if owner is not None else wanted.owner,
@@ -356,7 +354,7 @@ def filter_conditions(
         "code": "error_code = :code AND state = 'failed'",
         "group": "error_group = :group AND state = 'failed'",
         "batch": "batch = :batch",
-        "tag": has_tag,
+        "tag": "{{has_tag}}",
         "version": "version = :version",
         "since": "enqueued_at >= :since",
         "until": "enqueued_at < :until",

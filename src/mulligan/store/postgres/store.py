@@ -1,7 +1,6 @@
 """The PostgreSQL store: each operation one transaction, in the order of a job's life."""
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -12,28 +11,35 @@ import psycopg
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duty import Round
-from mulligan.errors import BatchBusy, Conflict, JobNotFound, SchemaMismatch, StoreDamaged, illegal_move
+from mulligan.errors import BatchBusy, SchemaMismatch, StoreDamaged
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.service import ServiceBook
 from mulligan.failure.text import storable
 from mulligan.finding import Finding, Limits
 from mulligan.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import TABLE, Move, State, pause_events
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, ServiceRecord, ServiceRequest
-from mulligan.store.batches import PUBLISH_PASSES, BatchSteps
+from mulligan.store.batches import BatchSteps, let_in
+from mulligan.store.beats import BeatSteps
+from mulligan.store.clearing import ClearingSteps
+from mulligan.store.clock import Now
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.hearsay import hearsay
+from mulligan.store.history import HistorySteps
 from mulligan.store.limits import LimitDesk
+from mulligan.store.moves import Hands, MoveSteps
 from mulligan.store.owners import OwnerSteps
-from mulligan.store.postgres import health, operations, schema
+from mulligan.store.pauses import PauseSteps
+from mulligan.store.postgres import health, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.connections import Connection, Connections
+from mulligan.store.postgres.log import LogSteps
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.protocols import (
     Answers,
@@ -48,58 +54,35 @@ from mulligan.store.protocols import (
     Settled,
     WorkerRecord,
 )
+from mulligan.store.reading import ReadingSteps
+from mulligan.store.redrives import RedriveSteps
+from mulligan.store.rounds import RoundSteps
 from mulligan.store.rows import (
     CLAIMED,
     Record,
-    complete,
     earliest,
-    from_time,
     is_repeat,
     records,
-    to_counts,
-    to_cursor,
     to_duration,
-    to_event,
     to_job,
     to_json,
-    to_lane,
     to_leases,
-    to_page,
-    to_pause,
-    to_piles,
-    to_round,
-    to_schedule,
     to_time,
-    to_worker,
 )
+from mulligan.store.schedules import ScheduleSteps
 from mulligan.store.schema import check_version
-from mulligan.store.script import Script, Statement, Steps, play
+from mulligan.store.script import Script, Statement, Steps, alone, play
 from mulligan.store.services import Grant, Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
-from mulligan.store.tally import Tally
+from mulligan.store.unrun import UnrunSteps
 from mulligan.store.values import (
-    FORGOTTEN_AFTER,
-    MOVES,
     SETTLE_EVENTS,
-    error_values,
-    failure_data,
     fence_values,
-    filter_conditions,
-    lane_values,
-    move_values,
     new_values,
-    pause_event,
-    pause_values,
-    purge_event,
     refusal_values,
-    round_event,
-    round_values,
-    schedule_event,
-    schedule_values,
     settle_values,
     start_data,
-    worker_values,
 )
 
 T = TypeVar("T")
@@ -111,9 +94,6 @@ CLAIM_AGAIN = 10_000
 # Never part of JSON, nor of an id of ours.
 SEPARATOR = "\x1e"
 SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
-FLUSH_LOOKS = 5
-FLUSH_PAUSE = 0.002
-HAS_TAG = "tags::jsonb @> to_jsonb(ARRAY[:tag::text])"
 
 # No session settings: a proxy may give the next transaction another connection.
 # A process that is frozen inside a transaction would keep its rows from everybody for as long: the server ends it.
@@ -184,8 +164,18 @@ class PostgresStore:
         self._notifier = Notifier(self._connections) if address.listens else Silence()
         self._batches = BatchSteps(SQL, self._enqueueing)
         self._owners = OwnerSteps(SQL)
+        self._beats = BeatSteps(SQL, self._services, self._limits, self._owners)
+        self._unrun = UnrunSteps(SQL, self._batches, self._enqueueing)
+        self._pauses = PauseSteps(SQL)
+        self._rounds = RoundSteps(SQL)
+        self._schedules = ScheduleSteps(SQL, self._enqueueing)
+        self._clearing = ClearingSteps(SQL, _removing)
+        self._moves = MoveSteps(SQL, self._batches, psycopg.IntegrityError)
+        self._redrives = RedriveSteps(SQL, self._moves, self._batches)
+        self._reading = ReadingSteps(SQL)
+        self._history = HistorySteps(SQL)
+        self._log = LogSteps(SQL)
         self._is_checked = False
-        self._pause = threading.Event()
 
     def migrate(self) -> list[str]:
         return self._connections.run(schema.migrate)
@@ -375,11 +365,7 @@ class PostgresStore:
     def _let_in(self, db: Connection) -> int | None:
         """In how many microseconds it is worth to look again."""
         admitted = _play(db, self._limits.admit(self._time(db)))
-        if admitted.failed:
-            tally = Tally()
-            tally.add_all([row["batch"] for row in admitted.failed], State.WAITING, State.FAILED)
-            self._follow(db, admitted.failed_rows)
-            _play(db, self._batches.counted(tally, self._now))
+        _play(db, self._unrun.ending(admitted.failed, self._now))
         return admitted.again_in
 
     def _time(self, db: Connection) -> int:
@@ -413,29 +399,10 @@ class PostgresStore:
         return reply
 
     def _beat(self, db: Connection, beat: Beat) -> BeatReply:
-        given = {"now": self._now}
-        lost: list[Fence] = []
-        with _transaction(db, BEGIN_ASYNCHRONOUS):
-            if beat.extend:
-                fences = to_json([fence_values(fence) for fence in beat.extend])
-                values = {**given, "fences": fences, "lease": to_duration(beat.lease)}
-                held = {Fence(*row) for row in _execute(db, SQL["extend"], values)}
-                lost = [fence for fence in beat.extend if fence not in held]
-            if beat.progress:
-                news = [{**fence_values(item.fence), "ratio": item.ratio, "text": item.text} for item in beat.progress]
-                _execute(db, SQL["progress"], {**given, "progress": to_json(news)})
-            _execute(db, SQL["worker"], {**given, **worker_values(beat.worker)})
-            _execute(db, SQL["forget"], {**given, "silence": to_duration(FORGOTTEN_AFTER)})
-            _play(db, self._services.forget(self._now))
-            cancelled = _execute(db, SQL["cancelled"], {"incarnation": beat.worker.incarnation}).fetchall()
-            (now,) = _row(db, SQL["now"], given)
-            _play(db, self._owners.forgetting(self._now))
-            _play(db, self._limits.says(now))
-            _play(db, self._limits.budgets.forget(now))
-        return BeatReply(from_time(now), lost, [Fence(*row) for row in cancelled])
+        return _play_in(db, BEGIN_ASYNCHRONOUS, self._beats.beating(beat, self._now))
 
     def leave(self, incarnation: str) -> None:
-        self._run(lambda db: _execute(db, SQL["leave"], {"incarnation": incarnation}))
+        self._read(lambda _: alone(Statement(SQL["leave"], {"incarnation": incarnation})))
 
     # Settle
 
@@ -590,99 +557,50 @@ class PostgresStore:
             self._let_in(db)
         return passed
 
-    def pause(self, request: PauseRequest) -> Pause:
-        return self._run(lambda db: self._begin_pause(db, request))
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        return self._transact(lambda now: self._unrun.expiring(verdict, limit, now))
 
-    def _begin_pause(self, db: Connection, request: PauseRequest) -> Pause:
-        with _transaction(db, BEGIN):
-            if not _is_done(db, request.id):
-                _execute(db, SQL["pause"], {**pause_values(request), "now": self._now})
-                _execute(db, SQL["event"], pause_event(pause_events(request.what)[0], request, now=self._now))
-            return to_pause(_one(db, SQL["pause_of"], {"what": request.what, "name": request.name}))
+    def pause(self, request: PauseRequest) -> Pause:
+        return self._transact(lambda now: self._pauses.pausing(request, now))
 
     def resume(self, request: PauseRequest) -> Pause | None:
-        ended = self._run(lambda db: self._end_pause(db, request))
+        ended = self._transact(lambda now: self._pauses.resuming(request, now))
         self._notifier.hint()
         return ended
 
-    def _end_pause(self, db: Connection, request: PauseRequest) -> Pause | None:
-        with _transaction(db, BEGIN):
-            row = _find(db, SQL["resume"], {"what": request.what, "name": request.name})
-            (now,) = _row(db, SQL["now"], {"now": self._now})
-            if row is None or (row["until"] is not None and row["until"] <= now):
-                return None
-            _execute(db, SQL["event"], pause_event(pause_events(request.what)[1], request, now=self._now))
-            return to_pause(row)
-
     def pauses(self) -> list[Pause]:
-        return [to_pause(row) for row in self._run(lambda db: _all(db, SQL["pauses"], {"now": self._now}))]
+        return self._read(self._pauses.listing)
 
     def note(self, done: Round) -> None:
-        self._run(lambda db: self._note(db, done))
-
-    def _note(self, db: Connection, done: Round) -> None:
-        values = {**round_values(done), "now": self._now}
-        with _transaction(db, BEGIN_ASYNCHRONOUS if done.request is None else BEGIN):
-            _execute(db, SQL["note"], values)
-            _execute(db, SQL["note_forget"], values)
-            if done.request is not None:
-                _execute(db, SQL["event"], round_event(done, now=self._now))
+        begin = BEGIN_ASYNCHRONOUS if done.request is None else BEGIN
+        self._transact(lambda now: self._rounds.noting(done, now), begin)
 
     def rounds(self) -> list[Round]:
-        return [to_round(row) for row in self._run(lambda db: _all(db, SQL["rounds"], {}))]
-
-    def expire(self, verdict: Verdict, *, limit: int) -> int:
-        step = TABLE[Move.EXPIRE, State.WAITING]
-        values = {
-            "now": self._now,
-            "limit": limit,
-            "failed": step.target.value,
-            "event": step.event,
-            "data": to_json(failure_data(verdict)),
-            **error_values(verdict),
-        }
-        return self._run(lambda db: self._expire(db, values))
-
-    def _expire(self, db: Connection, values: dict[str, Any]) -> int:
-        with _transaction(db, BEGIN):
-            rows, tally = _execute(db, SQL["expire"], values).fetchall(), Tally()
-            self._follow(db, [FailedRow(*row) for *row, _ in rows])
-            tally.add_all([batch for *_, batch in rows], State.WAITING, State.FAILED)
-            _play(db, self._batches.counted(tally, self._now))
-        return len(rows)
+        return self._read(lambda _: self._rounds.listing())
 
     # Batches
 
     def create_batch(self, batch: NewBatch) -> BatchRecord:
-        return self._run(lambda db: _play(db, self._batches.creating(batch, self._now)))
+        return self._read(lambda now: self._batches.creating(batch, now))
 
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
         batch = self._run(lambda db: self._publish(db, batch_id, owner, actor))
-        for _ in range(PUBLISH_PASSES):
-            if self.promote("promote", limit=PROMOTE_PASS) < PROMOTE_PASS:
-                break
+        let_in(self)
         return batch
 
     def _publish(self, db: Connection, batch_id: str, owner: str | None, actor: str | None) -> BatchRecord:
         try:
-            with _transaction(db, BEGIN_PUBLISH):
-                return _play(db, self._batches.publishing(storable(batch_id), owner, actor, self._now))
+            return _play_in(db, BEGIN_PUBLISH, self._batches.publishing(storable(batch_id), owner, actor, self._now))
         except psycopg.errors.LockNotAvailable as error:
             raise BatchBusy(batch_id) from error
 
     def retry_members(self, request: BatchRetry) -> list[str]:
-        retried = self._run(lambda db: self._retry_members(db, request))
+        retried = self._transact(lambda now: self._batches.retrying(request, now))
         self._notifier.hint()
         return retried
 
-    def _retry_members(self, db: Connection, request: BatchRetry) -> list[str]:
-        with _transaction(db, BEGIN):
-            if _is_done(db, request.id):
-                return []
-            return _play(db, self._batches.retrying(request, self._now))
-
     def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord:
-        return self._run(lambda db: _play(db, self._batches.reading(storable(batch_id), owner)))
+        return self._read(lambda _: self._batches.reading(storable(batch_id), owner))
 
     def batches(
         self,
@@ -692,7 +610,7 @@ class PostgresStore:
         limit: int = 50,
         cursor: str | None = None,
     ) -> list[BatchRecord]:
-        return self._run(lambda db: _play(db, self._batches.listing(state, owner, limit, cursor)))
+        return self._read(lambda _: self._batches.listing(state, owner, limit, cursor))
 
     def tend_batches(self, *, limit: int) -> int:
         return self._run(lambda db: self._tend_batches(db, limit))
@@ -710,89 +628,51 @@ class PostgresStore:
         return did
 
     def prune_batches(self, *, before: datetime, limit: int) -> int:
-        return self._run(lambda db: _play(db, self._batches.pruning(before, limit)))
+        return self._read(lambda _: self._batches.pruning(before, limit))
 
-    # Services
+    # Services and limits
 
     def services(self) -> list[ServiceRecord]:
-        return self._run(lambda db: _play(db, self._services.listed(_row(db, SQL["now"], {"now": self._now})[0])))
+        return self._read(self._services.listed)
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
-        record = self._run(lambda db: self._force(db, request))
+        record = self._transact(lambda now: self._services.force(request, now))
         self._notifier.hint()
         return record
 
-    def _force(self, db: Connection, request: ServiceRequest) -> ServiceRecord:
-        with _transaction(db, BEGIN):
-            (now,) = _row(db, SQL["now"], {"now": self._now})
-            if _is_done(db, request.id):
-                return _play(db, self._services.of(request.name, now))
-            return _play(db, self._services.force(request, now))
-
     def demands(self, *, limit: int) -> list[Demand]:
-        return [Demand(*row) for row in self._run(lambda db: _execute(db, SQL["demands"], {"limit": limit}).fetchall())]
-
-    # Limits
+        return self._read(lambda _: self._services.demands(limit))
 
     def limit_by(self, book: Callable[[], LimitBook]) -> None:
         self._limits.book = book
 
     def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
-        return self._run(lambda db: _play(db, self._limits.records(subjects)))
+        return self._read(lambda _: self._limits.records(subjects))
 
     def spending(self, owner: str) -> SpendingRecord | None:
-        return self._run(lambda db: _play(db, self._limits.budgets.record(owner, self._time(db))))
+        return self._read(lambda now: self._limits.budgets.record(owner, now))
 
     # Schedules
 
     def schedules(self) -> list[ScheduleRecord]:
-        return [to_schedule(row) for row in self._run(lambda db: _all(db, SQL["schedules"], {}))]
+        return self._read(lambda _: self._schedules.listing())
 
     def change_schedule(self, change: ScheduleChange) -> bool:
-        is_changed = self._run(lambda db: self._change_schedule(db, change))
+        is_changed = self._transact(lambda now: self._schedules.changing(change, now))
         if change.jobs:
             self._notifier.hint()
         return is_changed
 
-    def _change_schedule(self, db: Connection, change: ScheduleChange) -> bool:
-        name = change.record.name
-        with _transaction(db, BEGIN):
-            if any(note.request and _is_done(db, note.request) for note in change.notes):
-                return True
-            statement = SQL["schedule" if change.record.version else "schedule_new"]
-            if not _execute(db, statement, {**schedule_values(change.record), "now": self._now}).rowcount:
-                return False
-            _play(db, self._enqueueing(change.jobs))
-            for note in change.notes:
-                _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
-        return True
-
     def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
-        return self._run(lambda db: self._remove_schedule(db, name, note))
-
-    def _remove_schedule(self, db: Connection, name: str, note: ScheduleNote) -> bool:
-        with _transaction(db, BEGIN):
-            if not _execute(db, SQL["schedule_remove"], {"name": name}).rowcount:
-                return False
-            _execute(db, SQL["resume"], {"what": "schedule", "name": name})
-            _execute(db, SQL["event"], schedule_event(name, note, now=self._now))
-        return True
+        return self._transact(lambda now: self._schedules.removing(name, note, now))
 
     # What is over
 
     def newest(self, state: State, count: int) -> datetime | None:
-        values = {"state": state.value, "count": count}
-        row = self._run(lambda db: _execute(db, SQL["newest"], values).fetchone())
-        return None if row is None else from_time(row[0])
+        return self._read(lambda _: self._clearing.newest(state, count))
 
     def prune(self, state: State, *, before: datetime, limit: int) -> int:
-        values = {"state": state.value, "before": to_time(before), "limit": limit}
-        return self._run(lambda db: self._prune(db, values))
-
-    def _prune(self, db: Connection, values: dict[str, Any]) -> int:
-        with _transaction(db, BEGIN):
-            _execute(db, SQL["prune_alone"], {})
-            return _remove(db, _ids(db, SQL["prune"], values))
+        return self._transact(lambda _: self._clearing.pruning(state, before, limit))
 
     def over(
         self,
@@ -803,46 +683,26 @@ class PostgresStore:
         limit: int = 500,
         cursor: str | None = None,
     ) -> list[str]:
-        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
-        statement = SQL["over"].format(conditions=in_pyformat(" AND ".join(conditions)))
-        values |= {"before": to_time(before), "limit": limit, "now": self._now}
-        return self._run(lambda db: _ids(db, statement, values))
+        return self._read(lambda now: self._clearing.over(wanted, before, owner, limit, cursor, now))
 
     def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
-        conditions, values = filter_conditions(wanted, owner, None, has_tag=HAS_TAG)
-        statement = SQL["count_over"].format(conditions=in_pyformat(" AND ".join(conditions)))
-        values |= {"before": to_time(before), "now": self._now}
-        return to_piles(self._run(lambda db: _execute(db, statement, values).fetchall()))
+        return self._read(lambda now: self._clearing.counting(wanted, before, owner, now))
 
     def purge(self, request: PurgeRequest) -> int:
-        return self._run(lambda db: self._purge(db, request))
-
-    def _purge(self, db: Connection, request: PurgeRequest) -> int:
-        values = {"ids": list(request.jobs), "before": to_time(request.before), "now": self._now}
-        with _transaction(db, BEGIN):
-            _execute(db, SQL["prune_alone"], {})
-            did = _remove(db, _ids(db, SQL["purge"], values))
-            if did:
-                _execute(db, SQL["event"], purge_event(request, did, now=self._now))
-        return did
+        return self._transact(lambda now: self._clearing.purging(request, now))
 
     # Redrives
 
     def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
-        return self._run(lambda db: operations.count_candidates(db, wanted, owner, HAS_TAG, to_time(before)))
+        return self._read(lambda _: self._redrives.counting(wanted, before, owner))
 
     def candidates(
         self, wanted: JobFilter, *, before: datetime, owner: str | None = None, after: str = "", limit: int = 100
     ) -> Page[Any]:
-        where = {"before": to_time(before), "after": after, "limit": limit}
-        return self._run(lambda db: operations.candidates(db, wanted, owner, HAS_TAG, where))
+        return self._read(lambda _: self._redrives.candidates(wanted, before, owner, after, limit))
 
     def begin_redrive(self, redrive: Redrive) -> Redrive:
-        return self._run(lambda db: self._begin_redrive(db, redrive))
-
-    def _begin_redrive(self, db: Connection, redrive: Redrive) -> Redrive:
-        with _transaction(db, BEGIN):
-            return operations.begin(db, redrive, self._now)
+        return self._transact(lambda now: self._redrives.beginning(redrive, now))
 
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         after = self._run(lambda db: self._advance_redrive(db, redrive, moves))
@@ -852,33 +712,23 @@ class PostgresStore:
 
     def _advance_redrive(self, db: Connection, redrive: Redrive, moves: Sequence[Request]) -> Redrive | None:
         with _transaction(db, BEGIN):
-            tally = Tally()
-            after = operations.advance(db, redrive, moves, self._now, lambda request: self._change(db, request, tally))
-            if after is not None and after.retried > redrive.retried:
-                self._promote(db)
-            _play(db, self._batches.counted(tally, self._now, actor=redrive.actor))
-            return after
+            return _play(db, self._redrives.advancing(redrive, moves, self._now, self._hands(db)))
 
     def cancel_redrive(
         self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Redrive:
-        return self._run(lambda db: self._cancel_redrive(db, storable(redrive_id), owner, actor, reason))
-
-    def _cancel_redrive(
-        self, db: Connection, redrive_id: str, owner: str | None, actor: str | None, reason: str | None
-    ) -> Redrive:
-        with _transaction(db, BEGIN):
-            return operations.cancel(db, redrive_id, owner, actor, reason, self._now)
+        wanted = storable(redrive_id)
+        return self._transact(lambda now: self._redrives.cancelling(wanted, owner, actor, reason, now))
 
     def answers(self, redrive: Redrive) -> dict[str, bool]:
-        return self._run(lambda db: operations.answers(db, redrive))
+        return self._read(lambda _: self._redrives.answers(redrive))
 
     def redrives(
         self, *, redrive_id: str | None = None, owner: str | None = None, is_active: bool = False, limit: int = 50
     ) -> list[Redrive]:
         if is_active:
-            return self._run(lambda db: operations.active(db, limit))
-        return self._run(lambda db: operations.listed(db, redrive_id and storable(redrive_id), owner, limit))
+            return self._read(lambda _: self._redrives.active(limit))
+        return self._read(lambda _: self._redrives.listing(redrive_id and storable(redrive_id), owner, limit))
 
     # By hand
 
@@ -889,141 +739,76 @@ class PostgresStore:
 
     def _move(self, db: Connection, request: Request) -> Job[Any]:
         with _transaction(db, BEGIN):
-            tally = Tally()
-            if self._change(db, request, tally):
-                self._promote(db)
-            _play(db, self._batches.counted(tally, self._now, actor=request.actor))
-            return to_job(_one(db, SQL["job"], {"id": request.job, "owner": None}))
+            return _play(db, self._moves.moving(request, self._now, self._hands(db)))
 
-    def _change(self, db: Connection, request: Request, tally: Tally) -> bool:
-        """Make the move in the caller's transaction, which counts the tally last; whether it was not made before."""
-        row = _find(db, SQL["job_locked"], {"id": request.job, "owner": request.owner})
-        if row is None:
-            raise JobNotFound(request.job)
-        if _is_done(db, request.id):
-            return False
-        before = State(row["state"])
-        if request.first is not None:
-            self._settle_as(db, request.first, settlement(request.first))
-            row = _one(db, SQL["job"], {"id": request.job, "owner": None})
-        source = State(row["state"])
-        step = TABLE.get((request.move, source))
-        if step is None:
-            raise illegal_move(request.job, source, request.move)
-        values = {"id": row["id"], "source": source.value, "target": step.target.value, "now": self._now}
-        try:
-            with db.transaction():
-                _execute(db, SQL[MOVES[request.move]], {**values, "delay": to_duration(request.delay)})
-        except psycopg.IntegrityError as error:
-            raise self._conflict(db, row) or error from error
-        _execute(db, SQL["event"], move_values(request, row, step.event, now=self._now))
-        if row["batch"] is not None and step.target is State.WAITING:
-            _play(db, self._batches.parking(row, self._now))
-        tally.add(row["batch"], before, step.target)
-        return True
-
-    def _conflict(self, db: Connection, row: Record) -> Conflict | None:
-        twin = _find(db, SQL["enqueue_twin"], row)
-        return Conflict(row["id"], twin["id"]) if twin and twin["id"] != row["id"] else None
+    def _hands(self, db: Connection) -> Hands:
+        return Hands(
+            settle=lambda first: self._settle_as(db, first, settlement(first)), promote=lambda: self._promote(db)
+        )
 
     # Looking
 
     def now(self) -> datetime:
-        return from_time(self._run(lambda db: _row(db, SQL["now"], {"now": self._now})[0]))
+        return self._read(self._reading.now)
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
-        row = self._run(lambda db: _find(db, SQL["job"], {"id": storable(job_id), "owner": owner}))
-        if row is None:
-            raise JobNotFound(job_id)
-        return to_job(row)
+        return self._read(lambda _: self._reading.job(storable(job_id), owner))
 
     def load(self, leases: Sequence[Lease]) -> None:
-        ids = [lease.fence.id for lease in leases]
-        complete(leases, self._run(lambda db: _all(db, SQL["load"], {"ids": ids})))
+        self._read(lambda _: self._reading.loading(leases))
 
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
-        conditions, values = filter_conditions(wanted, owner, cursor, has_tag=HAS_TAG)
-        statement = SQL["jobs"].format(conditions=in_pyformat(" AND ".join(conditions)))
-        return to_page(self._run(lambda db: _all(db, statement, {**values, "limit": limit + 1})), limit)
+        return self._read(lambda _: self._reading.jobs(wanted, owner, limit, cursor))
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        return to_counts(self._run(lambda db: _execute(db, SQL["counts"], {"owner": owner}).fetchall()))
+        return self._read(lambda _: self._reading.counts(owner))
 
     def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
-        values = {"kinds": list(kinds), "waiting_for": list(waiting_for), "now": self._now}
-        return bool(self._run(lambda db: _row(db, SQL["busy"], values)[0]))
+        return self._read(lambda now: self._reading.is_busy(kinds, waiting_for, now))
 
     def next_due(self) -> datetime | None:
-        due, _ = self._run(lambda db: _row(db, SQL["next_due"], {"now": self._now}))
-        return None if due is None else from_time(due)
+        return self._read(self._reading.next_due)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
-        return int(self._run(lambda db: _row(db, SQL["ahead_of"], {**lane_values(job), "limit": limit})[0]))
+        return self._read(lambda _: self._reading.ahead_of(job, limit))
 
     def lanes(self) -> list[Lane]:
-        return [to_lane(row) for row in self._run(lambda db: _all(db, SQL["lanes"], {}))]
+        return self._read(lambda _: self._reading.lanes())
 
     def workers(self) -> list[WorkerRecord]:
-        return [to_worker(row) for row in self._run(lambda db: _all(db, SQL["workers"], {}))]
+        return self._read(lambda _: self._reading.workers())
 
     # The log
 
     def events(
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
-        values = {"job": job, "owner": owner, "after": after, "limit": limit}
         if job is not None:
-            return [to_event(row) for row in self._run(lambda db: _all(db, SQL["events_of_job"], values))]
-        return [to_event(row) for row in self._run(lambda db: self._events(db, values))]
-
-    def _events(self, db: Connection, values: dict[str, Any]) -> list[Record]:
-        """Whole transactions below the oldest one under way, and only once a crash could not undo them."""
-        horizon, insert_lsn, base = _row(db, SQL["events_horizon"], {})
-        after, limit = max(0, values["after"] - base), values["limit"]
-        values = {**values, "base": base, "after": str(after), "horizon": str(horizon), "limit": limit + 1}
-        rows = _all(db, SQL["events"], values)
-        if len(rows) > limit:
-            whole = [row for row in rows if row["position"] != rows[-1]["position"]]
-            xid = str(rows[0]["position"] - base)
-            rows = whole or _all(db, SQL["events_of_transaction"], {**values, "xid": xid})
-        if rows:
-            self._wait_for_flush(db, insert_lsn)
-        return rows
-
-    def _wait_for_flush(self, db: Connection, lsn: str) -> None:
-        """Under load the log is flushed all the time; in a lull we have to ask for it."""
-        for _ in range(FLUSH_LOOKS):
-            if _row(db, SQL["events_flushed"], {"lsn": lsn})[0]:
-                return
-            self._pause.wait(FLUSH_PAUSE)
-        # A synchronous commit flushes all that stands before it.
-        _execute(db, SQL["events_flush"], {})
+            return self._read(lambda _: self._history.of_job(job, owner, after, limit))
+        return self._read(lambda _: self._log.events(owner, after, limit))
 
     def last_position(self, *, back: int = 0) -> int:
-        return self._run(lambda db: self._last_position(db, back))
-
-    def _last_position(self, db: Connection, back: int) -> int:
-        """As far as a reader gets who reads it all now: whoever begins here misses nothing."""
-        position, insert_lsn = _row(db, SQL["last_position"], {"back": back})
-        if position:
-            self._wait_for_flush(db, insert_lsn)
-        return int(position)
+        return self._read(lambda _: self._log.last_position(back))
 
     def cursors(self) -> list[Cursor]:
-        return [to_cursor(row) for row in self._run(lambda db: _all(db, SQL["cursors"], {}))]
+        return self._read(lambda _: self._history.cursors())
 
     def set_cursor(self, name: str, position: int) -> None:
-        self._run(lambda db: self._set_cursor(db, {"name": name, "position": position, "now": self._now}))
-
-    def _set_cursor(self, db: Connection, values: dict[str, Any]) -> None:
-        with _transaction(db, BEGIN):
-            _execute(db, SQL["set_cursor_shared"], {})
-            _execute(db, SQL["set_cursor"], values)
+        self._transact(lambda now: self._history.setting(name, position, now))
 
     def drop_cursor(self, name: str) -> None:
-        self._run(lambda db: _execute(db, SQL["drop_cursor"], {"name": name}))
+        self._read(lambda _: self._history.dropping(name))
+
+    # Transactions
+
+    def _read(self, steps: Callable[[Now], Steps[T]]) -> T:
+        """Each statement by itself: for those who look, and for what is one statement anyway."""
+        return self._run(lambda db: _play(db, steps(self._now)))
+
+    def _transact(self, steps: Callable[[Now], Steps[T]], begin: str = BEGIN) -> T:
+        return self._run(lambda db: _play_in(db, begin, steps(self._now)))
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         self._check_once()
@@ -1118,39 +903,29 @@ def _fetched(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
     return row
 
 
-def _is_done(db: Connection, request: str) -> bool:
-    """Whether a request by hand was carried out before."""
-    return db.execute("SELECT 1 FROM mulligan_events WHERE request = %s", (request,)).fetchone() is not None
-
-
 def _find(db: Connection, statement: str, values: dict[str, Any]) -> Record | None:
     cursor = _execute(db, statement, values)
     row = cursor.fetchone()
     return None if row is None else records(cursor, [row])[0]
 
 
-def _one(db: Connection, statement: str, values: dict[str, Any]) -> Record:
-    row = _find(db, statement, values)
-    assert row is not None
-    return row
-
-
-def _all(db: Connection, statement: str, values: dict[str, Any]) -> list[Record]:
-    cursor = _execute(db, statement, values)
-    return records(cursor, cursor.fetchall())
-
-
 def _ids(db: Connection, statement: str, values: dict[str, Any]) -> list[str]:
     return [id_ for (id_,) in _execute(db, statement, values)]
 
 
-def _remove(db: Connection, ids: Sequence[str]) -> int:
-    """With their history, as far as all cursors have passed it."""
-    return int(_row(db, SQL["remove"], {"ids": list(ids)})[0]) if ids else 0
-
-
 def _play(db: Connection, steps: Steps[T]) -> T:
     return play(steps, lambda statement: _rows(db, statement))
+
+
+def _play_in(db: Connection, begin: str, steps: Steps[T]) -> T:
+    with _transaction(db, begin):
+        return _play(db, steps)
+
+
+def _removing(ids: Sequence[str]) -> Steps[int]:
+    """With their history, as far as all cursors have passed it."""
+    (row,) = yield Statement(SQL["remove"], {"ids": list(ids)})
+    return int(row["number"])
 
 
 def _as_unstorable(answer: Settled) -> Settled:

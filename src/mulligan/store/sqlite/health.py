@@ -11,6 +11,7 @@ from pathlib import Path
 from mulligan.duration import describe
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.size import describe_size
+from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import sqlite3
 
 BUGGY = ((3, 7, 0), (3, 51, 3))
@@ -20,6 +21,20 @@ NETWORKS = re.compile(
     r"9p|afs|beegfs|ceph|cifs|coda|fuse\.(glusterfs|s3fs|sshfs)|gfs2|glusterfs|gpfs|lustre|ncpfs|nfs4?|ocfs2|smb(3|fs)|virtiofs"
 )
 LOCK_LOOKS = 20
+
+
+def examine(database: Database, synchronous: str, limits: Limits) -> list[Finding]:
+    path = database.path
+    found = [
+        version(sqlite3.sqlite_version_info),
+        database.read(lambda db: journal(db, synchronous)),
+        database.read(lambda db: log_size(db, limits)),
+    ]
+    if path is not None:
+        found.append(file_system(path, mount_table()))
+        found.append(lock(path, limits.lock))
+        found.append(disk(path, limits))
+    return found
 
 
 def version(found: tuple[int, ...]) -> Finding:

@@ -2,6 +2,6 @@
 SELECT later.job, later.type, later.code
 FROM mulligan_events AS asked
 JOIN mulligan_events AS later ON later.job = asked.job AND later.seq > asked.seq
-WHERE asked.request = ANY (:requests::text[]) AND later.type = ANY (:types::text[])
+WHERE asked.request = ANY (ARRAY(SELECT json_array_elements_text(:requests::json))) AND later.type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))
   AND (later.request IS NULL OR later.type = :cancelled)
 ORDER BY later.seq

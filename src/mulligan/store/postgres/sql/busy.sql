@@ -5,7 +5,7 @@ WITH clock AS (
 SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs AS job, clock
-    WHERE state = 'queued' AND kind = ANY (:kinds::text[])
+    WHERE state = 'queued' AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
       AND NOT EXISTS (
           SELECT 1
           FROM mulligan_pauses
@@ -20,27 +20,27 @@ SELECT EXISTS (
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_jobs
-    WHERE state = 'running' AND kind = ANY (:kinds::text[])
+    WHERE state = 'running' AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_jobs
-    WHERE state = 'waiting' AND kind = ANY (:kinds::text[])
-      AND gate IS NULL AND (due_at <= (SELECT now FROM clock) OR waiting_for = ANY (:waiting_for::text[]))
+    WHERE state = 'waiting' AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
+      AND gate IS NULL AND (due_at <= (SELECT now FROM clock) OR waiting_for = ANY (ARRAY(SELECT json_array_elements_text(:waiting_for::json))))
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_batches AS batch
     JOIN mulligan_jobs AS job ON job.gate = 'batch/' || batch.id
     WHERE batch.admits AND job.state = 'waiting' AND job.due_at <= (SELECT now FROM clock)
-      AND job.kind = ANY (:kinds::text[])
+      AND job.kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
 ) OR EXISTS (
     -- Retries that wait for a budget get it with time.
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-      AND kind = ANY (:kinds::text[]) AND waiting_for = ANY (:waiting_for::text[])
+      AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json))) AND waiting_for = ANY (ARRAY(SELECT json_array_elements_text(:waiting_for::json)))
 ) OR EXISTS (
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
-      AND kind = ANY (:kinds::text[])
-)
+      AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
+) AS is_busy

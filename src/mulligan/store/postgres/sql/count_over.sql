@@ -1,5 +1,5 @@
 -- Jobs that are over, counted. The conditions are fixed texts chosen by the filter.
-SELECT kind, state, error_code, is_held, count(*)
+SELECT kind, state, error_code, is_held, count(*) AS number
 FROM (
     SELECT kind, state, error_code,
         (state = 'succeeded' AND dedupe_scope = 'succeeded' AND dedupe_key IS NOT NULL)

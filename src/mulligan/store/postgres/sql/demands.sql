@@ -49,7 +49,7 @@ WITH RECURSIVE lane (queue, kind, service) AS (
     FROM parked
     WHERE parked.gate IS NOT NULL
 )
-SELECT service, sum(ready)::bigint, sum(parked)::bigint
+SELECT service, sum(ready)::bigint AS ready, sum(parked)::bigint AS parked
 FROM demand
 GROUP BY service
 ORDER BY service

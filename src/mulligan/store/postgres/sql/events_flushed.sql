@@ -1,1 +1,1 @@
-SELECT pg_current_wal_flush_lsn() >= :lsn::pg_lsn
+SELECT pg_current_wal_flush_lsn() >= :lsn::pg_lsn AS is_flushed

@@ -14,11 +14,7 @@ WITH clock AS (
         error_message = :error_message, error_group = :error_group
     FROM clock
     WHERE id = ANY (ARRAY(SELECT id FROM past))
-    RETURNING id, kind, owner, attempt, clock.now, on_failed, batch
-), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, code, data)
-    SELECT :event, id, kind, owner, attempt, now, :error_code, :data
-    FROM expired
+    RETURNING id, kind, owner, attempt, finished_at, on_failed, batch
 )
-SELECT id, owner, attempt, now, on_failed, batch
+SELECT *
 FROM expired

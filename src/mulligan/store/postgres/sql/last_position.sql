@@ -5,5 +5,5 @@ SELECT coalesce((
     WHERE xid < pg_snapshot_xmin(pg_current_snapshot())
     ORDER BY xid DESC, seq DESC
     LIMIT 1 OFFSET :back
-) + base, 0), pg_current_wal_insert_lsn()::text
+) + base, 0) AS position, pg_current_wal_insert_lsn()::text AS insert_lsn
 FROM mulligan_log

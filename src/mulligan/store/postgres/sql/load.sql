@@ -1,3 +1,3 @@
 SELECT *
 FROM mulligan_jobs
-WHERE id = ANY (:ids::text[])
+WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))

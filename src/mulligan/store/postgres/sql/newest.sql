@@ -1,5 +1,5 @@
 -- When the last of the newest `count` was over.
-SELECT greatest(finished_at, dedupe_until)
+SELECT greatest(finished_at, dedupe_until) AS since
 FROM mulligan_jobs
 WHERE state = :state
   AND state IN ('succeeded', 'failed', 'cancelled')

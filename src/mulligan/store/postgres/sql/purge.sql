@@ -1,7 +1,7 @@
 -- Which of these are over still.
 SELECT id
 FROM mulligan_jobs
-WHERE id = ANY (:ids::text[])
+WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
   AND state IN ('succeeded', 'failed', 'cancelled') AND finished_at <= :before
   AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
   -- Members of a batch that is not over are still wanted.

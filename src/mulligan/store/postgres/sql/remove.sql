@@ -14,5 +14,5 @@ WITH removable AS (
     DELETE FROM mulligan_events
     WHERE job = ANY (ARRAY(SELECT id FROM removable))
 )
-SELECT count(*)
+SELECT count(*) AS number
 FROM removable

@@ -6,3 +6,4 @@ INSERT INTO mulligan_schedules (
     coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), 1
 )
 ON CONFLICT DO NOTHING
+RETURNING name

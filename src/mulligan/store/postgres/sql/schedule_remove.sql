@@ -1,2 +1,3 @@
 DELETE FROM mulligan_schedules
 WHERE name = :name
+RETURNING name

@@ -1,4 +1,4 @@
-SELECT count(*)
+SELECT count(*) AS number
 FROM (
     SELECT 1
     FROM mulligan_jobs

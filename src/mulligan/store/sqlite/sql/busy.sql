@@ -40,4 +40,4 @@ SELECT EXISTS (
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
       AND kind IN (SELECT value FROM json_each(:kinds))
-)
+) AS is_busy

@@ -1,39 +1,4 @@
--- The lanes that hold ready jobs and the first job of each, by a loose scan of the index: three seeks a lane at most, not one a job.
--- (queue, kind, service) > (…) in one comparison would seek by the queue alone and walk past every job in it.
-WITH RECURSIVE lane (queue, kind, service, priority, rank, id) AS (
-    SELECT * FROM (
-        SELECT queue, kind, service, priority, rank, id
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service, priority, rank, id
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service, following.priority, following.rank, following.id
-    FROM lane
-    JOIN mulligan_jobs AS following ON following.seq = coalesce(
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service > lane.service
-            ORDER BY service, priority, rank, id
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind > lane.kind
-            ORDER BY kind, service, priority, rank, id
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue > lane.queue
-            ORDER BY queue, kind, service, priority, rank, id
-            LIMIT 1
-        )
-    )
-)
+-- Lanes to claim from, with the first job of each.
+{{ready_lanes}}
 SELECT queue, kind, service, priority, rank, id
 FROM lane

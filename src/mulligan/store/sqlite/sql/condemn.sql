@@ -13,4 +13,4 @@ SET state = :failed, waiting_for = NULL, gate = NULL, finished_at = :now, update
     settled_attempt = iif(:settled_by IS NULL, settled_attempt, attempt),
     settled_by = coalesce(:settled_by, settled_by)
 WHERE seq IN (SELECT value FROM json_each(:rows)) AND state IN (SELECT value FROM json_each(:sources))
-RETURNING id, kind, owner, attempt, on_failed, batch
+RETURNING id, kind, owner, attempt, finished_at, on_failed, batch

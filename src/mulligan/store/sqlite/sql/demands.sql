@@ -1,39 +1,5 @@
 -- Ready jobs and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
-WITH RECURSIVE lane (queue, kind, service) AS (
-    SELECT * FROM (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service
-    FROM lane
-    JOIN mulligan_jobs AS following ON following.seq = coalesce(
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service > lane.service
-            ORDER BY service, priority, rank, id
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind > lane.kind
-            ORDER BY kind, service, priority, rank, id
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue > lane.queue
-            ORDER BY queue, kind, service, priority, rank, id
-            LIMIT 1
-        )
-    )
-), parked (gate) AS (
+{{ready_lanes}}, parked (gate) AS (
     SELECT min(gate)
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
@@ -65,7 +31,7 @@ WITH RECURSIVE lane (queue, kind, service) AS (
     FROM parked
     WHERE parked.gate IS NOT NULL
 )
-SELECT service, sum(ready), sum(parked)
+SELECT service, sum(ready) AS ready, sum(parked) AS parked
 FROM demand
 GROUP BY service
 ORDER BY service

@@ -1,4 +1,5 @@
-UPDATE mulligan_jobs
+-- One that somebody damaged is passed over, and stops nobody else.
+UPDATE OR IGNORE mulligan_jobs
 SET state = :failed, waiting_for = NULL, gate = NULL, finished_at = :now, updated_at = :now,
     error_code = :error_code, error_class = :error_class, error_message = :error_message, error_group = :error_group
 WHERE seq IN (
@@ -8,4 +9,4 @@ WHERE seq IN (
     ORDER BY deadline
     LIMIT :limit
 )
-RETURNING id, kind, owner, attempt, on_failed, batch
+RETURNING id, kind, owner, attempt, finished_at, on_failed, batch

@@ -1,4 +1,9 @@
 -- By explicit list. An expired lease that nobody took is still its holder's.
 UPDATE mulligan_jobs
 SET lease_until = :now + :lease
-WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim AND state = 'running'
+WHERE state = 'running' AND id IN (SELECT json_extract(value, '$.id') FROM json_each(:fences))
+  AND (id, attempt, leased_by, claim) IN (
+      SELECT json_extract(value, '$.id'), json_extract(value, '$.attempt'), json_extract(value, '$.incarnation'), json_extract(value, '$.claim')
+      FROM json_each(:fences)
+  )
+RETURNING id, attempt, leased_by, claim

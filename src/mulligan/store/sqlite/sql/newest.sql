@@ -1,5 +1,5 @@
 -- When the last of the newest `count` was over.
-SELECT max(finished_at, coalesce(dedupe_until, 0))
+SELECT max(finished_at, coalesce(dedupe_until, 0)) AS since
 FROM mulligan_jobs
 WHERE state = :state
   AND state IN ('succeeded', 'failed', 'cancelled')

@@ -9,3 +9,4 @@ INSERT INTO mulligan_operations (
     :watched, :recent, :paced_at, :held_by, :held_until, :version
 )
 ON CONFLICT DO NOTHING
+RETURNING id

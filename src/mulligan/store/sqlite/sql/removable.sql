@@ -1,5 +1,5 @@
 -- Those whose whole history was read by everybody who follows the log.
-SELECT value
+SELECT value AS id
 FROM json_each(:ids)
 WHERE NOT EXISTS (
     SELECT 1

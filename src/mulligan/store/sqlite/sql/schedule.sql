@@ -4,3 +4,4 @@ SET kind = :kind, expression = :expression, timezone = :timezone, missed = :miss
     next_tick = :next_tick, last_tick = :last_tick, last_job = :last_job, planned_by = :planned_by, since = :since,
     seen_at = :now, version = version + 1
 WHERE name = :name AND version = :version
+RETURNING name

@@ -6,3 +6,4 @@ INSERT INTO mulligan_schedules (
     :now, 1
 )
 ON CONFLICT DO NOTHING
+RETURNING name

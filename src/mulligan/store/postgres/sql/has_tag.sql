@@ -1,0 +1,1 @@
+tags::jsonb @> to_jsonb(ARRAY[:tag::text])

@@ -1,0 +1,136 @@
+"""A claim on SQLite: the first jobs of all lanes that are open to it, by one merge."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from mulligan.job import Job, Lease
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.protocols import Claim, Claimed
+from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
+from mulligan.store.services import ServiceDesk, changes_of
+from mulligan.store.sqlite.damage import Damage, past_damage
+from mulligan.store.sqlite.door import Door
+from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.sqlite.lanes import LaneHead, Open, services_of
+from mulligan.store.sqlite.play import SQL, leases, play
+from mulligan.store.values import start_data
+
+
+class ClaimDesk:
+    """Where jobs are handed out. `job` finds the whole record of one."""
+
+    def __init__(self, services: ServiceDesk, door: Door, damage: Damage, job: Callable[[str], Job[Any]]) -> None:
+        self._services = services
+        self._door = door
+        self._damage = damage
+        self._job = job
+
+    def claim(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Claimed:
+        asks, again = self._door.promote(db, now)
+        values = {"incarnation": claim.incarnation, "claim": claim.number}
+        if repeated := self.recall(db, "claim_repeated", values, now):
+            return Claimed(repeated, None)
+        lanes = self._lanes(db, claim, now)
+        asked = services_of(lanes) if asks or self._services.has_rates else []
+        grants = play(db, self._services.grants(claim, asked, now)) if asked else []
+        taken = self._take(db, claim, Open(lanes, _restricted(db, asked), grants), now)
+        if taken and claim.fair:
+            db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
+        due = self._next_due(db, now)
+        if again is not None:
+            due = earliest(due, now + again)
+        if grants:
+            play(db, self._services.taken(grants, taken, now))
+            due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
+        return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
+
+    def recall(self, db: "sqlite3.Connection", statement: str, values: dict[str, Any], now: int) -> list[Lease]:
+        """Leases of a claim whose reply was lost."""
+        if found := leases(db, SQL[statement], values):
+            play(db, self._services.recalled(found, now))
+        return found
+
+    def _next_due(self, db: "sqlite3.Connection", now: int) -> int | None:
+        due: int | None
+        (due,) = db.execute(SQL["next_due"]).fetchone()
+        if due is not None and due <= now:
+            self._door.promote_past_damage(db, now)
+            (due,) = db.execute(SQL["next_due"]).fetchone()
+        return due
+
+    def _lanes(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[LaneHead]:
+        """The lanes with ready jobs for this claim that nobody has paused."""
+        kinds = frozenset(claim.kinds)
+        paused = frozenset(db.execute(SQL["claim_paused"], {"now": now}).fetchall())
+        return [
+            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
+            for queue, kind, service, priority, rank, id_ in db.execute(SQL["claim_lanes"]).fetchall()
+            if kind in kinds
+            and (claim.queues is None or queue in claim.queues)
+            and not (paused and paused & {("queue", queue), ("kind", kind), ("service", service)})
+        ]
+
+    def _take(self, db: "sqlite3.Connection", claim: Claim, lanes: Open, now: int) -> list[Lease]:
+        taken: list[Lease] = []
+        while True:
+            wanted = claim.limit - len(taken)
+            picked = [seq for *_, seq in islice(_in_order(db, lanes), wanted)]
+            leased = self._lease(db, claim, lanes, picked, now) if picked else []
+            taken += leased
+            if len(leased) == len(picked):
+                return taken
+            self._damage.condemn(db, picked, now, sources=[State.QUEUED])
+
+    def _lease(self, db: "sqlite3.Connection", claim: Claim, lanes: Open, picked: list[int], now: int) -> list[Lease]:
+        step = TABLE[Move.CLAIM, State.QUEUED]
+        values = {
+            "now": now,
+            "lease": to_duration(claim.lease),
+            "incarnation": claim.incarnation,
+            "claim": claim.number,
+            "picked": to_json(picked),
+            "grants": to_json(lanes.grants),
+            "running": step.target,
+            "queued": State.QUEUED,
+            "version": claim.version,
+        }
+        cursor = past_damage(db, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
+        at = {column[0]: index for index, column in enumerate(cursor.description)}
+        rows = cursor.fetchall()
+        data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
+        events = [
+            (step.event, id_, kind, owner, attempt, now, data.get(trigger, data["automatic"]))
+            for id_, kind, owner, attempt, trigger in map(
+                itemgetter(*[at[name] for name in ("id", "kind", "owner", "attempt", "trigger")]), rows
+            )
+        ]
+        db.executemany(SQL["event_plain"], events)
+        return to_leases(cursor, rows, None if claim.whole else self._job)
+
+
+def _in_order(db: "sqlite3.Connection", lanes: Open) -> Iterator[tuple[int, int, str, int]]:
+    """Ready jobs of all lanes, merged lazily: a lane is opened when its first job's turn comes, and read no further
+    than it is needed."""
+    heads: list[tuple[Any, ...]] = [(*head, place, None, None) for *head, place in lanes.heads]
+    heapq.heapify(heads)
+    while heads:
+        *_, place, lane, job = heapq.heappop(heads)
+        if not lanes.has_room(place):
+            continue
+        if job is not None:
+            lanes.take(place)
+            yield job
+        lane = db.execute(SQL["claim_lane"], place) if lane is None else lane
+        if (following := lane.fetchone()) is not None:
+            priority, rank, id_, _ = following
+            heapq.heappush(heads, (priority, rank, id_, place, lane, following))
+
+
+def _restricted(db: "sqlite3.Connection", names: Sequence[str]) -> frozenset[str]:
+    if not names:
+        return frozenset()
+    return frozenset(name for (name,) in db.execute(SQL["services_restricted"], {"names": to_json(names)}))

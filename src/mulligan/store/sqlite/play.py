@@ -1,0 +1,53 @@
+"""Statements on a connection to SQLite."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from mulligan.job import Lease
+from mulligan.store import script
+from mulligan.store.rows import Record, records, to_leases
+from mulligan.store.script import Statement, Steps
+from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.statements import Statements
+
+T = TypeVar("T")
+
+SQL = Statements("mulligan.store.sqlite")
+
+
+def play(db: "sqlite3.Connection", steps: Steps[T]) -> T:
+    return script.play(steps, lambda statement: _rows(db, statement))
+
+
+def _rows(db: "sqlite3.Connection", statement: Statement) -> list[Record]:
+    cursor = db.execute(statement.sql, statement.values)
+    return [] if cursor.description is None else records(cursor, cursor.fetchall())
+
+
+def find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:
+    cursor = db.execute(statement, values)
+    row = cursor.fetchone()
+    return None if row is None else records(cursor, [row])[0]
+
+
+def leases(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Lease]:
+    cursor = db.execute(statement, values)
+    return to_leases(cursor, cursor.fetchall())
+
+
+def append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:
+    db.executemany(SQL["event"], events)
+
+
+@contextmanager
+def savepoint(db: "sqlite3.Connection") -> Iterator[None]:
+    db.execute("SAVEPOINT settle")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO settle")
+            db.execute("RELEASE settle")
+        raise
+    db.execute("RELEASE settle")

@@ -1,0 +1,153 @@
+"""Settling on SQLite: all outcomes together, or one by one when one of them cannot be stored."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mulligan.errors import StoreDamaged
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.batches import BatchSteps
+from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.hearsay import hearsay
+from mulligan.store.limits import LimitDesk
+from mulligan.store.protocols import Answers, Outcome, Settled
+from mulligan.store.rows import is_repeat, to_json
+from mulligan.store.services import Heard, ServiceDesk
+from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.sqlite.damage import Damage
+from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.sqlite.enqueue import Intake
+from mulligan.store.sqlite.play import SQL, append, find, play, savepoint
+from mulligan.store.values import SETTLE_EVENTS, event_values, refusal_values, settle_values
+
+# What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
+DATA_ERRORS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    StoreDamaged,
+    msgspec.MsgspecError,
+    OverflowError,
+    RecursionError,
+    ValueError,
+    TypeError,
+)
+# Also what cannot be stored has called its service.
+NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
+
+
+class SettleDesk:
+    def __init__(self, services: ServiceDesk, limits: LimitDesk, intake: Intake, damage: Damage) -> None:
+        self._services = services
+        self._limits = limits
+        self._intake = intake
+        self._damage = damage
+
+    @property
+    def _batches(self) -> BatchSteps:
+        return self._intake.batches
+
+    def settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> Answers:
+        answers = self.settle_uncounted(db, outcomes, now)
+        play(db, self._batches.settling(outcomes, answers, now))
+        return answers
+
+    def settle_uncounted(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> Answers:
+        """For a move that ends an attempt first: it counts what became of the job by itself."""
+        try:
+            with savepoint(db):
+                answers = self._settle_together(db, outcomes, now)
+        except DATA_ERRORS:
+            answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
+        settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
+        self._limits.freed(outcome.lease for outcome in settled)
+        return Answers(answers, *self._hear(db, settled, now))
+
+    def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> Heard:
+        """What these attempts tell of their services."""
+        heard = hearsay(settled)
+        return play(db, self._services.heard(heard, settled[0].teller, now)) if heard else Heard({}, [])
+
+    def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
+        succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
+        if not _write_succeeded(db, succeeded, now):
+            return [self._settle_as(db, outcome, settlement(outcome), now) for outcome in outcomes]
+        return [
+            Settled.ACCEPTED if has_succeeded(outcome) else self._settle_as(db, outcome, settlement(outcome), now)
+            for outcome in outcomes
+        ]
+
+    def _settle_alone(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
+        """One by one, so that the culprit is found and loses nobody else's outcome."""
+        try:
+            with savepoint(db):
+                return self._settle_as(db, outcome, settlement(outcome), now)
+        except DATA_ERRORS:
+            answer = self._settle_as_unstorable(db, outcome, now)
+            return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
+
+    def _settle_as_unstorable(self, db: "sqlite3.Connection", outcome: Outcome, now: int) -> Settled:
+        try:
+            with savepoint(db):
+                return self._settle_as(db, outcome, unstorable(outcome), now)
+        except sqlite3.IntegrityError:
+            # The fence matched, or nothing would have been written: it is the row that is damaged.
+            row = find(db, SQL["job"], {"id": outcome.lease.fence.id, "owner": None})
+            assert row is not None
+            self._damage.condemn(db, [row["seq"]], now, sources=[State.RUNNING], settled_by=outcome.settled_by)
+            return Settled.ACCEPTED
+
+    def _settle_as(self, db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
+        fence, common = outcome.lease.fence, {"now": now, "cancelled": State.CANCELLED.value}
+        row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
+        if row is None:
+            return _not_settled(db, outcome, change, now)
+        state, owner, on_failed = row
+        # A wish to cancel may have won over going back to the queue.
+        type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
+        about = (fence.id, outcome.lease.kind, owner, fence.attempt)
+        code, data = change.code, change.data
+        append(db, [event_values(type_, *about, now=now, actor=outcome.actor, code=code, data=data)])
+        if on_failed is not None and state == State.FAILED:
+            failed = FailedRow(fence.id, owner, fence.attempt, now, on_failed)
+            self._intake.enqueue(db, follow_ups([failed]), now)
+        return Settled.ACCEPTED
+
+
+def _write_succeeded(db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:
+    """All of them, or none and False: one was refused or repeated, and nobody knows which."""
+    rows = [succeeded_row(outcome) for outcome in outcomes]
+    db.execute("SAVEPOINT succeeded")
+    written = db.executemany(
+        SQL["settle_succeeded"],
+        [(row.result, now, row.settled_by, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
+    ).rowcount
+    is_whole = not rows or written == len(rows)
+    if is_whole:
+        event = TABLE[Move.SUCCEED, State.RUNNING].event
+        leases = [outcome.lease for outcome in outcomes]
+        db.executemany(
+            SQL["event_plain"],
+            [
+                (event, row.id, lease.kind, lease.owner, row.attempt, now, row.data)
+                for row, lease in zip(rows, leases, strict=True)
+            ],
+        )
+    else:
+        db.execute("ROLLBACK TO succeeded")
+    db.execute("RELEASE succeeded")
+    return is_whole
+
+
+def _not_settled(db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
+    fence = outcome.lease.fence
+    row = find(db, SQL["settled"], {"id": fence.id})
+    if row is None:
+        return Settled.REFUSED
+    values = {"id": fence.id, "attempt": fence.attempt, "types": to_json(SETTLE_EVENTS)}
+    if is_repeat(outcome, row, lambda: [data for (data,) in db.execute(SQL["settled_before"], values)]):
+        return Settled.REPEATED
+    if outcome.reclaimed_by is None:
+        append(db, [refusal_values(outcome, change, row, now=now)])
+    return Settled.REFUSED

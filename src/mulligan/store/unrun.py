@@ -1,0 +1,53 @@
+"""Jobs that fail without an attempt, in every store: what the log says of it, what follows, and how it is counted."""
+
+from collections.abc import Sequence
+
+from mulligan.failure.classify import Verdict
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.batches import BatchSteps, Enqueueing
+from mulligan.store.clock import Now
+from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.rows import Record, to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.statements import Statements
+from mulligan.store.tally import Tally
+from mulligan.store.values import error_values, failure_data
+
+# From the queue it is the same.
+FAILED = TABLE[Move.EXPIRE, State.WAITING]
+
+
+class UnrunSteps:
+    """`enqueueing` are a store's steps to store jobs."""
+
+    def __init__(self, sql: Statements, batches: BatchSteps, enqueueing: Enqueueing) -> None:
+        self._sql = sql
+        self._batches = batches
+        self._enqueueing = enqueueing
+
+    def expiring(self, verdict: Verdict, limit: int, now: Now) -> Steps[int]:
+        values = {"limit": limit, "failed": FAILED.target.value, **error_values(verdict)}
+        rows = yield Statement(self._sql["expire"], {**values, "now": now})
+        yield from self.telling(rows, verdict)
+        yield from self.ending(rows, now)
+        return len(rows)
+
+    def telling(self, rows: Sequence[Record], verdict: Verdict) -> Steps[None]:
+        if rows:
+            about = {"event": FAILED.event, "code": verdict.code, "data": to_json(failure_data(verdict))}
+            values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
+            yield Statement(self._sql["events_of_many"], {**values, **about})
+
+    def ending(self, rows: Sequence[Record], now: Now) -> Steps[None]:
+        """Store what is to follow, and count last."""
+        yield from self.following(rows)
+        tally = Tally()
+        tally.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
+        yield from self._batches.counted(tally, now)
+
+    def following(self, rows: Sequence[Record]) -> Steps[None]:
+        failed = [
+            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"]) for row in rows
+        ]
+        if jobs := follow_ups(failed):
+            yield from self._enqueueing(jobs)
