@@ -11,9 +11,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import SkipTest
 
 import psycopg
-import pytest
 
 START_SECONDS = 60
 # Faster than TRUNCATE for the few rows of a test.
@@ -144,7 +144,7 @@ class PostgresServer:
 def postgres_server(**settings: str) -> Iterator[PostgresServer]:
     """A server for a test, which is skipped where none is installed."""
     if binaries() is None:
-        pytest.skip("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
+        raise SkipTest("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
     folder = Path(tempfile.mkdtemp(prefix="mulligan-postgres-"))
     folder.chmod(0o755)
     server = PostgresServer(folder, **settings)
