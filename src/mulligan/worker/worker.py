@@ -3,36 +3,35 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
-from mulligan.errors import LeaseLost, StoreClosed, StoreError, WornOut
-from mulligan.failure.classify import Failure, Verdict
-from mulligan.failure.policy import Cancel, Decision, Release, Succeed
+from mulligan.errors import LeaseLost, StoreError, WornOut
+from mulligan.failure.classify import Failure
 from mulligan.job import Lease
 from mulligan.judge import Judge
-from mulligan.store.protocols import Claim, Outcome, Settled, Store, WorkerRecord
+from mulligan.store.protocols import Claim, Store, WorkerRecord
 from mulligan.task import Registry, Task
 from mulligan.worker import said
+from mulligan.worker.caller import Caller, GaveUpError
 from mulligan.worker.children import START_SECONDS, Children
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Why
 from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
 from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
+from mulligan.worker.settler import BATCH, LOST, Settler, speaks_of_service
 
 logger = logging.getLogger("mulligan.worker")
-LOST = Interruption(Why.LOST)
 ABANDONED: list["asyncio.Task[Any]"] = []
 T = TypeVar("T")
 
-BATCH = 500
 # Jobs that will have ended before another claim could bring new ones.
 AHEAD_SECONDS = 0.1
 POLL_SECONDS = 1.0
@@ -40,16 +39,8 @@ POLL_SECONDS = 1.0
 LEARNED = 1_000
 # How long code that was interrupted may take to stop before it is given up.
 GRACE_SECONDS = 5.0
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+LONGEST_PAUSE = 5.0
 SHORTEST_REST = 0.001
-GATHER_SECONDS = 0.005
-# Failures of a service that the store has not heard of. With so many, no more of its jobs begin until it has: what
-# fails at once would else go through all that was claimed before anybody can say that it is held.
-MOST_UNHEARD = 5
-
-
-class _GaveUpError(Exception):
-    """Told to stop while the store does not answer."""
 
 
 class Duty(Protocol):
@@ -70,14 +61,6 @@ class WorkerOptions:
     """How long jobs in flight may go on after the worker was told to stop."""
     version: str | None = None
     """Of the app, kept with each attempt."""
-
-
-class End(NamedTuple):
-    """An attempt that has ended and is to be judged and settled."""
-
-    running: Running
-    ended: Ended
-    seconds: float | None
 
 
 class Worker:
@@ -134,25 +117,27 @@ class Worker:
         self._left_behind: set[Running] = set()
         """Attempts that were given up, but whose code would not stop: their slots are not free."""
         self._worn_out: WornOut | None = None
-        self._ends: deque[End] = deque()
-        self._settling: list[Running] = []
-        self._unheard: Counter[str] = Counter()
-        """By service."""
         # Shorter than a beat: after an outage we must be back before our leases are another's.
-        self._longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
+        longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
+        self._caller = Caller(driver, longest_pause=longest_pause, troubled=self._adopt_soon)
+        self._settler = Settler(
+            store=store,
+            judge=judge,
+            clock=clock,
+            caller=self._caller,
+            is_more_to_come=lambda: bool(self._backlog),
+            let_go=self._let_go,
+            settled=self._go_on,
+        )
         self._usual_seconds = 1.0
         self._ended_ones = 0
         """How many attempts ended."""
         self._has_looked = False
         """A task looked at the record of its job: claims bring them along."""
-        self._mostly_fails = False
-        """What is done about a failure takes the record too."""
         self._stops = 0
-        self._is_troubled = False
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
         self._patience: asyncio.Task[None] | None = None
-        self._has_ends = asyncio.Event()
         self._has_ended = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
@@ -196,7 +181,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
-        settler = self._loop.create_task(self._settle_ends())
+        settler = self._loop.create_task(self._settler.run())
         self._patience = self._loop.create_task(self._patient())
         try:
             await self._work(until)
@@ -229,7 +214,7 @@ class Worker:
             if wanted > 0:
                 try:
                     pause = await self._claim(wanted)
-                except _GaveUpError:
+                except GaveUpError:
                     return
                 if self._stops:
                     return
@@ -246,8 +231,7 @@ class Worker:
         """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
         slots = self._options.concurrency - len(self._left_behind)
         ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
-        unsettled = len(self._ends) + len(self._settling)
-        wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - unsettled)
+        wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - len(self._settler))
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
         return wanted if not self._backlog or wanted >= min(BATCH, (slots + ahead) // 2) else 0
 
@@ -262,7 +246,7 @@ class Worker:
             limit=limit,
             lease=self._options.lease,
             version=self._options.version,
-            whole=self._has_looked or self._mostly_fails or self._ended_ones < LEARNED,
+            whole=self._has_looked or self._settler.mostly_fails or self._ended_ones < LEARNED,
             fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
@@ -294,12 +278,11 @@ class Worker:
 
     def _held(self) -> list[Running]:
         """Every attempt whose lease must be kept; called from the keeper's thread too."""
-        unsettled = [end.running for end in list(self._ends)]
-        return [*list(self._backlog), *list(self._running), *unsettled, *self._settling]
+        return [*list(self._backlog), *list(self._running), *self._settler.held()]
 
     @property
     def _is_idle(self) -> bool:
-        return not (self._backlog or self._running or self._ends or self._settling)
+        return not (self._backlog or self._running or len(self._settler))
 
     # Run
 
@@ -310,7 +293,7 @@ class Worker:
                 return
             if running.why is None and running.lease.is_refused:
                 running.is_over = True
-                self._offer(running, Judged(self._judge.refused(running.lease)))
+                self._settler.offer(running, Judged(self._judge.refused(running.lease)))
             elif running.why is None:
                 self._start(running)
             else:
@@ -318,7 +301,7 @@ class Worker:
 
     def _next(self) -> Running | None:
         """The first that waits for a slot, but of no service whose failures the store is to hear of first."""
-        doubted = {service for service, number in self._unheard.items() if number >= MOST_UNHEARD}
+        doubted = self._settler.doubted()
         if not doubted:
             return self._backlog.popleft() if self._backlog else None
         found = next((one for one in self._backlog if one.lease.service not in doubted), None)
@@ -329,7 +312,7 @@ class Worker:
     def _drop(self, running: Running, why: Why) -> None:
         """Interrupted while it waited for a slot: it does not begin."""
         running.is_over = True
-        self._offer(running, Interruption(why))
+        self._settler.offer(running, Interruption(why))
 
     def _start(self, running: Running) -> None:
         assert self._loop is not None
@@ -385,14 +368,12 @@ class Worker:
         running.is_over = True
         del self._running[running]
         seconds = self._clock.monotonic() - running.started
-        if running.lease.service and isinstance(ended, Failed | Judged):
-            # How long it took says nothing of the others: they may be held.
-            self._unheard[running.lease.service] += 1
-        else:
+        # How long a failure of a service took says nothing of the others: they may be held.
+        if not speaks_of_service(running, ended):
             self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
         self._ended_ones += 1
         self._has_looked |= running.attempt.has_looked
-        self._offer(running, ended, seconds)
+        self._settler.offer(running, ended, seconds)
         self._start_waiting()
         self._wake.set()
 
@@ -466,60 +447,6 @@ class Worker:
 
     # Settle
 
-    def _offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
-        if ended == LOST:
-            return  # another holds the job by now: there is nothing to say
-        self._ends.append(End(running, ended, seconds))
-        self._has_ends.set()
-
-    async def _settle_ends(self) -> None:
-        while True:
-            await self._has_ends.wait()
-            self._has_ends.clear()
-            while self._ends:
-                if self._backlog and len(self._ends) < BATCH:
-                    # More are about to end: a moment's wait makes one large settle out of several small ones.
-                    await asyncio.sleep(GATHER_SECONDS)
-                await self._settle_batch()
-            self._wake.set()
-
-    async def _settle_batch(self) -> None:
-        batch = [self._ends.popleft() for _ in range(min(BATCH, len(self._ends)))]
-        self._settling = [end.running for end in batch]
-        try:
-            await self._settle(batch)
-        except StoreClosed:
-            raise
-        except Exception:
-            await self._settle_one_by_one(batch)
-        finally:
-            self._settling = []
-
-    async def _settle_one_by_one(self, batch: Sequence[End]) -> None:
-        """Nothing that one attempt left behind keeps the others from being settled, or ends this worker in silence."""
-        for end in batch:
-            try:
-                await self._settle([end])
-            except StoreClosed:
-                raise
-            except Exception:
-                lease = end.running.lease
-                sentence = "the end of job %s (%s) cannot be settled: it runs again when its lease is over"
-                logger.exception(sentence, lease.fence.id, lease.kind, extra=lease.fields)
-
-    async def _settle(self, batch: Sequence[End]) -> None:
-        await self._load(batch)
-        outcomes = [self._outcome(end) for end in batch]
-        answers = await self._persist(lambda: self._store.settle(outcomes))
-        said.changed(answers.changes)
-        if answers.held:
-            self._let_go(answers.held)
-        if self._unheard:
-            self._heard()
-        for outcome, answer in zip(outcomes, answers, strict=True):
-            if answer in (Settled.REFUSED, Settled.UNSTORABLE):
-                said.answered(outcome, answer)
-
     def _let_go(self, held: Mapping[str, int]) -> None:
         """Jobs that were claimed before their service changed, and have not begun, stay out of the outage."""
         stale = [
@@ -531,77 +458,22 @@ class Worker:
             self._backlog.remove(running)
             self._drop(running, Why.HELD)
 
-    def _heard(self) -> None:
-        """The store has heard of all but those that ended meanwhile."""
-        failed = [end.running.lease.service for end in self._ends if isinstance(end.ended, Failed | Judged)]
-        self._unheard = Counter(service for service in failed if service)
+    def _go_on(self) -> None:
+        """The store has heard of what ended."""
         self._start_waiting()
-
-    async def _load(self, batch: Sequence[End]) -> None:
-        """The records of jobs that failed, as far as they are missing, all at once."""
-        failed = [end.running.lease for end in batch if isinstance(end.ended, Failed | Judged)]
-        if missing := [lease for lease in failed if not lease.is_whole]:
-            await self._persist(lambda: self._store.load(missing))
-        self._mostly_fails = len(failed) > len(batch) / 2
-
-    def _outcome(self, end: End) -> Outcome:
-        decision = self._decision(end)
-        said.decided(end.running.lease, decision, end.seconds)
-        return Outcome(end.running.lease, decision, end.seconds, calls=tuple(end.running.attempt.calls))
-
-    def _decision(self, end: End) -> Decision:
-        lease = end.running.lease
-        match end.ended:
-            case Success(result=result):
-                return Succeed(result)
-            case Failed(what=what):
-                return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
-            case Judged(verdict=verdict):
-                return self._decided(end.running, verdict)
-            case Interruption(why=Why.CANCELLED):
-                return Cancel({"why": "cancelled by hand"})
-            case Interruption(why=why):
-                return Release({"why": str(why)})
-
-    def _decided(self, running: Running, verdict: Verdict) -> Decision:
-        lease = running.lease
-        elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
-        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
+        self._wake.set()
 
     async def _ask(self, call: Callable[[], T]) -> T:
-        """As `_persist`, but a worker that was told to stop does not wait for a store that is silent."""
-        assert self._loop is not None and self._patience is not None
-        asking = self._loop.create_task(self._persist(call))
-        await asyncio.wait({asking, self._patience}, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            return asking.result()
-        asking.cancel()
-        raise _GaveUpError
+        """A worker that was told to stop does not wait for a store that is silent."""
+        assert self._patience is not None
+        return await self._caller.ask(call, self._patience)
 
     async def _patient(self) -> None:
         await self._stopped.wait()
         await asyncio.sleep(GRACE_SECONDS)
 
-    async def _persist(self, call: Callable[[], T]) -> T:
-        """Call the store until it answers. Each of its operations can be repeated."""
-        pause = SHORTEST_PAUSE
-        while True:
-            try:
-                answer = await self._driver.blocking(call)
-            except StoreClosed:
-                raise
-            except StoreError as error:
-                if not self._is_troubled:
-                    logger.error("the store does not answer, trying again: %s", error)
-                self._is_troubled = True
-                self._adopt_at = self._clock.monotonic()
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, self._longest_pause)
-            else:
-                if self._is_troubled:
-                    logger.warning("the store answers again")
-                self._is_troubled = False
-                return answer
+    def _adopt_soon(self) -> None:
+        self._adopt_at = self._clock.monotonic()
 
     # Upkeep
 
@@ -623,7 +495,7 @@ class Worker:
     async def _drain(self) -> None:
         """Let what runs end by itself for a while; what does not is released, and nothing is counted."""
         for running in self._backlog:
-            self._offer(running, Interruption(Why.SHUTDOWN))
+            self._settler.offer(running, Interruption(Why.SHUTDOWN))
         self._backlog.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.drain.total_seconds() if self._stops < 2 else 0):
