@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
-from mulligan.failure.redact import kept
+from mulligan.failure.redact import bounded
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.store.protocols import Request, Store
@@ -16,7 +16,6 @@ from mulligan.task import LONGEST_NAME, Binding, Client, Task, checked_name, che
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000
 PAGE = 500
-LONGEST_TEXT = 500
 LARGEST_PAGE = 1_000
 
 CanRetry = Callable[[Job[Any]], None]
@@ -190,11 +189,6 @@ class Batches:
 
     def _seen(self, record: BatchRecord) -> Batch:
         return Batch(**{each.name: getattr(record, each.name) for each in fields(BatchRecord)}, _batches=self)
-
-
-def bounded(text: str | None) -> str | None:
-    """What a person wrote, bounded, rid of secrets and fit for every store."""
-    return None if text is None else kept(str(text), LONGEST_TEXT)
 
 
 def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:

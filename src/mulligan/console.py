@@ -10,7 +10,7 @@ from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchRecord, BatchState
-from mulligan.batches import Batch, Batches, Retried, bounded
+from mulligan.batches import Batch, Batches, Retried
 from mulligan.brakes import Brakes
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
@@ -18,6 +18,7 @@ from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import BatchNotFound, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
+from mulligan.failure.redact import bounded
 from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge

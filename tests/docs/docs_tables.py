@@ -6,12 +6,13 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import batches, console, job, logs, payload, rate, redrive, switchboard, task
-from mulligan.attempt import LONGEST_TEXT, MOST_CALLS
+from mulligan import console, job, logs, payload, rate, redrive, switchboard, task
+from mulligan.attempt import MOST_CALLS
 from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
+from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.failure.service.config import MOST_SERVICES
 from mulligan.program import streams
 from mulligan.settings import PREFIX, READERS, Settings
@@ -53,7 +54,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "stdout of a program", describe_size(streams.STDOUT_LIMIT), "the first bytes stay, `is_cut` says so"
     yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes stay"
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
-    yield "`actor=` and `reason=`", f"{batches.LONGEST_TEXT} bytes", "head and tail stay"
+    yield "`actor=` and `reason=`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "name of a task, queue, owner, service, batch; a tag", f"{task.LONGEST_NAME} characters", "refused"
     yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
