@@ -59,13 +59,12 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from signal import SIGKILL, Signals
 from typing import ClassVar
 
 from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
-from mulligan.meant import did_you_mean
+from mulligan.meant import unknown
 
 __all__ = [
     "BadBatch",
@@ -209,9 +208,7 @@ class PayloadTooLarge(Refused):
 
 class UnknownKind(Refused):
     def __init__(self, kind: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
-        super().__init__(f"no task is named {kind!r}; {did_you_mean(kind, names)}known are: {listed or 'none'}")
+        super().__init__(unknown("task", kind, known))
         self.kind = kind
 
 
@@ -290,39 +287,26 @@ class BatchExpired(MulliganError):
 
 class UnknownDuty(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        super().__init__(f"no duty is named {name!r:.200}; {did_you_mean(name, names)}known are: {', '.join(names)}")
+        super().__init__(unknown("duty", name, known))
         self.name = name
 
 
 class UnknownSchedule(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        listed = ", ".join(map(repr, names)) or "none"
-        super().__init__(f"no schedule is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed}")
+        super().__init__(unknown("schedule", name, known))
         self.name = name
 
 
 class UnknownService(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no service is named {name!r:.300}{_near(name, known)}")
+        super().__init__(unknown("service", name, known))
         self.name = name
 
 
 class UnknownQueue(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no queue is named {name!r:.300}{_near(name, known)}")
+        super().__init__(unknown("queue", name, known))
         self.name = name
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """Those that were meant, perhaps; else a few of those there are."""
-    names = sorted(known)
-    near = get_close_matches(str(name)[:200], names, n=3)
-    if near:
-        return f"; was {' or '.join(map(repr, near))} meant?"
-    listed = ", ".join(map(repr, names[:10])) + ", …" * (len(names) > 10)
-    return f"; known are: {listed or 'none'}"
 
 
 class ScheduleInUse(MulliganError):

@@ -94,7 +94,8 @@ def test_a_duty_nobody_knows_is_not_found(invoke: Invoke, works: App, verb: str)
     refused = invoke("duties", verb, "sweep", "--json", *HERE)
     assert refused.exit_code == 4
     message = json.loads(refused.stderr)["error"]["message"]
-    assert message == "no duty is named 'sweep'; known are: " + ", ".join(duty.name for duty in DUTIES)
+    known = ", ".join(sorted(repr(duty.name) for duty in DUTIES))
+    assert message == f"no duty is named 'sweep'; known are: {known}"
 
 
 @pytest.mark.parametrize("words", [("pause",), ("duties", "pause", "retry", "--for", "soon"), ("duties", "pause")])
