@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mulligan import App, Queue, RetryPolicy, Service, State, attempt
-from mulligan.errors import BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
+from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.service import ServiceBook
 from mulligan.finding import Check, Level, Limits
@@ -211,7 +211,10 @@ def test_queues_that_are_only_described_can_be_paused(tmp_path: Path) -> None:
 
 
 def test_one_thing_is_paused_at_a_time(gateway: Gateway) -> None:
-    with sandbox(app := shop(gateway)), pytest.raises(TypeError, match="queue= or kind= or service= or duty= or"):
+    with (
+        sandbox(app := shop(gateway)),
+        pytest.raises(BadArgument, match="one of queue=, kind=, service=, duty=, schedule="),
+    ):
         app.pause(queue="money", kind="pay")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.checked import checked_calls
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
@@ -16,7 +17,6 @@ from mulligan.task import LONGEST_NAME, Binding, Client, Task, checked_name, che
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000
 PAGE = 500
-LARGEST_PAGE = 1_000
 
 CanRetry = Callable[[Job[Any]], None]
 
@@ -30,6 +30,7 @@ class Retried:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
+@checked_calls
 @dataclass(frozen=True, kw_only=True)
 class Batch(BatchRecord):
     """A batch as it was when it was looked at, and what can be done with it. `refresh` looks again."""
@@ -117,7 +118,7 @@ class Batches:
         found = self._store().batches(
             state=None if state is None else BatchState(state),
             owner=owner,
-            limit=max(1, min(limit, LARGEST_PAGE)),
+            limit=limit,
             cursor=cursor,
         )
         return [self._seen(record) for record in found]

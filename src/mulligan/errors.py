@@ -17,7 +17,8 @@
     │   ├── BatchClosed             the batch was published: it takes no more members
     │   ├── SubmitRateExceeded      its owner submits too fast; `retry_after` says when it may be tried again
     │   └── BadConnection           what was given as connection= cannot carry the job
-    ├── BadFilter                   a filter that matches nothing anybody could mean
+    ├── BadArgument                 a value that the call cannot take
+    │   └── BadFilter               a filter that matches nothing anybody could mean
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
     ├── JobNotFound
@@ -67,6 +68,7 @@ from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.meant import unknown
 
 __all__ = [
+    "BadArgument",
     "BadBatch",
     "BadConnection",
     "BadDuration",
@@ -246,9 +248,13 @@ class BadConnection(Refused):
         )
 
 
-class BadFilter(MulliganError, ValueError):
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field} cannot be {value!r:.200}: it must be {allowed}")
+class BadArgument(MulliganError, ValueError):
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} cannot be {value!r:.200}: it must be {allowed}")
+
+
+class BadFilter(BadArgument):
+    pass
 
 
 class BadRate(MulliganError, ValueError):
@@ -267,13 +273,13 @@ class RedriveNotFound(MulliganError):
 
 class JobNotFound(MulliganError):
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r}")
+        super().__init__(f"there is no job {job_id!r:.200}")
         self.job_id = job_id
 
 
 class BatchNotFound(MulliganError):
     def __init__(self, batch_id: str) -> None:
-        super().__init__(f"there is no batch {batch_id!r}")
+        super().__init__(f"there is no batch {batch_id!r:.200}")
         self.batch_id = batch_id
 
 

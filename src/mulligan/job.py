@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
 from mulligan.rate import Rate
+from mulligan.safe import WORD_ALLOWED, is_word
 
 R = TypeVar("R", covariant=True)
 
@@ -241,6 +242,10 @@ class JobFilter:
     def __post_init__(self) -> None:
         if self.state is not None and self.state not in tuple(State):
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
+        for name in ("kind", "owner", "queue", "code", "group", "batch", "tag", "version"):
+            word = getattr(self, name)
+            if word is not None and not is_word(word):
+                raise BadFilter(name, word, WORD_ALLOWED)
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):

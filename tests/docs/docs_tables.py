@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import console, job, logs, payload, rate, redrive, switchboard, task
+from mulligan import checked, job, logs, payload, rate, redrive, safe, switchboard, task
 from mulligan.attempt import MOST_CALLS
 from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
@@ -65,7 +65,8 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "delay before a retry", describe(LONGEST_DELAY), "shortened to that"
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
-    yield "jobs or events of one question", f"{console.LARGEST_PAGE:,}", "a page; go on with its cursor"
+    yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
+    yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
     yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
     yield "watched jobs of a redrive at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"
