@@ -266,7 +266,7 @@ class Console:
 
         The first `canary` jobs go alone; when more than the share `abort_above` of them, or later of the newest ones,
         do not succeed at their next attempt, it stops itself. Dry, it only says what it would find. Asked again with
-        the same `request_id`, it is the same operation.
+        the same `request_id`, it is the same operation. When nothing matches nothing is stored: the answer has no id.
         """
         redrive = self._redrives.planned(
             wanted,

@@ -21,6 +21,7 @@
     │   └── BadFilter               a filter that matches nothing anybody could mean
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
+    ├── RequestIdUsed               a redrive of other jobs has that request id
     ├── JobNotFound
     ├── BatchNotFound
     ├── BatchExpired                its date has passed: its members cannot be retried
@@ -105,6 +106,7 @@ __all__ = [
     "RateLimitedError",
     "RedriveNotFound",
     "Refused",
+    "RequestIdUsed",
     "RetryableError",
     "ScheduleInUse",
     "SchemaMismatch",
@@ -269,6 +271,17 @@ class RedriveNotFound(MulliganError):
     def __init__(self, redrive_id: str) -> None:
         super().__init__(f"there is no redrive {redrive_id!r:.200}")
         self.redrive_id = redrive_id
+
+
+class RequestIdUsed(MulliganError):
+    """The request id belongs to an operation on other jobs; nothing was begun."""
+
+    def __init__(self, request_id: str, redrive_id: str, about: str) -> None:
+        super().__init__(
+            f"request id {request_id!r} was used for redrive {redrive_id}, which is about other jobs ({about}); "
+            "ask with the same filter to get that one, or with another request id to begin a new one"
+        )
+        self.request_id, self.redrive_id = request_id, redrive_id
 
 
 class JobNotFound(MulliganError):

@@ -1,7 +1,7 @@
 """The records of a job: what is asked for, what is stored, what a worker holds while it runs it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -250,6 +250,15 @@ class JobFilter:
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
                 raise BadFilter(name, moment, "a datetime with a time zone")
+
+
+def described(wanted: JobFilter, owner: str | None) -> str:
+    """The filter in words."""
+    given = {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+    if owner is not None:
+        given["owner"] = owner
+    parts = [f"{name} {value}" for name, value in given.items() if value is not None]
+    return f"jobs of {', '.join(parts)}" if parts else "all jobs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """Letters: jobs to take away as a whole, and to clear when they are over. Dead letters are the failed ones."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.duration import describe
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.event import Event
-from mulligan.job import Job, JobFilter, Page
+from mulligan.job import Job, JobFilter, Page, described
 from mulligan.lifecycle import FINAL
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Store
@@ -96,7 +96,7 @@ class Letters:
     ) -> Purge:
         """Delete them with their history, batch by batch, each with its line in the log."""
         plan = self.preview(wanted, older_than=older_than, owner=owner)
-        about = f"{_described(wanted, owner)}, over for more than {describe(older_than)}"
+        about = f"{described(wanted, owner)}, over for more than {describe(older_than)}"
         purged, cursor = 0, None
         while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(
@@ -105,12 +105,3 @@ class Letters:
             purged += self._store().purge(request)
             cursor = ids[-1]
         return Purge(is_dry=False, before=plan.before, piles=plan.piles, purged=purged)
-
-
-def _described(wanted: JobFilter, owner: str | None) -> str:
-    """The filter in words, for the log."""
-    given = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
-    if owner is not None:
-        given["owner"] = owner
-    parts = [f"{name} {value}" for name, value in given.items() if value is not None]
-    return f"jobs of {', '.join(parts)}" if parts else "all jobs"

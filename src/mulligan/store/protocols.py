@@ -371,6 +371,10 @@ class Operations(Protocol):
         """Store a new operation; the one that is there already when its request id was used before by that owner."""
         ...
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        """The operation that this owner began with that request id."""
+        ...
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         """Write how far it has come and make the moves, all in one transaction, if it is still as it was read.
 

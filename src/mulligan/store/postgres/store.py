@@ -704,6 +704,9 @@ class PostgresStore:
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         return self._transact(lambda now: self._redrives.beginning(redrive, now))
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        return self._read(lambda _: self._redrives.asked(request_id, owner))
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         after = self._run(lambda db: self._advance_redrive(db, redrive, moves))
         if moves:

@@ -314,6 +314,9 @@ class SqliteStore:
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         return self._write(lambda now: self._redrives.beginning(redrive, now))
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        return self._read(lambda _: self._redrives.asked(request_id, owner))
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         return self._database.write(lambda db: self._advance_redrive(db, redrive, moves))
 
