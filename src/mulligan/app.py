@@ -732,10 +732,10 @@ class App:
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
     def tick(self) -> int:
-        """Enqueue the jobs of schedules whose tick has come, the probes of services, and carry on redrives, as every
-        worker does once a second; how many jobs were made or retried."""
+        """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
+        has run out of time, as every worker does once a second; how many jobs and batches that were."""
         worker, switches = "no worker", Switches(self.store, self._parts.clock)
-        works: list[Work] = [self._tick(worker), self._redriving(worker), *self._probes()]
+        works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
         return sum(self._rounds(work, switches, worker=worker).step() for work in works)
 
     def _tick(self, worker: str) -> Tick:

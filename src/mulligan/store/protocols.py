@@ -468,6 +468,10 @@ class Reader(Protocol):
         """When the next waiting job comes due."""
         ...
 
+    def next_expiry(self) -> datetime | None:
+        """When the duty `expire` has something to do next: a deadline of a job, the date of a batch."""
+        ...
+
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         """How many queued jobs of its lane are claimed before this one, counted up to `limit`."""
         ...

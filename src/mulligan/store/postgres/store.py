@@ -774,6 +774,10 @@ class PostgresStore:
     def next_due(self) -> datetime | None:
         return self._read(self._reading.next_due)
 
+    def next_expiry(self) -> datetime | None:
+        (ends,) = self._run(lambda db: _row(db, SQL["next_expiry"], {}))
+        return None if ends is None else from_time(ends)
+
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))
 
