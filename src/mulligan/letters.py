@@ -14,6 +14,8 @@ from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Store
 
 PAGE = 200
+# The whole histories of so many are held at a time.
+PAGE_WITH_EVENTS = 50
 # One transaction each: nobody waits for a large purge.
 BATCH = 500
 
@@ -53,27 +55,21 @@ class Letters:
     def export(self, wanted: JobFilter, *, owner: str | None = None, events: bool = False) -> Iterator[Letter]:
         """One after the other, the newest first. Raises StoreDamaged at the end if there were rows nobody can read."""
         damaged: list[str] = []
-        for page in self._pages(wanted, owner):
+        for page in self._pages(wanted, owner, size=PAGE_WITH_EVENTS if events else PAGE):
             damaged += page.damaged
-            for job in page.jobs:
-                yield Letter(job, tuple(self._history(job.id)) if events else ())
+            histories = self._store().histories([job.id for job in page.jobs]) if events else {}
+            yield from (Letter(job, tuple(histories.get(job.id, ()))) for job in page.jobs)
         if damaged:
             raise StoreDamaged(
                 f"{len(damaged)} rows could not be read, all others were given: {'; '.join(damaged[:3])}"
             )
 
-    def _pages(self, wanted: JobFilter, owner: str | None) -> Iterator[Page[Any]]:
-        page = self._store().jobs(wanted, owner=owner, limit=PAGE)
+    def _pages(self, wanted: JobFilter, owner: str | None, *, size: int) -> Iterator[Page[Any]]:
+        page = self._store().jobs(wanted, owner=owner, limit=size)
         yield page
         while page.cursor is not None:
-            page = self._store().jobs(wanted, owner=owner, limit=PAGE, cursor=page.cursor)
+            page = self._store().jobs(wanted, owner=owner, limit=size, cursor=page.cursor)
             yield page
-
-    def _history(self, job_id: str) -> Iterator[Event]:
-        after = 0
-        while page := self._store().events(job=job_id, after=after, limit=PAGE):
-            yield from page
-            after = page[-1].position
 
     def preview(self, wanted: JobFilter, *, older_than: timedelta, owner: str | None = None) -> Purge:
         """What a purge would find now."""

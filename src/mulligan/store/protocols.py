@@ -493,6 +493,10 @@ class EventLog(Protocol):
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]: ...
 
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        """All events of each of these jobs, in one read: as many jobs as the caller can hold the events of."""
+        ...
+
     def last_position(self, *, back: int = 0) -> int:
         """Where the log ends; with `back`, the place after which about so many events stand."""
         ...

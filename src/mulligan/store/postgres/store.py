@@ -775,8 +775,7 @@ class PostgresStore:
         return self._read(self._reading.next_due)
 
     def next_expiry(self) -> datetime | None:
-        (ends,) = self._run(lambda db: _row(db, SQL["next_expiry"], {}))
-        return None if ends is None else from_time(ends)
+        return self._read(lambda _: self._reading.next_expiry())
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))
@@ -795,6 +794,9 @@ class PostgresStore:
         if job is not None:
             return self._read(lambda _: self._history.of_job(job, owner, after, limit))
         return self._read(lambda _: self._log.events(owner, after, limit))
+
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        return self._read(lambda _: self._history.of_many(jobs))
 
     def last_position(self, *, back: int = 0) -> int:
         return self._read(lambda _: self._log.last_position(back))

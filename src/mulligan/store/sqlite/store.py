@@ -380,8 +380,7 @@ class SqliteStore:
         return self._read(self._reading.next_due)
 
     def next_expiry(self) -> datetime | None:
-        (ends,) = self._database.read(lambda db: db.execute(SQL["next_expiry"]).fetchone())
-        return None if ends is None else from_time(ends)
+        return self._read(lambda _: self._reading.next_expiry())
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))
@@ -401,6 +400,9 @@ class SqliteStore:
             return self._read(lambda _: self._history.of_job(job, owner, after, limit))
         values = {"job": None, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in self._read(lambda _: alone(Statement(SQL["events"], values)))]
+
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        return self._read(lambda _: self._history.of_many(jobs))
 
     def last_position(self, *, back: int = 0) -> int:
         rows = self._read(lambda _: alone(Statement(SQL["last_position"], {"back": back})))

@@ -1,5 +1,5 @@
 -- When a job runs out of time, or the date of a settled batch passes.
-SELECT min(moment)
+SELECT min(moment) AS moments
 FROM (
     SELECT min(deadline) AS moment
     FROM mulligan_jobs
