@@ -12,6 +12,7 @@ from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
+from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.failure.service.config import MOST_SERVICES
 from mulligan.program import streams
@@ -67,6 +68,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
     yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
+    yield "regular expression of a rule", f"{LONGEST_PATTERN:,} characters", "refused, as are those that may take long"
     yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
     yield "watched jobs of a redrive at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"
