@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from typing import Any
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
@@ -87,7 +88,7 @@ class Batches:
             owner=_name("the owner of a batch", owner) if owner != "" else "",
             success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
             abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
-            expires_in=None if expires_in is None else parse(expires_in),
+            expires_in=None if expires_in is None else _time(expires_in),
             on_settled=checked_on_settled(on_settled, self._client),
         )
         return self._seen(self._store().create_batch(new))
@@ -208,6 +209,12 @@ def _name(what: str, name: str) -> str:
         return checked_name(what, name, longest=LONGEST_NAME)
     except MulliganError as error:
         raise BadBatch(str(error)) from None
+
+
+def _time(expires_in: Duration) -> timedelta:
+    if not (length := parse(expires_in)):
+        raise BadBatch("expires_in is longer than nothing, such as '7d'; without one a batch does not expire")
+    return length
 
 
 def _share(what: str, share: float, *, least: float, is_least_allowed: bool = True) -> float:

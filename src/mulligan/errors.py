@@ -252,7 +252,8 @@ class BadConnection(Refused):
 
 class BadArgument(MulliganError, ValueError):
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} cannot be {value!r:.200}: it must be {allowed}")
+        shown = describe(value) if isinstance(value, timedelta) else repr(value)
+        super().__init__(f"{name} cannot be {shown:.200}: it must be {allowed}")
 
 
 class BadFilter(BadArgument):
