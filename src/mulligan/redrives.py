@@ -72,18 +72,18 @@ class Redrives:
 
     def begin(self, planned: Redrive) -> Redrive:
         """Store it, unless nothing matches; the one that is there already, if the request id was used before."""
-        if (found := self._asked_before(planned)) is not None:
-            return _same(found, planned)
         if not planned.matched:
-            return ended(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
+            return self._asked_before(planned) or _nothing(planned)
         redrive_id = self._ids()
         new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
         return _same(self._store().begin_redrive(new), planned)
 
     def _asked_before(self, planned: Redrive) -> Redrive | None:
+        """Whoever asks again when all is done finds nothing that matches, but his operation."""
         if not planned.request_id:
             return None
-        return self._store().redrive_asked(planned.request_id, owner=planned.owner)
+        found = self._store().redrive_asked(planned.request_id, owner=planned.owner)
+        return found and _same(found, planned)
 
     def found(self, redrive_id: str, *, owner: str | None) -> Redrive:
         for redrive in self._store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
@@ -101,6 +101,10 @@ class Redrives:
         now = self._store().now()
         active = self._store().redrives(is_active=True, limit=MOST_ACTIVE)
         return min((next_look(redrive, now) for redrive in active), default=None)
+
+
+def _nothing(planned: Redrive) -> Redrive:
+    return ended(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
 
 
 def _same(found: Redrive, planned: Redrive) -> Redrive:
