@@ -2,11 +2,12 @@
 
 import json
 
-from mulligan import App, FinalError, RetryPolicy, Snooze, Verdict, attempt
-from mulligan.attempt import LONGEST_TEXT as PROGRESS
-from mulligan.batches import LONGEST_TEXT as REASON
+import pytest
+
+from mulligan import App, FinalError, NotAllowed, RetryPolicy, Snooze, Verdict, attempt
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
+from mulligan.failure.redact import LONGEST_TEXT
 
 MUCH = "ä word " * 300_000
 
@@ -48,8 +49,23 @@ def test_no_text_makes_a_row_or_an_event_large(app: App) -> None:
     assert {"job.failed", "job.snoozed", "job.cancelled", "duty.paused"} <= {event.type for event in events}
     for event in events:
         assert len(json.dumps(dict(event.data), ensure_ascii=False).encode()) < DETAIL_LIMIT + MESSAGE_LIMIT
-        assert len((event.actor or "").encode()) <= REASON
+        assert len((event.actor or "").encode()) <= LONGEST_TEXT
     for job in jobs:
         found = app.job(job.id)
-        assert len(found.progress_text.encode()) <= PROGRESS
+        assert len(found.progress_text.encode()) <= LONGEST_TEXT
         assert len((found.error_message or "").encode()) <= MESSAGE_LIMIT
+
+
+def test_a_refusal_of_a_retry_is_bounded_like_every_other_text(app: App) -> None:
+    def refuse(_: object) -> None:
+        raise ValueError(MUCH)
+
+    @app.task(retry=RetryPolicy(max_attempts=1), can_retry=refuse)
+    def broken() -> None:
+        raise ValueError
+
+    job = broken.enqueue()
+    app.run_until_idle(timeout=60)
+    with pytest.raises(NotAllowed) as refused:
+        app.retry(job.id)
+    assert len(str(refused.value).encode()) < LONGEST_TEXT + 40

@@ -3,7 +3,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from mulligan import App, Exponential, Fixed, RetryPolicy, State, Steps, attempt
+from mulligan import App, BatchState, Exponential, Fixed, RetryPolicy, State, Steps, attempt
 from mulligan.testing import flaky, hanging, sandbox
 
 
@@ -124,3 +124,47 @@ def test_a_task_that_is_past_its_deadline_never_runs() -> None:
         again = app.retry(job.id)
         box.run()
         assert app.job(again.id).state is State.SUCCEEDED, "a deadline that is over does not end a manual retry"
+
+
+def test_a_batch_expires_at_its_date() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def fine() -> None: ...
+
+    with sandbox(app) as box:
+        batch = app.batch("spring", expires_in="1h")
+        batch.add(fine.bind())
+        batch.publish()
+        box.advance("59m")
+        assert batch.refresh().state is BatchState.READY
+        box.advance("1m")
+        assert batch.refresh().state is BatchState.EXPIRED
+        (expired,) = [event for event in app.events() if event.type == "batch.expired"]
+        assert expired.at == box.now
+
+
+def test_a_job_fails_at_its_deadline_not_when_it_would_have_run() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def late() -> None: ...
+
+    with sandbox(app) as box:
+        job = late.options(delay="2h", deadline="1h").enqueue()
+        box.advance("90m")
+        found = app.job(job.id)
+        assert (found.state, found.finished_at) == (State.FAILED, box.now - timedelta(minutes=30))
+
+
+def test_time_passes_though_what_has_ended_is_not_let_go() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def late() -> None: ...
+
+    with sandbox(app) as box:
+        app.pause(duty="expire")
+        job = late.options(delay="2h", deadline="1h").enqueue()
+        box.advance("90m")
+        assert app.job(job.id).state is State.WAITING

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mulligan import App, State
-from mulligan.errors import BadSchedule, ScheduleInUse, UnknownSchedule
+from mulligan.errors import BadArgument, BadSchedule, ScheduleInUse, UnknownSchedule
 from mulligan.schedule import job_id_of
 from mulligan.testing import sandbox
 
@@ -248,5 +248,5 @@ def test_what_nobody_knows_is_named_with_what_is_known(app: App, ran: list[Any])
 
 @pytest.mark.parametrize("named", [{}, {"duty": "retry", "schedule": "report"}])
 def test_one_thing_is_paused_at_a_time(app: App, named: dict[str, str]) -> None:
-    with pytest.raises(TypeError, match="name one thing to pause or resume: queue= or kind= or service= or duty="):
+    with pytest.raises(BadArgument, match="it must be one of queue=, kind=, service=, duty="):
         app.pause("5m", **named)  # type: ignore[arg-type]

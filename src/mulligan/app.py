@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchState
 from mulligan.batches import Batch
+from mulligan.checked import checked
 from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
 from mulligan.doctor import Doctor
@@ -58,6 +59,7 @@ from mulligan.task import (
     Registry,
     ServiceName,
     Task,
+    checked_bindings,
     checked_rules,
     checked_version,
 )
@@ -329,10 +331,10 @@ class App:
 
         `connection` is one of your own: they go into its transaction, as with `task.options(connection=…)`.
         """
-        return self.client.enqueue(list(bindings), connection=connection)
+        return self.client.enqueue(checked_bindings(bindings), connection=connection)
 
     async def enqueue_many_async(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
-        return await self.client.enqueue_async(list(bindings), connection=connection)
+        return await self.client.enqueue_async(checked_bindings(bindings), connection=connection)
 
     def batch(
         self,
@@ -359,6 +361,7 @@ class App:
             abort_above=abort_above,
         )
 
+    @checked
     def wait(self, job: Job[R] | str, timeout: Duration | None = None) -> R:
         """The job's result. Raises JobFailed, JobCancelled, or TimeoutError when it takes too long."""
         job_id = job if isinstance(job, str) else job.id
@@ -593,6 +596,7 @@ class App:
 
     # Work
 
+    @checked
     def run(self, *, concurrency: int | None = None, queues: Sequence[str] | None = None) -> None:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
         self._run(self._serve(self._worker(concurrency, queues)))
@@ -610,6 +614,7 @@ class App:
             await worker.prepare(resources)
             yield
 
+    @checked
     @asynccontextmanager
     async def worker(
         self, *, concurrency: int | None = None, queues: Sequence[str] | None = None
@@ -624,6 +629,7 @@ class App:
                 worker.stop()
                 await running
 
+    @checked
     def run_until_idle(
         self,
         *,
@@ -726,10 +732,10 @@ class App:
         return Expire(self.store, interval=interval, limit=self.settings.duty_expire_limit)
 
     def tick(self) -> int:
-        """Enqueue the jobs of schedules whose tick has come, the probes of services, and carry on redrives, as every
-        worker does once a second; how many jobs were made or retried."""
+        """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
+        has run out of time, as every worker does once a second; how many jobs and batches that were."""
         worker, switches = "no worker", Switches(self.store, self._parts.clock)
-        works: list[Work] = [self._tick(worker), self._redriving(worker), *self._probes()]
+        works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
         return sum(self._rounds(work, switches, worker=worker).step() for work in works)
 
     def _tick(self, worker: str) -> Tick:

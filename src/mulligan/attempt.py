@@ -12,12 +12,11 @@ from mulligan import program
 from mulligan.clock import Ids, SystemClock, system_randomness
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.checks import refused
-from mulligan.failure.redact import kept
+from mulligan.failure.redact import bounded
 from mulligan.failure.service.config import one_service
 from mulligan.interruption import Interrupted
 from mulligan.job import Called, Fence, Job, Lease
 
-LONGEST_TEXT = 500
 # More than that in one attempt tell nothing new.
 MOST_CALLS = 100
 
@@ -102,7 +101,7 @@ class Attempt:
         """What was said last, as it may be kept. Looked at only now: a task may say far more than is stored."""
         said = self._said
         if said is not self._looked_at:
-            self._text, self._looked_at = kept(said, LONGEST_TEXT), said
+            self._text, self._looked_at = bounded(said), said
         return self._text
 
     def fence(self) -> int:

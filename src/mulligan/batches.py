@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from typing import Any
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.checked import checked_calls
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
-from mulligan.failure.redact import kept
+from mulligan.failure.redact import bounded
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.store.protocols import Request, Store
@@ -16,8 +18,6 @@ from mulligan.task import LONGEST_NAME, Binding, Client, Task, checked_name, che
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000
 PAGE = 500
-LONGEST_TEXT = 500
-LARGEST_PAGE = 1_000
 
 CanRetry = Callable[[Job[Any]], None]
 
@@ -31,6 +31,7 @@ class Retried:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
+@checked_calls
 @dataclass(frozen=True, kw_only=True)
 class Batch(BatchRecord):
     """A batch as it was when it was looked at, and what can be done with it. `refresh` looks again."""
@@ -87,7 +88,7 @@ class Batches:
             owner=_name("the owner of a batch", owner) if owner != "" else "",
             success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
             abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
-            expires_in=None if expires_in is None else parse(expires_in),
+            expires_in=None if expires_in is None else _time(expires_in),
             on_settled=checked_on_settled(on_settled, self._client),
         )
         return self._seen(self._store().create_batch(new))
@@ -118,7 +119,7 @@ class Batches:
         found = self._store().batches(
             state=None if state is None else BatchState(state),
             owner=owner,
-            limit=max(1, min(limit, LARGEST_PAGE)),
+            limit=limit,
             cursor=cursor,
         )
         return [self._seen(record) for record in found]
@@ -192,11 +193,6 @@ class Batches:
         return Batch(**{each.name: getattr(record, each.name) for each in fields(BatchRecord)}, _batches=self)
 
 
-def bounded(text: str | None) -> str | None:
-    """What a person wrote, bounded, rid of secrets and fit for every store."""
-    return None if text is None else kept(str(text), LONGEST_TEXT)
-
-
 def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:
     if not isinstance(call, Binding):
         raise BadBatch(f"batch.add takes calls made with task.bind(…), not {call!r:.200}")
@@ -213,6 +209,12 @@ def _name(what: str, name: str) -> str:
         return checked_name(what, name, longest=LONGEST_NAME)
     except MulliganError as error:
         raise BadBatch(str(error)) from None
+
+
+def _time(expires_in: Duration) -> timedelta:
+    if not (length := parse(expires_in)):
+        raise BadBatch("expires_in is longer than nothing, such as '7d'; without one a batch does not expire")
+    return length
 
 
 def _share(what: str, share: float, *, least: float, is_least_allowed: bool = True) -> float:

@@ -10,14 +10,16 @@ from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchRecord, BatchState
-from mulligan.batches import Batch, Batches, Retried, bounded
+from mulligan.batches import Batch, Batches, Retried
 from mulligan.brakes import Brakes
+from mulligan.checked import LARGEST_PAGE, checked_calls
 from mulligan.doctor import Doctor
 from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
-from mulligan.errors import BatchNotFound, illegal_move
+from mulligan.errors import BadArgument, BatchNotFound, illegal_move
 from mulligan.event import Event
 from mulligan.explain import Explanation, explain
+from mulligan.failure.redact import bounded
 from mulligan.finding import Finding, Limits
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
@@ -39,13 +41,11 @@ from mulligan.task import Client, Registry, Task
 
 logger = logging.getLogger("mulligan.console")
 
-LARGEST_PAGE = 1_000
-MOST_JUDGED = 100_000
-LAST_POSITION = 2**62
 # Moves that make a job run again: the task's own precondition is asked first.
 REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
 
 
+@checked_calls
 class Console:
     """`owner=None` is the admin. Somebody else's job is not found, as one that does not exist."""
 
@@ -93,7 +93,6 @@ class Console:
         cursor: str | None = None,
     ) -> Page[Any]:
         """Newest first, at most 1,000 at a time."""
-        limit = max(1, min(limit, LARGEST_PAGE))
         page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
         return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
 
@@ -110,8 +109,7 @@ class Console:
     def events(
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
-        limit = max(1, min(limit, LARGEST_PAGE))
-        return self._store().events(job=job, owner=owner, after=min(max(after, 0), LAST_POSITION), limit=limit)
+        return self._store().events(job=job, owner=owner, after=after, limit=limit)
 
     def last_position(self, *, back: int = 0) -> int:
         """Where the log ends; with `back`, the place after which about so many events stand."""
@@ -176,7 +174,6 @@ class Console:
 
     def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         """Jobs that run longer than the stuck limit and than their own timeout, the longest first."""
-        limit = max(1, min(limit, LARGEST_PAGE))
         return [lease.job for lease in self._stuck.found(owner=owner, limit=limit)]
 
     def duties(self) -> list[DutyStatus]:
@@ -205,7 +202,7 @@ class Console:
 
     def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
         """The newest first."""
-        return self._redrives.listed(owner=owner, limit=max(1, min(limit, LARGEST_PAGE)))
+        return self._redrives.listed(owner=owner, limit=limit)
 
     def redrive_status(self, redrive_id: str, *, owner: str | None = None) -> Redrive:
         """How far it has come."""
@@ -229,7 +226,6 @@ class Console:
         limit: int = 200,
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers, each settled as a TIMEOUT failure through its policy; those jobs."""
-        limit = max(1, min(limit, LARGEST_PAGE))
         ids = self._stuck.process(owner=owner, actor=bounded(actor), limit=limit)
         return [self._store().job(job_id) for job_id in ids]
 
@@ -247,7 +243,7 @@ class Console:
 
         Each retry is one by hand, checked as such; the answer says which were skipped, and why.
         """
-        found = self._reclassify.judged(wanted or JobFilter(), owner=owner, limit=max(1, min(limit, MOST_JUDGED)))
+        found = self._reclassify.judged(wanted or JobFilter(), owner=owner, limit=limit)
         if dry_run:
             return found
         reason = reason or "reclassified"
@@ -270,7 +266,7 @@ class Console:
 
         The first `canary` jobs go alone; when more than the share `abort_above` of them, or later of the newest ones,
         do not succeed at their next attempt, it stops itself. Dry, it only says what it would find. Asked again with
-        the same `request_id`, it is the same operation.
+        the same `request_id`, it is the same operation. When nothing matches nothing is stored: the answer has no id.
         """
         redrive = self._redrives.planned(
             wanted,
@@ -280,7 +276,7 @@ class Console:
             owner=owner,
             actor=bounded(actor),
             reason=bounded(reason),
-            request_id=bounded(request_id),
+            request_id=request_id,
         )
         return redrive if dry_run else self._redrives.begin(redrive)
 
@@ -373,7 +369,7 @@ class Console:
 
     def pause(
         self,
-        duration: Duration | None,
+        duration: Duration | None = None,
         *,
         queue: str | None = None,
         kind: str | None = None,
@@ -510,5 +506,6 @@ def _one_of(**things: str | None) -> tuple[str, str]:
     """Which of them was named, and its name."""
     named = [(what, name) for what, name in things.items() if name is not None]
     if len(named) != 1:
-        raise TypeError(f"name one thing to pause or resume: {' or '.join(f'{what}=' for what in things)}")
+        possible = f"one of {', '.join(f'{what}=' for what in things)}"
+        raise BadArgument("what to pause or resume", [what for what, _ in named], possible)
     return named[0]

@@ -17,9 +17,11 @@
     │   ├── BatchClosed             the batch was published: it takes no more members
     │   ├── SubmitRateExceeded      its owner submits too fast; `retry_after` says when it may be tried again
     │   └── BadConnection           what was given as connection= cannot carry the job
-    ├── BadFilter                   a filter that matches nothing anybody could mean
+    ├── BadArgument                 a value that the call cannot take
+    │   └── BadFilter               a filter that matches nothing anybody could mean
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
+    ├── RequestIdUsed               a redrive of other jobs has that request id
     ├── JobNotFound
     ├── BatchNotFound
     ├── BatchExpired                its date has passed: its members cannot be retried
@@ -59,15 +61,15 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from signal import SIGKILL, Signals
 from typing import ClassVar
 
 from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
-from mulligan.meant import did_you_mean
+from mulligan.meant import unknown
 
 __all__ = [
+    "BadArgument",
     "BadBatch",
     "BadConnection",
     "BadDuration",
@@ -104,6 +106,7 @@ __all__ = [
     "RateLimitedError",
     "RedriveNotFound",
     "Refused",
+    "RequestIdUsed",
     "RetryableError",
     "ScheduleInUse",
     "SchemaMismatch",
@@ -209,9 +212,7 @@ class PayloadTooLarge(Refused):
 
 class UnknownKind(Refused):
     def __init__(self, kind: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
-        super().__init__(f"no task is named {kind!r}; {did_you_mean(kind, names)}known are: {listed or 'none'}")
+        super().__init__(unknown("task", kind, known))
         self.kind = kind
 
 
@@ -249,9 +250,14 @@ class BadConnection(Refused):
         )
 
 
-class BadFilter(MulliganError, ValueError):
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field} cannot be {value!r:.200}: it must be {allowed}")
+class BadArgument(MulliganError, ValueError):
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        shown = describe(value) if isinstance(value, timedelta) else repr(value)
+        super().__init__(f"{name} cannot be {shown:.200}: it must be {allowed}")
+
+
+class BadFilter(BadArgument):
+    pass
 
 
 class BadRate(MulliganError, ValueError):
@@ -268,15 +274,26 @@ class RedriveNotFound(MulliganError):
         self.redrive_id = redrive_id
 
 
+class RequestIdUsed(MulliganError):
+    """The request id belongs to an operation on other jobs; nothing was begun."""
+
+    def __init__(self, request_id: str, redrive_id: str, about: str) -> None:
+        super().__init__(
+            f"request id {request_id!r} was used for redrive {redrive_id}, which is about other jobs ({about}); "
+            "ask with the same filter to get that one, or with another request id to begin a new one"
+        )
+        self.request_id, self.redrive_id = request_id, redrive_id
+
+
 class JobNotFound(MulliganError):
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r}")
+        super().__init__(f"there is no job {job_id!r:.200}")
         self.job_id = job_id
 
 
 class BatchNotFound(MulliganError):
     def __init__(self, batch_id: str) -> None:
-        super().__init__(f"there is no batch {batch_id!r}")
+        super().__init__(f"there is no batch {batch_id!r:.200}")
         self.batch_id = batch_id
 
 
@@ -290,39 +307,26 @@ class BatchExpired(MulliganError):
 
 class UnknownDuty(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        super().__init__(f"no duty is named {name!r:.200}; {did_you_mean(name, names)}known are: {', '.join(names)}")
+        super().__init__(unknown("duty", name, known))
         self.name = name
 
 
 class UnknownSchedule(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        listed = ", ".join(map(repr, names)) or "none"
-        super().__init__(f"no schedule is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed}")
+        super().__init__(unknown("schedule", name, known))
         self.name = name
 
 
 class UnknownService(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no service is named {name!r:.300}{_near(name, known)}")
+        super().__init__(unknown("service", name, known))
         self.name = name
 
 
 class UnknownQueue(MulliganError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no queue is named {name!r:.300}{_near(name, known)}")
+        super().__init__(unknown("queue", name, known))
         self.name = name
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """Those that were meant, perhaps; else a few of those there are."""
-    names = sorted(known)
-    near = get_close_matches(str(name)[:200], names, n=3)
-    if near:
-        return f"; was {' or '.join(map(repr, near))} meant?"
-    listed = ", ".join(map(repr, names[:10])) + ", …" * (len(names) > 10)
-    return f"; known are: {listed or 'none'}"
 
 
 class ScheduleInUse(MulliganError):

@@ -1,13 +1,14 @@
 """The records of a job: what is asked for, what is stored, what a worker holds while it runs it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
 from mulligan.rate import Rate
+from mulligan.safe import WORD_ALLOWED, is_word
 
 R = TypeVar("R", covariant=True)
 
@@ -241,10 +242,23 @@ class JobFilter:
     def __post_init__(self) -> None:
         if self.state is not None and self.state not in tuple(State):
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
+        for name in ("kind", "owner", "queue", "code", "group", "batch", "tag", "version"):
+            word = getattr(self, name)
+            if word is not None and not is_word(word):
+                raise BadFilter(name, word, WORD_ALLOWED)
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
                 raise BadFilter(name, moment, "a datetime with a time zone")
+
+
+def described(wanted: JobFilter, owner: str | None) -> str:
+    """The filter in words."""
+    given = {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+    if owner is not None:
+        given["owner"] = owner
+    parts = [f"{name} {value}" for name, value in given.items() if value is not None]
+    return f"jobs of {', '.join(parts)}" if parts else "all jobs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,21 @@
 """Letters: jobs to take away as a whole, and to clear when they are over. Dead letters are the failed ones."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.duration import describe
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.event import Event
-from mulligan.job import Job, JobFilter, Page
+from mulligan.job import Job, JobFilter, Page, described
 from mulligan.lifecycle import FINAL
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Store
 
 PAGE = 200
+# The whole histories of so many are held at a time.
+PAGE_WITH_EVENTS = 50
 # One transaction each: nobody waits for a large purge.
 BATCH = 500
 
@@ -53,27 +55,21 @@ class Letters:
     def export(self, wanted: JobFilter, *, owner: str | None = None, events: bool = False) -> Iterator[Letter]:
         """One after the other, the newest first. Raises StoreDamaged at the end if there were rows nobody can read."""
         damaged: list[str] = []
-        for page in self._pages(wanted, owner):
+        for page in self._pages(wanted, owner, size=PAGE_WITH_EVENTS if events else PAGE):
             damaged += page.damaged
-            for job in page.jobs:
-                yield Letter(job, tuple(self._history(job.id)) if events else ())
+            histories = self._store().histories([job.id for job in page.jobs]) if events else {}
+            yield from (Letter(job, tuple(histories.get(job.id, ()))) for job in page.jobs)
         if damaged:
             raise StoreDamaged(
                 f"{len(damaged)} rows could not be read, all others were given: {'; '.join(damaged[:3])}"
             )
 
-    def _pages(self, wanted: JobFilter, owner: str | None) -> Iterator[Page[Any]]:
-        page = self._store().jobs(wanted, owner=owner, limit=PAGE)
+    def _pages(self, wanted: JobFilter, owner: str | None, *, size: int) -> Iterator[Page[Any]]:
+        page = self._store().jobs(wanted, owner=owner, limit=size)
         yield page
         while page.cursor is not None:
-            page = self._store().jobs(wanted, owner=owner, limit=PAGE, cursor=page.cursor)
+            page = self._store().jobs(wanted, owner=owner, limit=size, cursor=page.cursor)
             yield page
-
-    def _history(self, job_id: str) -> Iterator[Event]:
-        after = 0
-        while page := self._store().events(job=job_id, after=after, limit=PAGE):
-            yield from page
-            after = page[-1].position
 
     def preview(self, wanted: JobFilter, *, older_than: timedelta, owner: str | None = None) -> Purge:
         """What a purge would find now."""
@@ -96,7 +92,7 @@ class Letters:
     ) -> Purge:
         """Delete them with their history, batch by batch, each with its line in the log."""
         plan = self.preview(wanted, older_than=older_than, owner=owner)
-        about = f"{_described(wanted, owner)}, over for more than {describe(older_than)}"
+        about = f"{described(wanted, owner)}, over for more than {describe(older_than)}"
         purged, cursor = 0, None
         while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(
@@ -105,12 +101,3 @@ class Letters:
             purged += self._store().purge(request)
             cursor = ids[-1]
         return Purge(is_dry=False, before=plan.before, piles=plan.piles, purged=purged)
-
-
-def _described(wanted: JobFilter, owner: str | None) -> str:
-    """The filter in words, for the log."""
-    given = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
-    if owner is not None:
-        given["owner"] = owner
-    parts = [f"{name} {value}" for name, value in given.items() if value is not None]
-    return f"jobs of {', '.join(parts)}" if parts else "all jobs"

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 # Nearer than a word that only begins alike.
 _LIKENESS = 0.7
 _LONGEST = 100
+_MOST_LISTED = 10
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
@@ -23,6 +24,13 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """`did you mean 'backoff'? `, to stand before what is known; empty when nothing is near."""
     near = nearest(name, known)
     return f"did you mean {near!r}? " if near else ""
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> str:
+    """`no queue is named 'bluk'; did you mean 'bulk'? known are: 'bulk', 'default'`."""
+    names = sorted(known)
+    listed = ", ".join(map(repr, names[:_MOST_LISTED])) + ", …" * (len(names) > _MOST_LISTED)
+    return f"no {what} is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed or 'none'}"
 
 
 def _form(name: str) -> str:

@@ -5,10 +5,9 @@ from typing import Any
 
 from mulligan.errors import MulliganError, NotAllowed
 from mulligan.failure.classify import Failure
+from mulligan.failure.redact import bounded
 from mulligan.job import Job
 from mulligan.task import CanRetry, Registry
-
-LONGEST_TEXT = 500
 
 
 def require_permission(tasks: Registry, job: Job[Any]) -> None:
@@ -25,9 +24,7 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
         raise
     except Exception as error:
         # Somebody's code: a mistake in it is a refusal that says so, for whoever pressed the button.
-        raise NotAllowed(
-            f"can_retry of task {job.kind!r} failed: {Failure.of(error).message[:LONGEST_TEXT]}"
-        ) from error
+        raise NotAllowed(f"can_retry of task {job.kind!r} failed: {bounded(Failure.of(error).message)}") from error
     if isawaitable(answer):
         raise NotAllowed(f"can_retry of task {job.kind!r} gave {answer!r:.100}, which is no answer: it cannot be async")
     if answer is False:

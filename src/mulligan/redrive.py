@@ -25,6 +25,7 @@ HOLD = timedelta(seconds=15)
 
 GOOD, BAD, SILENT = "+", "-", "?"
 MOVED_ON = "moved on"
+NOTHING_MATCHES = "nothing matches"
 
 
 class RedriveState(StrEnum):
@@ -129,6 +130,15 @@ class Redrive:
     def needs_hold(self, worker: str, now: datetime) -> bool:
         until = self.course.held_until
         return until is None or self.course.held_by != worker or until - now < HOLD / 2
+
+
+def is_same_request(redrive: Redrive, other: Redrive) -> bool:
+    """Whether both are about the same jobs. A time that was given as so long ago is another one each time."""
+    return _about(redrive.filter) == _about(other.filter)
+
+
+def _about(wanted: JobFilter) -> tuple[JobFilter, bool, bool]:
+    return replace(wanted, since=None, until=None), wanted.since is None, wanted.until is None
 
 
 # What the answers say

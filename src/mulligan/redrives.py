@@ -4,11 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from mulligan.errors import BadFilter, RedriveNotFound
-from mulligan.job import JobFilter
+from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
+from mulligan.job import JobFilter, described
 from mulligan.lifecycle import State
 from mulligan.rate import Rate, parse_rate
-from mulligan.redrive import MOST_CANARIES, Course, Match, Redrive, RedriveState, burst, next_look
+from mulligan.redrive import (
+    MOST_CANARIES,
+    NOTHING_MATCHES,
+    Course,
+    Match,
+    Redrive,
+    RedriveState,
+    burst,
+    ended,
+    is_same_request,
+    next_look,
+)
 from mulligan.store.protocols import Store
 
 SAMPLE = 10
@@ -60,11 +71,19 @@ class Redrives:
         )
 
     def begin(self, planned: Redrive) -> Redrive:
-        """Store it; the one that is there already, if the request id was used before."""
+        """Store it, unless nothing matches; the one that is there already, if the request id was used before."""
+        if not planned.matched:
+            return self._asked_before(planned) or _nothing(planned)
         redrive_id = self._ids()
-        return self._store().begin_redrive(
-            replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
-        )
+        new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
+        return _same(self._store().begin_redrive(new), planned)
+
+    def _asked_before(self, planned: Redrive) -> Redrive | None:
+        """Whoever asks again when all is done finds nothing that matches, but his operation."""
+        if not planned.request_id:
+            return None
+        found = self._store().redrive_asked(planned.request_id, owner=planned.owner)
+        return found and _same(found, planned)
 
     def found(self, redrive_id: str, *, owner: str | None) -> Redrive:
         for redrive in self._store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
@@ -82,6 +101,16 @@ class Redrives:
         now = self._store().now()
         active = self._store().redrives(is_active=True, limit=MOST_ACTIVE)
         return min((next_look(redrive, now) for redrive in active), default=None)
+
+
+def _nothing(planned: Redrive) -> Redrive:
+    return ended(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
+
+
+def _same(found: Redrive, planned: Redrive) -> Redrive:
+    if not is_same_request(found, planned):
+        raise RequestIdUsed(planned.request_id, found.id, described(found.filter, found.owner))
+    return found
 
 
 def _kinds(matches: Sequence[Match]) -> list[str]:

@@ -1,9 +1,26 @@
-"""Text of others, made safe for a terminal: what would move the cursor or hide text is shown instead."""
+"""Text of others: whether a database can hold it, and how a terminal shows it without being steered by it."""
 
 import re
 
 # Besides control characters: what reverses, hides or breaks lines, and what no terminal can encode.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+LONGEST_WORD = 1_000
+WORD_ALLOWED = f"text of at most {LONGEST_WORD:,} characters that a database can hold"
+
+
+def is_word(text: object) -> bool:
+    """Whether it is a name or an id such as a database can hold: PostgreSQL refuses NUL, UTF-8 has no surrogates."""
+    return isinstance(text, str) and len(text) <= LONGEST_WORD and "\0" not in text and encodes(text)
+
+
+def encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def safe(text: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from mulligan.batch import BatchRecord
 from mulligan.duration import Duration, parse
-from mulligan.errors import BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
+from mulligan.errors import BadArgument, BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import one_service
@@ -19,6 +19,7 @@ from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJo
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE
+from mulligan.safe import encodes
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
@@ -367,7 +368,7 @@ def priority_number(priority: Priority) -> int:
 
 
 def checked_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
-    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name) or not _encodes(name):
+    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name) or not encodes(name):
         raise BadTask(f"{what} is one line of at most {longest} characters, not {name!r:.300}")
     return name
 
@@ -383,6 +384,14 @@ def checked_rules(rules: Sequence[AnyRule], what: str) -> tuple[AnyRule, ...]:
     if listed is None or not all(callable(rule) for rule in listed):
         raise BadTask(f"{what} must be a list of Rule(…) or functions of a Failure, not {rules!r:.200}")
     return listed
+
+
+def checked_bindings(bindings: Iterable[Binding[Any]]) -> list[Binding[Any]]:
+    found = list(bindings) if isinstance(bindings, Iterable) else [bindings]
+    for binding in found:
+        if not isinstance(binding, Binding):
+            raise BadArgument("what is enqueued", binding, "a call made with task.bind(…)")
+    return found
 
 
 def checked_version(version: str | None) -> str | None:
@@ -505,17 +514,9 @@ def _cost(cost: int) -> int:
 
 
 def _text(kind: str, what: str, value: str, longest: int) -> str:
-    if not isinstance(value, str) or len(value) > longest or "\0" in value or not _encodes(value):
+    if not isinstance(value, str) or len(value) > longest or "\0" in value or not encodes(value):
         raise InvalidArguments(kind, f"{what} must be text of at most {longest} characters, not {value!r:.300}")
     return value
-
-
-def _encodes(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _key(kind: str, dedupe: str) -> str:

@@ -94,7 +94,8 @@ def test_a_duty_nobody_knows_is_not_found(invoke: Invoke, works: App, verb: str)
     refused = invoke("duties", verb, "sweep", "--json", *HERE)
     assert refused.exit_code == 4
     message = json.loads(refused.stderr)["error"]["message"]
-    assert message == "no duty is named 'sweep'; known are: " + ", ".join(duty.name for duty in DUTIES)
+    known = ", ".join(sorted(repr(duty.name) for duty in DUTIES))
+    assert message == f"no duty is named 'sweep'; known are: {known}"
 
 
 @pytest.mark.parametrize("words", [("pause",), ("duties", "pause", "retry", "--for", "soon"), ("duties", "pause")])
@@ -155,3 +156,14 @@ def test_a_job_that_runs_as_it_should_is_not_taken_away(invoke: Invoke, works: A
     assert json.loads(refused.stderr)["error"]["type"] == "StillRunning"
     assert "cancel, or retry once it is stuck" in refused.stderr
     assert works.job(job).leased_by == "w"
+
+
+@pytest.mark.parametrize("words", [("pause", "--duty", "retry"), ("duties", "pause", "retry")])
+@pytest.mark.parametrize(("length", "said"), [("0s", "duration cannot be 0s: it must"), ("-5s", "not negative")])
+def test_a_pause_of_no_length_is_wrong_usage(
+    invoke: Invoke, works: App, words: tuple[str, ...], length: str, said: str
+) -> None:
+    works.migrate()
+    refused = invoke(*words, f"--for={length}", *HERE)
+    assert refused.exit_code == 2 and said in refused.stderr
+    assert works.pauses() == []

@@ -1,16 +1,20 @@
 """`mulligan jobs export` and `purge`: dead letters taken away, and cleared with a look before."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
 from mulligan import App
+from mulligan.app import Parts
 from mulligan.errors import BadFilter, StoreDamaged
+from mulligan.event import Event
 from mulligan.job import JobFilter
-from mulligan.letters import BATCH, PAGE
+from mulligan.letters import BATCH, PAGE, PAGE_WITH_EVENTS
+from mulligan.store.sqlite import SqliteStore
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]
@@ -57,6 +61,28 @@ def test_an_export_goes_through_all_pages_while_new_jobs_come(works: App) -> Non
     convert.enqueue("fine")
     found += [letter.job.id for letter in letters]
     assert found == list(reversed(ids))
+
+
+def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path: Path) -> None:
+    reads: list[str] = []
+
+    class Told(SqliteStore):
+        def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+            reads.append("histories")
+            return super().histories(jobs)
+
+        def events(self, **wanted: Any) -> list[Event]:
+            reads.append("events")
+            return super().events(**wanted)
+
+    app = App(f"sqlite:///{tmp_path}/told.db")
+    fine = app.task("fine")(lambda: None)
+    with app.made_of(Parts(open_store=lambda url, services: Told(url, services=services))):
+        app.enqueue_many([fine.bind() for _ in range(2 * PAGE_WITH_EVENTS + 1)])
+        letters = list(app.export(events=True))
+        assert len(letters) == 2 * PAGE_WITH_EVENTS + 1
+        assert all({event.job for event in letter.events} == {letter.job.id} for letter in letters)
+    assert reads == ["histories"] * 3
 
 
 def test_a_damaged_row_stops_no_other_and_is_named_at_the_end(invoke: Invoke, works: App, failed: list[str]) -> None:

@@ -218,3 +218,21 @@ def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("group", [(), ("jobs",), ("policies",), ("duties",), ("schedules",)])
 def test_what_a_command_is_for_is_said_whole_in_the_list(invoke: Callable[..., Result], group: tuple[str, ...]) -> None:
     assert "..." not in invoke(*group, "--help").stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("words", [("limits", NASTY), ("jobs", NASTY), (NASTY,), ("events", "--limit", NASTY)])
+def test_wrong_usage_is_told_without_steering_the_terminal(invoke: Invoke, words: tuple[str, ...]) -> None:
+    refused = invoke(*words)
+    assert refused.exit_code == 2
+    assert not set(refused.stderr) & set("\x1b\x9b\r\x07\u202e")
+
+
+@pytest.mark.parametrize("words", [(), ("jobs",)])
+def test_without_a_command_the_help_is_shown(invoke: Invoke, words: tuple[str, ...]) -> None:
+    shown = invoke(*words)
+    assert "\nCommands:\n" in shown.stdout + shown.stderr
+
+
+def test_a_command_that_is_mistyped_is_told_which_was_meant(invoke: Invoke) -> None:
+    assert "No such command 'bathces'. Did you mean 'batches'?" in invoke("bathces").stderr
+    assert "No such command 'xyzzy'.\n" in invoke("xyzzy").stderr

@@ -48,9 +48,21 @@ def test_a_preview_counts_and_changes_nothing(
     assert works.redrives() == [] and {works.job(job).state for job in failed} == {State.FAILED}
 
 
-def test_nothing_to_retry_begins_nothing(invoke: Invoke, works: App, failed: list[str]) -> None:
-    assert invoke("redrive", "--code", "NONE", *HERE).stdout == "No job matches: there is nothing to retry.\n"
+@pytest.mark.parametrize("sure", [(), ("--yes",), ("--yes", "--follow"), ("--yes", "--request-id", "incident-7")])
+def test_nothing_to_retry_begins_nothing(
+    invoke: Invoke, works: App, failed: list[str], read_json: ReadJson, sure: tuple[str, ...]
+) -> None:
+    none = ("redrive", "--code", "NONE", *sure, *HERE)
+    assert invoke(*none).stdout == "No job matches: there is nothing to retry.\n"
+    assert read_json(invoke(*none, "--json"))["id"] == ""
     assert works.redrives() == []
+
+
+def test_a_request_id_is_not_taken_for_other_jobs(invoke: Invoke, works: App, failed: list[str]) -> None:
+    assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
+    refused = invoke("redrive", "--owner", "other", "--request-id", "incident-7", "--yes", *HERE)
+    assert refused.exit_code == 5 and "with another request id to begin a new one" in refused.stderr
+    assert len(works.redrives()) == 1
 
 
 def test_who_can_be_asked_is_asked(invoke: Invoke, works: App, failed: list[str]) -> None:

@@ -88,7 +88,7 @@ def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
     missing = invoke("services", "open", "gatway", "--json", *THERE)
     assert missing.exit_code == 4
     assert json.loads(missing.stderr)["error"]["type"] == "UnknownService"
-    assert "was 'gateway' meant?" in missing.stderr
+    assert "did you mean 'gateway'? known are: " in missing.stderr
     assert invoke("services", "show", "nothing", *THERE).exit_code == 4
     assert invoke("services", "open", "gateway", *HERE).exit_code == 2, "it needs the app"
     assert invoke("services", "open", *THERE).exit_code == 2
@@ -110,6 +110,6 @@ def test_a_lane_is_paused_listed_and_resumed(invoke: Invoke, read_json: ReadJson
 def test_a_name_of_nothing_is_not_paused(invoke: Invoke) -> None:
     refused = invoke("pause", "--queue", "monney", *THERE)
     assert refused.exit_code == 4
-    assert "no queue is named 'monney'; was 'money' meant?" in refused.stderr
+    assert "no queue is named 'monney'; did you mean 'money'? known are: " in refused.stderr
     assert invoke("pause", *THERE).exit_code == 2
     assert invoke("pause", "--queue", "money", "--kind", "pay", *THERE).exit_code == 2

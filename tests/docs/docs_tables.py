@@ -6,12 +6,14 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import batches, console, job, logs, payload, rate, redrive, switchboard, task
-from mulligan.attempt import LONGEST_TEXT, MOST_CALLS
+from mulligan import checked, job, logs, payload, rate, redrive, safe, switchboard, task
+from mulligan.attempt import MOST_CALLS
 from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
+from mulligan.failure.pattern import LONGEST_PATTERN
+from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.failure.service.config import MOST_SERVICES
 from mulligan.program import streams
 from mulligan.settings import PREFIX, READERS, Settings
@@ -53,7 +55,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "stdout of a program", describe_size(streams.STDOUT_LIMIT), "the first bytes stay, `is_cut` says so"
     yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes stay"
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
-    yield "`actor=` and `reason=`", f"{batches.LONGEST_TEXT} bytes", "head and tail stay"
+    yield "`actor=` and `reason=`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "name of a task, queue, owner, service, batch; a tag", f"{task.LONGEST_NAME} characters", "refused"
     yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
@@ -64,7 +66,9 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "delay before a retry", describe(LONGEST_DELAY), "shortened to that"
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
-    yield "jobs or events of one question", f"{console.LARGEST_PAGE:,}", "a page; go on with its cursor"
+    yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
+    yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
+    yield "regular expression of a rule", f"{LONGEST_PATTERN:,} characters", "refused, as are those that may take long"
     yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
     yield "watched jobs of a redrive at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"

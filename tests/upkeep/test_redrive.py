@@ -1,7 +1,7 @@
 """Redrives are carried out at their rate, canaries first, once for each job, whoever does it and whoever dies."""
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.clock import Ids
-from mulligan.errors import BadFilter, BadRate, RedriveNotFound, StoreUnavailable
+from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.job import Job, NewJob
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.redrive import HOLD, PATIENCE, Redrive, RedriveState
@@ -26,6 +26,7 @@ from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.redrive import Redriving
 
 FAILED = JobFilter(state="failed")
+LONG_AHEAD = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class Outage:
@@ -203,6 +204,42 @@ def test_asked_again_with_the_same_request_id_it_is_the_same(app: App, box: Sand
     assert app.redrive(FAILED, request_id="incident-7") == begun
     assert [redrive.id for redrive in app.redrives()] == [begun.id]
     assert app.redrive(FAILED).id != begun.id
+
+
+def test_asked_again_when_all_is_done_it_is_the_same_still(app: App, box: Sandbox, outage: Outage) -> None:
+    failed(app, box, 3)
+    outage.is_on = False
+    begun = app.redrive(FAILED, request_id="incident-7")
+    box.advance("1m")
+    assert app.redrive(FAILED, dry_run=True).matched == 0
+    assert app.redrive(FAILED, request_id="incident-7").id == begun.id
+
+
+def test_a_time_in_the_filter_may_move_on_when_it_is_asked_again(app: App, box: Sandbox) -> None:
+    failed(app, box, 3)
+    hour = timedelta(hours=1)
+    begun = app.redrive(JobFilter(since=box.now - hour), request_id="incident-7")
+    box.advance("1m")
+    assert app.redrive(JobFilter(since=box.now - hour), request_id="incident-7").id == begun.id
+
+
+@pytest.mark.parametrize("other", [JobFilter(kind="send"), JobFilter(tag="eu"), JobFilter(until=LONG_AHEAD)])
+def test_a_request_id_is_not_taken_for_other_jobs(app: App, box: Sandbox, other: JobFilter) -> None:
+    failed(app, box, 3)
+    begun = app.redrive(FAILED, request_id="incident-7")
+    with pytest.raises(RequestIdUsed, match=f"{begun.id}, which is about other jobs .jobs of state failed.; ask with"):
+        app.redrive(other, request_id="incident-7")
+    assert [one.id for one in app.redrives()] == [begun.id]
+
+
+@pytest.mark.parametrize("request_id", [None, "incident-7"])
+def test_when_nothing_matches_nothing_is_stored(app: App, box: Sandbox, request_id: str | None) -> None:
+    found = app.redrive(FAILED, request_id=request_id)
+    assert (found.id, found.matched, found.state, found.because) == ("", 0, RedriveState.DONE, "nothing matches")
+    assert app.redrives() == []
+    assert app.events() == []
+    failed(app, box, 1)
+    assert app.redrive(FAILED, request_id=request_id).matched == 1
 
 
 def test_a_cancelled_one_retries_no_more(app: App, box: Sandbox, outage: Outage) -> None:

@@ -8,21 +8,14 @@ import click
 
 from mulligan.clock import SystemClock
 from mulligan.duration import BadDuration, parse
+from mulligan.safe import encodes
 
 
 def text(value: str) -> str:
     """Text that a database can hold: a command line may be any bytes."""
-    if "\0" in value or not _encodes(value):
+    if "\0" in value or not encodes(value):
         raise click.BadParameter(f"{value!r} is not text")
     return value
-
-
-def _encodes(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def login() -> str:

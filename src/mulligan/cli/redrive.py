@@ -104,6 +104,9 @@ def _start(
                 say("Nothing was changed.")
                 return
         begun = app.redrive(wanted, **options)
+        if not begun.id:
+            _show_preview(given, begun)
+            return
         if not is_followed:
             _show_begun(given, app, begun)
             return

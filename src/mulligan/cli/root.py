@@ -11,6 +11,8 @@ from mulligan.cli.failing import WrongUsage, stopped
 from mulligan.cli.given import Given, Group
 from mulligan.duration import BadDuration
 from mulligan.errors import MulliganError
+from mulligan.meant import did_you_mean
+from mulligan.safe import safe
 
 COMMANDS = {
     "demo": "mulligan.cli.start_demo:demo",
@@ -47,6 +49,12 @@ class Root(Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            near = did_you_mean(args[0], COMMANDS).strip()
+            ctx.fail(f"No such command {args[0]!r:.80}. {near.capitalize()}".strip())
+        return super().resolve_command(ctx, args)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # What stands behind a mistake is not parsed, but the answer to the mistake depends on it.
         ctx.meta[WANTS_JSON] = "--json" in args
@@ -70,7 +78,10 @@ def _told(context: click.Context) -> Iterator[None]:
         given.as_json = given.as_json or context.meta[WANTS_JSON]
         if given.as_json:
             raise WrongUsage("Usage", error.format_message(), given) from None
-        raise
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            raise
+        # It repeats what was typed, or pasted.
+        raise click.UsageError(safe(error.format_message()), error.ctx) from None
 
 
 @click.group("mulligan", cls=Root, context_settings={"help_option_names": ["-h", "--help"]})

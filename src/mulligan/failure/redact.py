@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import overload
 from urllib.parse import quote, unquote
 
 from mulligan.failure.checks import refused
@@ -16,6 +17,8 @@ from mulligan.failure.text import LEFT_OUT, clipped
 MASK = "•••"
 # A shorter text would be found in the middle of harmless words.
 SHORTEST_SECRET = 6
+# In bytes: who did something and why, how far a task has come, why it allows no retry.
+LONGEST_TEXT = 500
 # What is looked at around the text that stays: a secret must not be cut in two before it is seen.
 _REACH = 2
 
@@ -28,6 +31,15 @@ def kept(text: str, limit: int) -> str:
     if len(text) > 2 * reach:
         text = text[:reach] + LEFT_OUT + _from_a_word_on(text[-reach:])
     return clipped(redacted(text), limit)
+
+
+@overload
+def bounded(text: str) -> str: ...
+@overload
+def bounded(text: str | None) -> str | None: ...
+def bounded(text: str | None) -> str | None:
+    """What a person or a task says about something, as it is kept beside that."""
+    return None if text is None else kept(text, LONGEST_TEXT)
 
 
 def _from_a_word_on(tail: str) -> str:

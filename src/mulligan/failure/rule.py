@@ -11,6 +11,7 @@ from mulligan.duration import LONGEST, Duration, describe
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
 from mulligan.failure.checks import refused
+from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
 
@@ -35,7 +36,8 @@ class Rule:
     function of the failure. `cause` is one or more exception types too, and is also met by what the exception
     was raised from or wraps. `status`, `exit` and `errno` are a number, a range, or several of these.
     `sqlstate` is what a database says or how it begins, or several: `"40"`, `"23505"`, `"SQLITE_BUSY"`.
-    `message` is a regular expression, searched for without regard to case. `retry_after` is the hint
+    `message` is a regular expression, searched for without regard to case; one that
+    may take long is refused. `retry_after` is the hint
     when the failure brings none. `blames_service` says whether the service of the task is at fault; None leaves that to
     the catalogue's word about the code.
     """
@@ -48,7 +50,7 @@ class Rule:
     exit: tuple[range, ...]
     errno: tuple[range, ...]
     sqlstate: tuple[str, ...]
-    message: re.Pattern[str] | None
+    message: Pattern | None
     kind: str | None
     name: str
     retry_after: timedelta | None
@@ -103,7 +105,7 @@ class Rule:
             and _within(failure.errno, self.errno)
             and (not self.sqlstate or (failure.sqlstate or "").startswith(self.sqlstate))
             and (not self.cause or any(name in failure.types or name in failure.causes for name in self.cause))
-            and (self.message is None or self.message.search(failure.message) is not None)
+            and (self.message is None or self.message.is_in(failure.message))
             and (self.when is None or _holds(self.when, failure))
         )
 
@@ -116,7 +118,7 @@ class Rule:
             _listed("exit", map(_range_in_words, self.exit)),
             _listed("errno", map(_errno_in_words, self.errno)),
             _listed("SQLSTATE", map(_sqlstate_in_words, self.sqlstate)),
-            "" if self.message is None else f"message /{self.message.pattern}/",
+            "" if self.message is None else f"message /{self.message.text}/",
             "" if self.kind is None else f"kind {self.kind}",
             "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
             {True: "blames the service", False: "does not blame the service", None: ""}[self.blames_service],
@@ -247,13 +249,17 @@ def _fits(found: range | None, within: range) -> bool:
     return found is not None and len(found) > 0 and found[0] in within and found[-1] in within
 
 
-def _pattern(field: str, message: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+def _pattern(field: str, message: str | re.Pattern[str] | None) -> Pattern | None:
     if message is None:
         return None
     text, flags = (message.pattern, message.flags) if isinstance(message, re.Pattern) else (message, 0)
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_PATTERN:
+        raise refused(field, message, f"a regular expression, not empty, of at most {LONGEST_PATTERN:,} characters")
     try:
-        if isinstance(text, str) and text:
-            return re.compile(text, flags | re.IGNORECASE)
-    except re.error as problem:
+        compiled = re.compile(text, flags | re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as problem:
         raise refused(field, message, f"a regular expression that compiles ({problem})") from None
-    raise refused(field, message, "a regular expression, not empty")
+    reach = reach_of(compiled)
+    if reach is None:
+        raise refused(field, message, QUICK)
+    return Pattern(compiled, reach)

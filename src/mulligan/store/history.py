@@ -1,8 +1,10 @@
-"""The log as far as it is the same in every store: the history of one job, and how far its readers have come."""
+"""The log as far as it is the same in every store: the histories of jobs, and how far its readers have come."""
+
+from collections.abc import Sequence
 
 from mulligan.event import Cursor, Event
 from mulligan.store.clock import Now
-from mulligan.store.rows import to_cursor, to_event
+from mulligan.store.rows import to_cursor, to_event, to_histories, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
 
@@ -14,6 +16,9 @@ class HistorySteps:
     def of_job(self, job: str, owner: str | None, after: int, limit: int) -> Steps[list[Event]]:
         values = {"job": job, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in (yield Statement(self._sql["events_of_job"], values))]
+
+    def of_many(self, jobs: Sequence[str]) -> Steps[dict[str, list[Event]]]:
+        return to_histories(jobs, (yield Statement(self._sql["histories"], {"jobs": to_json(list(jobs))})))
 
     def cursors(self) -> Steps[list[Cursor]]:
         return [to_cursor(row) for row in (yield Statement(self._sql["cursors"], {}))]

@@ -371,6 +371,10 @@ class Operations(Protocol):
         """Store a new operation; the one that is there already when its request id was used before by that owner."""
         ...
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        """The operation that this owner began with that request id."""
+        ...
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         """Write how far it has come and make the moves, all in one transaction, if it is still as it was read.
 
@@ -464,6 +468,10 @@ class Reader(Protocol):
         """When the next waiting job comes due."""
         ...
 
+    def next_expiry(self) -> datetime | None:
+        """When the duty `expire` has something to do next: a deadline of a job, the date of a batch."""
+        ...
+
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         """How many queued jobs of its lane are claimed before this one, counted up to `limit`."""
         ...
@@ -484,6 +492,10 @@ class EventLog(Protocol):
     def events(
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]: ...
+
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        """All events of each of these jobs, in one read: as many jobs as the caller can hold the events of."""
+        ...
 
     def last_position(self, *, back: int = 0) -> int:
         """Where the log ends; with `back`, the place after which about so many events stand."""

@@ -110,6 +110,10 @@ class RedriveSteps:
         rows = yield Statement(self._sql["operations"], {"id": redrive_id, "owner": owner, "limit": limit})
         return [to_redrive(row) for row in rows]
 
+    def asked(self, request_id: str, owner: str | None) -> Steps[Redrive | None]:
+        rows = yield Statement(self._sql["operation_asked"], {"request": request_id, "owner": owner})
+        return to_redrive(rows[0]) if rows else None
+
     def active(self, limit: int) -> Steps[list[Redrive]]:
         rows = yield Statement(self._sql["operations_active"], {"limit": limit})
         return [to_redrive(row) for row in rows]

@@ -229,6 +229,13 @@ def _builder(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]
     return lambda: to_job(dict(zip(names, row, strict=True)))
 
 
+def to_histories(jobs: Iterable[str], rows: Iterable[Record]) -> dict[str, list[Event]]:
+    histories: dict[str, list[Event]] = {job: [] for job in jobs}
+    for row in rows:
+        histories[row["job"]].append(to_event(row))
+    return histories
+
+
 def to_event(row: Record) -> Event:
     return Event(
         position=row["position"],

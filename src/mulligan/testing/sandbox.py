@@ -48,15 +48,16 @@ class Sandbox:
         self.run()
 
     def _next(self) -> datetime | None:
-        """When a job comes due, a schedule ticks, a redrive goes on, a service may be probed, a pause is over, or a
-        retry may get its budget."""
+        """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
+        be probed, a pause is over, or a retry may get its budget."""
         store, console = self._app.store, self._app.console
         services = console.services()
         releases = [*(service.open_until for service in services), *(pause.until for pause in store.pauses())]
         if any(service.parked and service.state == "closed" for service in services):
             releases.append(self.now + SECOND)
-        moments = (store.next_due(), console.next_tick(), console.next_redrive(), *releases)
-        return min((moment for moment in moments if moment is not None), default=None)
+        moments = (store.next_due(), store.next_expiry(), console.next_tick(), console.next_redrive(), *releases)
+        # What was due by now has had its chance: something holds it back.
+        return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
     # `app.wait` asks here for changes: waiting makes time pass.
 

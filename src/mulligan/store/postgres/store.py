@@ -704,6 +704,9 @@ class PostgresStore:
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         return self._transact(lambda now: self._redrives.beginning(redrive, now))
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        return self._read(lambda _: self._redrives.asked(request_id, owner))
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         after = self._run(lambda db: self._advance_redrive(db, redrive, moves))
         if moves:
@@ -771,6 +774,9 @@ class PostgresStore:
     def next_due(self) -> datetime | None:
         return self._read(self._reading.next_due)
 
+    def next_expiry(self) -> datetime | None:
+        return self._read(lambda _: self._reading.next_expiry())
+
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))
 
@@ -788,6 +794,9 @@ class PostgresStore:
         if job is not None:
             return self._read(lambda _: self._history.of_job(job, owner, after, limit))
         return self._read(lambda _: self._log.events(owner, after, limit))
+
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        return self._read(lambda _: self._history.of_many(jobs))
 
     def last_position(self, *, back: int = 0) -> int:
         return self._read(lambda _: self._log.last_position(back))

@@ -314,6 +314,9 @@ class SqliteStore:
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         return self._write(lambda now: self._redrives.beginning(redrive, now))
 
+    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+        return self._read(lambda _: self._redrives.asked(request_id, owner))
+
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         return self._database.write(lambda db: self._advance_redrive(db, redrive, moves))
 
@@ -376,6 +379,9 @@ class SqliteStore:
     def next_due(self) -> datetime | None:
         return self._read(self._reading.next_due)
 
+    def next_expiry(self) -> datetime | None:
+        return self._read(lambda _: self._reading.next_expiry())
+
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))
 
@@ -394,6 +400,9 @@ class SqliteStore:
             return self._read(lambda _: self._history.of_job(job, owner, after, limit))
         values = {"job": None, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in self._read(lambda _: alone(Statement(SQL["events"], values)))]
+
+    def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
+        return self._read(lambda _: self._history.of_many(jobs))
 
     def last_position(self, *, back: int = 0) -> int:
         rows = self._read(lambda _: alone(Statement(SQL["last_position"], {"back": back})))

@@ -161,7 +161,7 @@ class Town(Party):
             await self._pause(self.world.parameters.redrives)
             planned = await self._surely(lambda: self._planned(chance))
             begun = await self._surely(lambda planned=planned: self._redrives.begin(planned))  # type: ignore[misc]
-            if chance.random() < 0.2:
+            if chance.random() < 0.2 and begun.id:
                 await asyncio.sleep(chance.uniform(0, 5))
                 await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="somebody"))  # type: ignore[misc]
 

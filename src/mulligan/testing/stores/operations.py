@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from mulligan.batch import NewBatch
+from mulligan.batch import BatchState, NewBatch
 from mulligan.errors import RedriveNotFound
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import (
+    BATCH_REOPENED,
     REDRIVE_CANCELLED,
     REDRIVE_EVENTS,
     REDRIVE_FINISHED,
@@ -113,11 +114,30 @@ class OperationRules(Bench):
         assert self.store.begin_redrive(self._redrive(request_id="r1", owner="ann")) != first, "another's id is another"
         assert self.store.begin_redrive(self._redrive(request_id="r1", owner="")) != first
 
+    def test_an_operation_is_found_by_the_request_id_of_its_owner(self) -> None:
+        begun = self._begun(request_id="r1", owner="ann")
+        assert self.store.redrive_asked("r1", owner="ann") == begun
+        assert self.store.redrive_asked("r1", owner="ben") is None
+        assert self.store.redrive_asked("r1") is None
+        assert self.store.redrive_asked("r2", owner="ann") is None
+
     def test_of_many_who_ask_with_one_request_id_all_get_the_same(self) -> None:
         wishes = [self._redrive(request_id="r1") for _ in range(8)]
         answers = at_once([lambda wish=wish: self.store.begin_redrive(wish) for wish in wishes])  # type: ignore[misc]
         assert len({answer.id for answer in answers if isinstance(answer, Redrive)}) == 1
         assert len(self.store.redrives()) == len(self._told()) == 1
+
+    def test_a_step_opens_a_settled_batch_once(self) -> None:
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring"))
+        members = [self.enqueue(batch=batch.id) for _ in range(5)]
+        self.store.publish(batch.id)
+        for lease in self.claim(limit=5):
+            self.settle(lease, failing())
+        assert self.store.batch(batch.id).state is BatchState.FAILED
+        self._advance(self._begun(matched=5), members)
+        after = self.store.batch(batch.id)
+        assert (after.state, after.generation, after.failed) == (BatchState.PROCESSING, batch.generation + 1, 0)
+        assert len(self._told(BATCH_REOPENED)) == 1
 
     def test_an_operation_that_ended_long_ago_is_forgotten_when_the_next_begins(self) -> None:
         old, live = self._begun(), self._begun()

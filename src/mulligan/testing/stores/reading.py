@@ -254,6 +254,12 @@ class ReadingRules(Bench):
             seen = self.store.events(owner=owner, limit=1_000)
             assert seen == [event for event in everything if event.owner == owner]
 
+    def test_the_histories_of_many_jobs_are_read_at_once(self) -> None:
+        ids = [job.id for job in self._population()[:6]]
+        found = self.store.histories([*ids, "absent"])
+        assert found == {job: self.events(job) for job in ids} | {"absent": []}
+        assert self.store.histories([]) == {}
+
     def test_an_empty_log_begins_at_nothing(self) -> None:
         assert (self.store.last_position(), self.store.events()) == (0, [])
 

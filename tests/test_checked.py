@@ -1,0 +1,214 @@
+"""Whatever is given to a call of the app or the console: an answer, or an error of ours that says what is possible."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from inspect import Parameter, isfunction, signature
+from itertools import product
+from typing import Any
+
+import pytest
+
+from mulligan import App, Job, JobFilter, RetryPolicy, Service
+from mulligan.batch import BatchState
+from mulligan.batches import Batch
+from mulligan.checked import PARAMETERS
+from mulligan.console import Console
+from mulligan.errors import BadArgument, BadDuration, BadFilter, MulliganError
+from mulligan.switchboard import ServiceHandle
+from mulligan.testing import sandbox
+
+WRONG: tuple[Any, ...] = (
+    object(),
+    b"x",
+    ["x"],
+    {},
+    {"x"},
+    3.5,
+    float("nan"),
+    True,
+    -1,
+    0,
+    10**30,
+    "\0",
+    "\ud800",
+    "x" * 10_000,
+    "",
+    "x",
+    None,
+)
+
+# Wired or started, not asked: what is wrong with them is said elsewhere.
+WIRING = {"around", "close", "cron", "made_of", "redact", "task", "migrate", "run", "worker"}
+# Looked at where they are used, for more is asked of them than a type.
+ELSEWHERE = {
+    "abort_above", "bindings", "calls", "canary", "connection", "delay", "duration", "expires_in", "older_than",
+    "on_settled", "rate", "state", "success_at", "timeout",
+}  # fmt: skip
+
+
+def calls_of(kind: type) -> dict[str, Any]:
+    return {name: call for name, call in vars(kind).items() if isfunction(call) and not name.startswith("_")}
+
+
+APP, CONSOLE, BATCH, HANDLE = (calls_of(kind) for kind in (App, Console, Batch, ServiceHandle))
+
+
+@pytest.fixture
+def shop() -> Iterator[App]:
+    app = App("sqlite:///:memory:", services=[Service("gateway")])
+
+    @app.task(retry=RetryPolicy(1), service="gateway")
+    def charge() -> None:
+        raise ValueError
+
+    @app.cron("0 3 * * *", name="nightly")
+    @app.task
+    def report() -> None: ...
+
+    with sandbox(app) as box:
+        charge.enqueue()
+        box.run()
+        yield app
+
+
+def samples(app: App) -> dict[str, Any]:
+    """What each required parameter takes."""
+    job = app.jobs(JobFilter(kind="charge")).jobs[0]
+    batch = app.batch("import")
+    redrive = app.redrive(JobFilter(kind="charge"), request_id="sample")
+    return {
+        "job_id": job.id,
+        "job": job.id,
+        "batch_id": batch.id,
+        "redrive_id": redrive.id,
+        "name": "nightly",
+        "wanted": JobFilter(kind="charge"),
+        "older_than": "30d",
+        "delay": "1h",
+        "to": "open",
+        "duration": "1h",
+        "owner": "ann",
+        "bindings": [],
+    }
+
+
+def is_required(parameter: Parameter) -> bool:
+    return parameter.default is Parameter.empty and parameter.kind is not Parameter.VAR_POSITIONAL
+
+
+def tried(holder: object, call: Any, given: dict[str, Any]) -> None:
+    """Each parameter with each wrong value, the others as they are needed."""
+    parameters = dict(list(signature(call).parameters.items())[1:])
+    needed = {name: given[name] for name, parameter in parameters.items() if is_required(parameter)}
+    for name, wrong in product(parameters, WRONG):
+        try:
+            is_open = parameters[name].kind is Parameter.VAR_POSITIONAL
+            answer = call(holder, wrong) if is_open else call(holder, **{**needed, name: wrong})
+            list(answer) if isinstance(answer, Iterator) else None
+        except (MulliganError, BadDuration, TimeoutError) as error:
+            assert len(str(error)) < 1_500
+
+
+@pytest.mark.parametrize("name", sorted(CONSOLE))
+def test_no_value_makes_a_call_of_the_console_raise_an_error_that_is_not_ours(shop: App, name: str) -> None:
+    tried(shop.console, CONSOLE[name], samples(shop))
+
+
+@pytest.mark.parametrize("name", sorted(APP.keys() - WIRING - {"wait_async", "enqueue_many_async"}))
+def test_no_value_makes_a_call_of_the_app_raise_an_error_that_is_not_ours(shop: App, name: str) -> None:
+    tried(shop, APP[name], samples(shop))
+
+
+def test_no_value_makes_a_call_of_a_batch_or_a_service_raise_an_error_that_is_not_ours(shop: App) -> None:
+    for call in BATCH.values():
+        tried(shop.batch("import"), call, {})
+    for call in HANDLE.values():
+        tried(shop.service("gateway"), call, {})
+
+
+def test_every_parameter_is_looked_at() -> None:
+    started = (App.run, App.worker, App.run_until_idle, App.wait)
+    for call in (*CONSOLE.values(), *BATCH.values(), *started):
+        for name in list(signature(call).parameters)[1:]:
+            assert name in PARAMETERS or f"{call.__name__}.{name}" in PARAMETERS or name in ELSEWHERE, (call, name)
+
+
+REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("jobs", (), {"limit": "x"}, "limit cannot be 'x': it must be a whole number from 1 to 1,000"),
+    ("jobs", (), {"limit": 0}, "limit cannot be 0"),
+    ("jobs", (), {"limit": -1}, "limit cannot be -1"),
+    ("jobs", (), {"limit": 10**9}, "limit cannot be 1000000000: it must be a whole number from 1 to 1,000"),
+    ("jobs", (), {"limit": True}, "limit cannot be True"),
+    ("jobs", ({},), {}, r"wanted cannot be {}: it must be a JobFilter(…)"),
+    ("jobs", (), {"owner": 5}, "owner cannot be 5: it must be text"),
+    ("jobs", (), {"cursor": 5}, "cursor cannot be 5"),
+    ("job", (None,), {}, "job_id cannot be None: it must be text"),
+    ("job", (5,), {}, "job_id cannot be 5"),
+    ("wait", (5,), {}, "job cannot be 5: it must be a job or the id of one"),
+    ("events", (), {"after": "x"}, "after cannot be 'x': it must be a whole number from 0"),
+    ("events", (), {"after": -1}, "after cannot be -1"),
+    ("service", (None,), {}, "name cannot be None: it must be text"),
+    ("redrive", ({},), {}, "wanted cannot be {}"),
+    ("redrive", (JobFilter(),), {"request_id": "x" * 201}, "text of at most 200 characters"),
+    ("purge", (JobFilter(),), {"older_than": "1d", "dry_run": None}, "dry_run cannot be None: it must be True or"),
+    ("reclassify", (), {"limit": 100_001}, "from 1 to 100,000"),
+    ("batches", (), {"limit": 0}, "limit cannot be 0"),
+    ("find_batch", (5,), {}, "batch_id cannot be 5"),
+    ("redrives", (), {"limit": 1_001}, "limit cannot be 1001"),
+    ("spending", (None,), {}, "owner cannot be None"),
+    ("retry", ("x",), {"actor": object}, "actor cannot be .*: it must be text"),
+    ("pause", (), {}, r"what to pause or resume cannot be []: it must be one of queue=, kind=, service=, duty="),
+    ("pause", ("1h",), {"queue": "a", "kind": "b"}, "cannot be ['queue', 'kind']"),
+    ("doctor", (5,), {}, "limits cannot be 5"),
+    ("run", (), {"concurrency": 0}, "concurrency cannot be 0: it must be a whole number from 1 to 10,000"),
+    ("run", (), {"queues": "bulk"}, "queues cannot be 'bulk': it must be the names of queues"),
+    ("worker", (), {"concurrency": "2"}, "concurrency cannot be '2'"),
+    ("run_until_idle", (), {"concurrency": -1}, "concurrency cannot be -1"),
+    ("enqueue_many", (5,), {}, r"what is enqueued cannot be 5: it must be a call made with task.bind(…)"),
+    ("enqueue_many", (["x"],), {}, "what is enqueued cannot be 'x'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "options", "message"), REFUSED)
+def test_what_a_call_cannot_take_is_refused_with_what_is_possible(
+    shop: App, name: str, given: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    pattern = re.escape(message).replace(r"\.\*", ".*")
+    with pytest.raises(BadArgument, match=pattern):
+        getattr(shop, name)(*given, **options)
+
+
+@pytest.mark.parametrize("field", ["kind", "owner", "queue", "code", "group", "batch", "tag", "version"])
+@pytest.mark.parametrize("wrong", [5, b"x", ["x"], "\0", "\ud800", "x" * 1_001])
+def test_a_filter_takes_text_only(field: str, wrong: Any) -> None:
+    with pytest.raises(BadFilter, match=f"{field} cannot be .*: it must be text of at most 1,000 characters"):
+        JobFilter(**{field: wrong})
+
+
+def test_the_state_of_a_filter_may_be_anything_wrong(shop: App) -> None:
+    for wrong in (5, object(), [], {}):
+        with pytest.raises(BadFilter, match="one of"):
+            JobFilter(state=wrong)  # type: ignore[arg-type]
+        with pytest.raises(BadFilter, match=", ".join(BatchState)):
+            shop.batches(state=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nothing", [0, "0s", timedelta(0), "0ms", 1e-9])
+def test_a_pause_of_no_length_is_refused(shop: App, nothing: Any) -> None:
+    things = {"queue": "default", "kind": "charge", "service": "gateway", "duty": "retry", "schedule": "nightly"}
+    for what, name in things.items():
+        with pytest.raises(BadArgument, match="longer than nothing, such as '30m'; without one, until it is resumed"):
+            shop.pause(nothing, **{what: name})
+    assert shop.pauses() == []
+
+
+@pytest.mark.parametrize("negative", [-1, "-5s", timedelta(seconds=-1)])
+def test_a_pause_into_the_past_is_refused(shop: App, negative: Any) -> None:
+    with pytest.raises(BadDuration, match="not negative"):
+        shop.pause(negative, queue="default")
+
+
+def test_a_job_itself_can_be_waited_for(shop: App) -> None:
+    job: Job[Any] = shop.enqueue_many([shop.tasks["report"].bind()])[0]
+    assert shop.wait(job) is None
