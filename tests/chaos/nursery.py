@@ -1,50 +1,21 @@
-"""Where workers are born: forks of one process that has imported the engine, and is no worker itself.
+"""Where workers, the client and the reader are born: forks of one process that has imported the engine.
 
-What a worker does and suffers is the same; only the import, which is most of a cold start, is done once and not
-for each of those who are killed. Run as `python -m chaos.nursery`: an order a line in, an answer a line out.
+What they do and suffer is the same; only the import, which is most of a cold start, is done once and not for each of
+those who are killed. Run as `python -m chaos.nursery`: an order a line in, an answer a line out.
 """
 
+import gc
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-TICK = 0.02
-
-
-class Born:
-    """One process, used as if it were our own child."""
-
-    def __init__(self, nursery: "Nursery", pid: int) -> None:
-        self._nursery = nursery
-        self.pid = pid
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            self.returncode = self._nursery.ask({"status of": self.pid})
-        return self.returncode
-
-    def wait(self, seconds: float = 30.0) -> int:
-        end = time.monotonic() + seconds
-        while (status := self.poll()) is None:
-            assert time.monotonic() < end, f"process {self.pid} does not end"
-            time.sleep(TICK)
-        return status
-
-    def send_signal(self, number: int) -> None:
-        # Nobody else has this number: it is given back when the status is asked for, and by nothing else.
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+from chaos.born import Born, status_of
 
 
 class Nursery:
@@ -61,9 +32,10 @@ class Nursery:
             bufsize=1,
         )
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Born:
-        order = {"arguments": list(arguments), "environment": dict(environment), "log": str(self._log)}
-        return Born(self, self.ask(order))
+    def start(self, module: str, arguments: Sequence[object], environment: Mapping[str, str]) -> Born:
+        """`python -m module …`."""
+        order = {"module": module, "arguments": [str(each) for each in arguments], "environment": dict(environment)}
+        return Born(self, self.ask({**order, "log": str(self._log)}))
 
     def ask(self, order: dict[str, Any]) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -82,34 +54,46 @@ def main() -> None:
     import mulligan.cli.worker
     import mulligan.logs
     import mulligan.store.postgres
-    import mulligan.store.sqlite  # noqa: F401
+    import mulligan.store.sqlite
+    import mulligan.worker.child  # noqa: F401
 
+    # What is never looked at is never copied for those who are born.
+    gc.collect()
+    gc.freeze()
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
-        answer = _status(order["status of"]) if "status of" in order else os.fork()
-        if answer == 0 and "arguments" in order:
+        answer = status_of(order["status of"]) if "status of" in order else os.fork()
+        if answer == 0 and "module" in order:
             _become(**order)
         print(json.dumps(answer), flush=True)
 
 
-def _status(pid: int) -> int | None:
-    found, status = os.waitpid(pid, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
-
-
-def _become(arguments: list[str], environment: dict[str, str], log: str) -> NoReturn:
-    """`mulligan …` as it would run from a shell: in a group of its own, its words in the log."""
-    from mulligan.cli import main as mulligan
-
+def _become(module: str, arguments: list[str], environment: dict[str, str], log: str) -> NoReturn:
+    """The program as it would run from a shell: in a group of its own, its words in the log."""
     os.setpgid(0, 0)
     nothing, words = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for ours, standard in ((nothing, 0), (words, 1), (words, 2)):
         os.dup2(ours, standard)
     os.environ.clear()
     os.environ.update(environment)
+    if module == WORKER:
+        _work(arguments)
+    else:
+        import_module(module).main(*arguments)
+    sys.exit(0)
+
+
+WORKER = "mulligan"
+
+
+def _work(arguments: list[str]) -> None:
+    from chaos.cradle import Cradle
+    from mulligan.cli import main as mulligan
+    from mulligan.worker import children
+
+    children._start = Cradle().start  # type: ignore[assignment]
     sys.argv = ["mulligan", *arguments]
     mulligan()
-    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 import contextlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,21 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from chaos.app import app
+from chaos.born import Born
 from chaos.ledger import Run, Watch, lines, runs
 from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.reader import written
 from chaos.workers import Life, Workers, environment
 from mulligan.event import Event
-from mulligan.job import Job
+from mulligan.job import Job, JobFilter
 from mulligan.store import open_store
-from mulligan.store.protocols import WorkerRecord
-from mulligan.testing.stores.invariants import all_events, all_jobs
+from mulligan.store.protocols import Store, WorkerRecord
+from mulligan.testing.stores.invariants import PAGE, all_events, all_jobs
 
 RATE = 70
 """Jobs a second: about as much as the four can do while they are being killed."""
 PATIENCE = 90.0
 VICTIMS = ("kill", "stop")
-CALM = LEASE + 2.5
+# How often the store is asked; what costs nothing is looked at more often.
+OFTEN = 0.1
 Strike = Callable[[Fault], None]
 
 
@@ -67,17 +67,18 @@ class Ordeal:
     def run(self, plan: Sequence[Fault]) -> Evidence:
         self._migrate()
         with contextlib.ExitStack() as stack:
-            self._workers = Workers(SLOTS, self._environment, self._folder / "log")
-            stack.callback(self._workers.close)
+            self._workers = stack.enter_context(
+                contextlib.closing(Workers(SLOTS, self._environment, self._folder / "log"))
+            )
             client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE))
             reader = stack.enter_context(self._beside("reader", self._folder / "read"))
             self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
             # Whatever was lost is to be found again under the same load: the log is the clock of that.
-            self._supervise(partial(self._is_time, time.monotonic() + CALM))
-            end(client)
             store = stack.enter_context(contextlib.closing(open_store(self._direct)))
-            self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]))
+            self._supervise(lambda: self._is_all_found(store), every=OFTEN)
+            end(client)
+            self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
             workers = store.workers()
             statuses = self._workers.end()
             end(reader)
@@ -111,8 +112,7 @@ class Ordeal:
 
     @contextlib.contextmanager
     def _beside(self, module: str, *arguments: object) -> Any:
-        command = [sys.executable, "-m", f"chaos.{module}", self._url, *map(str, arguments)]
-        process = subprocess.Popen(command, env=self._environment, cwd=self._folder)
+        process = self._workers.beside(f"chaos.{module}", self._url, *arguments)
         try:
             yield process
         finally:
@@ -146,12 +146,17 @@ class Ordeal:
         """One that is not would lose nothing; one that was frozen is to have the time to offer its results."""
         return self._workers.pids[slot] in self._watch.pids() and not self._workers.is_frozen(slot)
 
-    def _supervise(self, is_so: Callable[[], object]) -> None:
+    def _is_all_found(self, store: Store) -> bool:
+        """Nobody who was killed holds anything any more."""
+        living = {record.incarnation for record in store.workers() if record.pid in self._workers.pids}
+        return all(job.leased_by in living for job in store.jobs(JobFilter(state="running"), limit=PAGE).jobs)
+
+    def _supervise(self, is_so: Callable[[], object], *, every: float = 0.02) -> None:
         end = time.monotonic() + PATIENCE
         while not is_so():
             assert time.monotonic() < end, "it did not become true in time"
             self._workers.mend()
-            time.sleep(0.02)
+            time.sleep(every)
 
     def _kill(self, fault: Fault) -> None:
         self._workers.kill(self._victims(fault)[0])
@@ -162,9 +167,9 @@ class Ordeal:
         self._thaws.append(thaw)
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: Born) -> None:
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0, f"{process.args} ended with {process.returncode}"
+    assert process.wait(30) == 0, f"process {process.pid} ended with {process.returncode}"
 
 
 def summary(evidence: Evidence) -> str:

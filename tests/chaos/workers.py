@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.nursery import Born, Nursery
+from chaos.born import Born
+from chaos.nursery import WORKER, Nursery
 
 TESTS = Path(__file__).parent.parent
 CONCURRENCY = 4
+MENDED_EVERY = 0.1
 
 
 def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
@@ -18,9 +20,6 @@ def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": path,
-        # A hundred processes are started: what the first one compiles is to be there for the others.
-        "PYTHONDONTWRITEBYTECODE": "",
-        "PYTHONPYCACHEPREFIX": str(ledger.parent / "compiled"),
         "MULLIGAN_DATABASE_URL": url,
         "MULLIGAN_WORKER_LEASE_TTL_SEC": str(lease),
         "CHAOS_LEDGER": str(ledger),
@@ -50,14 +49,19 @@ class Workers:
         self._nursery = Nursery(environment, log)
         self._slots: list[Life] = []
         self.lives: list[Life] = []
+        self._mend_at = 0.0
         for _ in range(slots):
             self._slots.append(self._start())
 
     def _start(self, **more: str) -> Life:
         command = ["worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
-        life = Life(self._nursery.start(command, {**self._environment, **more}), time.time())
+        life = Life(self._nursery.start(WORKER, command, {**self._environment, **more}), time.time())
         self.lives.append(life)
         return life
+
+    def beside(self, module: str, *arguments: object) -> Born:
+        """Another program, of the same birth."""
+        return self._nursery.start(module, arguments, self._environment)
 
     def add(self, **more: str) -> Life:
         """One more, with other things in its environment."""
@@ -94,6 +98,9 @@ class Workers:
 
     def mend(self) -> None:
         """As a supervisor does: a worker that could not start because the store was away is started again."""
+        if time.monotonic() < self._mend_at:
+            return
+        self._mend_at = time.monotonic() + MENDED_EVERY
         for slot, life in enumerate(self._slots):
             if life.process.poll() is not None:
                 self._slots[slot] = self._start()

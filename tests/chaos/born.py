@@ -1,0 +1,47 @@
+"""A process that somebody else forked for us, used as if it were our own child."""
+
+import os
+import signal
+import subprocess
+import time
+from typing import Any, Protocol
+
+TICK = 0.02
+
+
+class Parent(Protocol):
+    def ask(self, order: dict[str, Any]) -> Any: ...
+
+
+class Born:
+    def __init__(self, parent: Parent, pid: int) -> None:
+        self._parent = parent
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._parent.ask({"status of": self.pid})
+        return self.returncode
+
+    def wait(self, seconds: float | None = None) -> int:
+        end = None if seconds is None else time.monotonic() + seconds
+        while (status := self.poll()) is None:
+            if end is not None and time.monotonic() >= end:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", seconds or 0.0)
+            time.sleep(TICK)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        # Nobody else has this number: it is given back when the status is asked for, and by nothing else.
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def status_of(pid: int) -> int | None:
+    """By its parent: how it ended, if it did."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
