@@ -5,18 +5,32 @@ import os
 import socket
 import time
 from datetime import timedelta
+from pathlib import Path
 
 from chaos.ledger import noted
-from mulligan import App, FinalError, Fixed, RetryPolicy, attempt
+from mulligan import App, ErrorCode, FinalError, Fixed, Owner, Queue, RetryableError, RetryPolicy, Service, attempt
 
 MAX_ATTEMPTS = 3
+PATIENCE = 1_000
+FAIR = "fair"
+WEIGHTS = {"ann": 1.0, "bob": 1.0, "eve": 3.0}
+GATEWAY, PROBES = "gateway", 2
+LIMITED_OWNER = "acme"
+LIMITS = {"kind/narrow": 2, f"owner/{LIMITED_OWNER}": 3}
 
 if host := os.environ.get("CHAOS_HOST"):
     # Two machines in one: everything else a worker knows of its host is the process id.
     socket.gethostname = lambda: host
 
-app = App()
-policy = RetryPolicy(max_attempts=MAX_ATTEMPTS, backoff=Fixed(timedelta(milliseconds=100)))
+app = App(
+    services=[Service(GATEWAY, window=6, min_calls=3, cooldown="500ms", probes=PROBES, budget=None)],
+    queues=[Queue(FAIR, fair=True)],
+    # A budget that is never out: what is spent is counted all the same.
+    owners=[Owner(LIMITED_OWNER, concurrency=LIMITS[f"owner/{LIMITED_OWNER}"], retries_per_day=1_000_000)],
+    catalogue=[ErrorCode("GATEWAY_DOWN", "The gateway is down.", "retryable", blames_service=True)],
+)
+backoff = Fixed(timedelta(milliseconds=100))
+policy = RetryPolicy(max_attempts=MAX_ATTEMPTS, backoff=backoff)
 
 
 @app.task(retry=policy)
@@ -77,3 +91,33 @@ async def stubborn(number: int, milliseconds: int) -> int:
         except asyncio.CancelledError:
             return number
         return number
+
+
+@app.task(retry=policy, concurrency=LIMITS["kind/narrow"])
+async def narrow(number: int, milliseconds: int) -> int:
+    with noted():
+        await asyncio.sleep(milliseconds / 1000)
+        return number
+
+
+@app.task(retry=policy, queue=FAIR)
+async def shared(number: int, milliseconds: int) -> int:
+    with noted():
+        await asyncio.sleep(milliseconds / 1000)
+        return number
+
+
+@app.task(retry=RetryPolicy(max_attempts=PATIENCE, backoff=backoff), service=GATEWAY)
+def calling(number: int) -> int:
+    with noted():
+        time.sleep(0.02)
+        if Path(os.environ["CHAOS_OUTAGE"]).exists():
+            raise RetryableError("nobody answers", code="GATEWAY_DOWN")
+        return number
+
+
+@app.task(retry=policy)
+def after(batch: str) -> str:
+    """What follows a batch."""
+    with noted():
+        return batch

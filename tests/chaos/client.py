@@ -1,70 +1,83 @@
-"""A client without end: enqueues, repeats with the same ids until the store answers, then notes what was accepted.
+"""A client without end: asks, repeats with the same ids until the store answers, then notes what was accepted.
 
-Run as `python -m chaos.client URL ACCEPTED SEED RATE`, until SIGTERM.
+Run as `python -m chaos.client URL ACCEPTED SEED RATE CALLS`, until SIGTERM.
 """
 
-import json
-import random
 import signal
 import sys
 import threading
 import time
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from chaos.app import MAX_ATTEMPTS
 from chaos.ledger import append
-from mulligan.clock import Ids, SystemClock
+from chaos.load import Order, Orders
+from mulligan.batch import BatchRetry
 from mulligan.errors import StoreError
-from mulligan.job import JobFilter, NewJob
+from mulligan.job import JobFilter
+from mulligan.lifecycle import State
 from mulligan.store import open_store
+from mulligan.store.protocols import Store
 
-MOST_PER_CALL = 12
 MOST_QUEUED = 50
-KINDS = {"quick": 18, "plain": 8, "slow": 40, "heavy": 16, "flaky": 10, "doomed": 4, "refused": 4}
+T = TypeVar("T")
 
 
-class Jobs:
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-        self._ids = Ids(SystemClock(), self._draw)
-        self._number = 0
+class Client:
+    def __init__(self, store: Store, accepted: Path) -> None:
+        self._store = store
+        self._accepted = accepted
+        self._published: list[str] = []
 
-    def some(self) -> list[NewJob]:
-        return [self._one() for _ in range(self._draw.randint(1, MOST_PER_CALL))]
+    def order(self, order: Order) -> None:
+        batch = order.batch
+        if batch is not None:
+            _answered(lambda: self._store.create_batch(batch))
+        if order.jobs:
+            stored = _answered(lambda: self._store.enqueue(order.jobs))
+            assert [job.id for job in stored] == [job.id for job in order.jobs]
+            append({"accepted": [job.id for job in stored]}, self._accepted)
+        if batch is not None:
+            _answered(lambda: self._store.publish(batch.id))
+            append({"published": batch.id, "is_followed": batch.on_settled is not None}, self._accepted)
+            self._published.append(batch.id)
 
-    def _one(self) -> NewJob:
-        self._number += 1
-        (kind,) = self._draw.choices(list(KINDS), list(KINDS.values()))
-        arguments = {"number": self._number}
-        if kind in ("slow", "heavy"):
-            arguments["milliseconds"] = self._draw.randint(50, 500)
-        if kind == "flaky":
-            arguments["failures"] = self._draw.randint(1, MAX_ATTEMPTS - 1)
-        delay = timedelta(milliseconds=self._draw.choice([0, 0, 0, 50]))
-        return NewJob(
-            id=self._ids(), kind=kind, arguments=json.dumps(arguments), max_attempts=MAX_ATTEMPTS, delay=delay
-        )
+    def retry_one(self) -> None:
+        """Open the oldest batch again, if it is over and has failed members."""
+        if not self._published or not _answered(lambda: self._store.batch(self._published[0])).state.is_settled:
+            return
+        batch = self._published.pop(0)
+        failed = _answered(lambda: self._store.jobs(JobFilter(batch=batch, state=State.FAILED))).jobs
+        request = BatchRetry(id=f"again {batch}", batch=batch, jobs=tuple(job.id for job in failed))
+        _answered(lambda: self._store.retry_members(request))
+
+    def is_crowded(self) -> bool:
+        queued = JobFilter(state="queued")
+        return len(_answered(lambda: self._store.jobs(queued, limit=MOST_QUEUED)).jobs) == MOST_QUEUED
 
 
-def main(url: str, accepted: str, seed: str, rate: str) -> None:
+def _answered(ask: Callable[[], T]) -> T:
+    """Whatever was begun is brought to its end: a draft that nobody publishes would wait for ever."""
+    while True:
+        try:
+            return ask()
+        except StoreError:
+            time.sleep(0.03)
+
+
+def main(url: str, accepted: str, seed: str, rate: str, calls: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    jobs, store, due = Jobs(int(seed)), open_store(url), time.monotonic()
-    while not stop.is_set():
-        batch = jobs.some()
-        while not stop.is_set():
-            try:
-                stored = store.enqueue(batch)
-                crowded = len(store.jobs(JobFilter(state="queued"), limit=MOST_QUEUED).jobs) == MOST_QUEUED
-            except StoreError:
-                stop.wait(0.03)
-                continue
-            assert [job.id for job in stored] == [job.id for job in batch]
-            append({"accepted": [job.id for job in stored]}, Path(accepted))
+    store, due = open_store(url), time.monotonic()
+    client = Client(store, Path(accepted))
+    for order in Orders(int(seed), calls=int(calls)):
+        if stop.is_set():
             break
-        due = max(due + len(batch) / float(rate), time.monotonic() - 0.1)
-        stop.wait(max(0.0, due - time.monotonic()) + (0.2 if crowded else 0.0))
+        client.order(order)
+        client.retry_one()
+        due = max(due + len(order.jobs) / float(rate), time.monotonic() - 0.1)
+        stop.wait(max(0.0, due - time.monotonic()) + (0.2 if client.is_crowded() else 0.0))
     store.close()
 
 

@@ -4,21 +4,19 @@ import contextlib
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.app import app
 from chaos.born import Born
-from chaos.ledger import Run, Watch, lines, runs
-from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
-from chaos.reader import written
-from chaos.workers import Life, Workers, environment
-from mulligan.event import Event
-from mulligan.job import Job, JobFilter
+from chaos.counters import counters
+from chaos.evidence import Evidence, disordered
+from chaos.ledger import Watch, lines, runs
+from chaos.plan import KILLS, LEASE, SEED, SLOTS, Fault, spared
+from chaos.workers import Workers, environment
+from mulligan.job import JobFilter
 from mulligan.store import open_store
 from mulligan.store.protocols import Store, WorkerRecord
 from mulligan.testing.stores.invariants import PAGE, all_events, all_jobs
@@ -32,24 +30,6 @@ OFTEN = 0.1
 Strike = Callable[[Fault], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """All that is left when it is over."""
-
-    plan: Sequence[Fault]
-    accepted: list[str]
-    runs: list[Run]
-    jobs: list[Job[Any]]
-    events: list[Event]
-    read: list[str]
-    workers: list[WorkerRecord]
-    lives: list[Life]
-    statuses: list[int]
-    log: str
-    crashes: list[float] = field(default_factory=list)
-    """When the database crashed."""
-
-
 class Ordeal:
     """`url` is what everybody uses; `direct` reaches the database past all faults."""
 
@@ -59,9 +39,11 @@ class Ordeal:
         self._direct = direct or url
         self._ledger = folder / "ledger"
         self._watch = Watch(self._ledger)
-        self._environment = environment(url, lease=LEASE, ledger=self._ledger)
-        self._strikes = {"kill": self._kill, "stop": self._stop, **strikes}
-        self._thaws: list[threading.Timer] = []
+        self._outage = folder / "outage"
+        self._environment = {**environment(url, lease=LEASE, ledger=self._ledger), "CHAOS_OUTAGE": str(self._outage)}
+        self._strikes = {"kill": self._kill, "stop": self._stop, "outage": self._break_off, **strikes}
+        self._ends: list[threading.Timer] = []
+        """Of what lasts for a while."""
         self.crashes: list[float] = []
 
     def run(self, plan: Sequence[Fault]) -> Evidence:
@@ -70,7 +52,7 @@ class Ordeal:
             self._workers = stack.enter_context(
                 contextlib.closing(Workers(SLOTS, self._environment, self._folder / "log"))
             )
-            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE))
+            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE, 2 * KILLS))
             reader = stack.enter_context(self._beside("reader", self._folder / "read"))
             self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
@@ -82,7 +64,7 @@ class Ordeal:
             workers = store.workers()
             statuses = self._workers.end()
             end(reader)
-            return self._evidence(plan, statuses, workers, all_jobs(store), all_events(store))
+            return self._evidence(plan, statuses, workers, store)
 
     def _migrate(self) -> None:
         with contextlib.closing(open_store(self._direct)) as store:
@@ -93,20 +75,23 @@ class Ordeal:
         plan: Sequence[Fault],
         statuses: list[int],
         workers: list[WorkerRecord],
-        jobs: list[Job[Any]],
-        events: list[Event],
+        store: Store,
     ) -> Evidence:
+        said, jobs, events = lines(self._folder / "accepted"), all_jobs(store), all_events(store)
         return Evidence(
             plan=plan,
-            accepted=[job for line in lines(self._folder / "accepted") for job in line["accepted"]],
+            accepted=[job for line in said for job in line.get("accepted", ())],
+            published={line["published"]: line["is_followed"] for line in said if "published" in line},
             runs=runs(self._ledger),
             jobs=jobs,
             events=events,
+            histories={job: store.events(job=job) for job in disordered(jobs, events)},
             read=(self._folder / "read").read_text().splitlines(),
             workers=workers,
             lives=self._workers.lives,
             statuses=statuses,
             log=(self._folder / "log").read_text(),
+            counters=counters(store, self._direct),
             crashes=self.crashes,
         )
 
@@ -129,8 +114,8 @@ class Ordeal:
                 self._supervise(partial(self._victims, fault))
                 begin = max(begin, time.monotonic() - fault.at)
             self._strikes[fault.what](fault)
-        for thaw in self._thaws:
-            thaw.join()
+        for end in self._ends:
+            end.join()
 
     @staticmethod
     def _is_time(moment: float) -> bool:
@@ -162,26 +147,19 @@ class Ordeal:
         self._workers.kill(self._victims(fault)[0])
 
     def _stop(self, fault: Fault) -> None:
-        thaw = threading.Timer(fault.seconds, self._workers.thaw, [self._workers.freeze(self._victims(fault)[0])])
-        thaw.start()
-        self._thaws.append(thaw)
+        frozen = self._workers.freeze(self._victims(fault)[0])
+        self._later(fault.seconds, lambda: self._workers.thaw(frozen))
+
+    def _break_off(self, fault: Fault) -> None:
+        """The service that some tasks call does not answer for a while."""
+        self._outage.touch()
+        self._later(fault.seconds, lambda: self._outage.unlink(missing_ok=True))
+
+    def _later(self, seconds: float, end: Callable[[], None]) -> None:
+        self._ends.append(threading.Timer(seconds, end))
+        self._ends[-1].start()
 
 
 def end(process: Born) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, f"process {process.pid} ended with {process.returncode}"
-
-
-def summary(evidence: Evidence) -> str:
-    types = Counter(event.type for event in evidence.events)
-    kills = sum(life.killed is not None for life in evidence.lives)
-    lost = sum(event.code == "WORKER_LOST" for event in evidence.events)
-    return (
-        f"{kills} kills, {sum(len(life.stops) for life in evidence.lives)} stops, {len(evidence.crashes)} database "
-        f"crashes; {len(evidence.accepted)} jobs accepted, {len(evidence.runs)} runs, {lost} attempts lost, "
-        f"{types['job.refused']} late results refused, {len(evidence.events)} events"
-    )
-
-
-def seen_by(events: Sequence[Event]) -> list[str]:
-    return [written(event) for event in events]

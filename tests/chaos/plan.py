@@ -32,7 +32,7 @@ def planned(seed: int, *, kills: int, others: dict[str, float]) -> list[Fault]:
     """So many kills, and of the others one in about so many seconds each."""
     draw = random.Random(seed)
     end = kills / KILLS_PER_SECOND
-    faults = [*_stops(draw, end), *_kills(draw, kills, end)]
+    faults = [*_stops(draw, end), *_kills(draw, kills, end), *_outages(draw, end)]
     for what, every in others.items():
         faults += [
             Fault(at, what, seconds=draw.uniform(0.2, 1.2), number=draw.randrange(4))
@@ -47,6 +47,12 @@ def _stops(draw: random.Random, end: float) -> Iterator[Fault]:
         seconds = LEASE * draw.uniform(1.05, 1.6)
         slot = draw.choice([slot for slot in range(SLOTS) if slot not in (spared(at), spared(at + seconds))])
         yield Fault(at, "stop", slot, seconds)
+
+
+def _outages(draw: random.Random, end: float) -> Iterator[Fault]:
+    """Of the service that some tasks call; it is well for long enough to be found so."""
+    for at in _instants(draw, end - 2.0, 6.0):
+        yield Fault(at, "outage", seconds=draw.uniform(1.0, 2.0))
 
 
 def _kills(draw: random.Random, number: int, end: float) -> Iterator[Fault]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from chaos.books import Books
 from chaos.plan import LEASE
-from chaos.verify import Books
 from mulligan.event import Event
 
 # A fresh worker waits for one beat in which all is quiet before it takes anything from anybody.

@@ -2,90 +2,27 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from chaos.app import MAX_ATTEMPTS
+from chaos.books import Books
+from chaos.evidence import Evidence
 from chaos.ledger import Run
-from chaos.ordeal import Evidence, seen_by
 from chaos.plan import LEASE
-from chaos.workers import Life
-from mulligan.clock import microseconds
-from mulligan.event import Event
+from chaos.reader import written
+from chaos.recount import RECOUNTS
 from mulligan.job import MAX_LOSSES, Job
-from mulligan.lifecycle import State
-from mulligan.store.values import SETTLE_EVENTS
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.testing.stores.invariants import check_history, check_row
 
 FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
+BY_HAND = TABLE[Move.RETRY_BY_HAND, State.FAILED].event
 LOST = "WORKER_LOST"
-# A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.
-UNFLUSHED_SECONDS = 2.0
 NOT_POSSIBLE_NOW = 5
 SHOWN = 5
-
-Key = tuple[str, int]
-
-
-class Books:
-    """The evidence, indexed as the checks ask for it."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        self.jobs = {job.id: job for job in evidence.jobs}
-        self.events: dict[str, list[Event]] = defaultdict(list)
-        self.starts: dict[Key, Event] = {}
-        self.settles: dict[Key, list[Event]] = defaultdict(list)
-        self.refusals: list[Event] = []
-        for event in evidence.events:
-            self.events[event.job].append(event)
-            if event.type == "job.started":
-                self.starts[event.job, event.attempt] = event
-            elif event.type in SETTLE_EVENTS and event.attempt:
-                self.settles[event.job, event.attempt].append(event)
-            elif event.type == "job.refused":
-                self.refusals.append(event)
-        self.runs: dict[Key, list[Run]] = defaultdict(list)
-        for run in evidence.runs:
-            self.runs[run.job, run.attempt].append(run)
-
-    @cached_property
-    def lives(self) -> dict[str, Life]:
-        """By incarnation: as the store knew the worker, or else as the ledger does."""
-        known = {(record.incarnation, record.pid) for record in self.evidence.workers}
-        known |= {(run.worker, run.pid) for run in self.evidence.runs}
-        by_pid = {life.pid: life for life in self.evidence.lives}
-        return {incarnation: by_pid[pid] for incarnation, pid in known if pid in by_pid}
-
-    @cached_property
-    def signs(self) -> dict[str, list[float]]:
-        """When each worker did something the store knows of."""
-        signs: dict[str, list[float]] = defaultdict(list)
-        for event in self.evidence.events:
-            if event.type == "job.started" or (event.type in SETTLE_EVENTS and self.is_own(event)):
-                signs[event.data["worker"]].append(event.at.timestamp())
-        return signs
-
-    def is_own(self, settle: Event) -> bool:
-        """By whoever ran the attempt, not by one who found its lease expired."""
-        return str(settle.data.get("by", "")).startswith(f"{settle.data.get('worker')}/")
-
-    def has_claim(self, run: Run) -> bool:
-        start = self.starts.get((run.job, run.attempt))
-        return start is not None and (start.data["worker"], microseconds(start.at)) == (run.worker, run.claimed)
-
-    def is_undone(self, run: Run) -> bool:
-        """Its claim may have gone with a crash of the database, which is allowed to forget claims."""
-        claimed = run.claimed / 1e6
-        return any(crash - UNFLUSHED_SECONDS <= claimed <= crash + 0.1 for crash in self.evidence.crashes)
-
-    def was_lost(self, run: Run) -> bool:
-        settles = self.settles[run.job, run.attempt]
-        return not self.has_claim(run) or any(not self.is_own(settle) for settle in settles)
-
 
 Check = Callable[[Books], Iterator[str]]
 
@@ -107,7 +44,8 @@ def rows_and_log_agree(books: Books) -> Iterator[str]:
             check_row(job)
             check_history(job, books.events[job.id])
         except AssertionError as error:
-            yield f"{job.id}: {error}"
+            told = [(event.position, event.type, event.attempt, f"{event.at:%S.%f}") for event in books.events[job.id]]
+            yield f"{job.id}: {error}; {told}"
 
 
 def each_is_settled_once(books: Books) -> Iterator[str]:
@@ -115,7 +53,10 @@ def each_is_settled_once(books: Books) -> Iterator[str]:
         if len(settles) > 1:
             yield f"attempt {attempt} of {job} was settled by {[settle.data.get('by') for settle in settles]}"
     for job, events in books.events.items():
-        if (number := sum(event.type in FINAL_EVENTS for event in events)) != 1:
+        if (
+            job
+            and (number := sum(event.type in FINAL_EVENTS for event in events)) != 1 + books.jobs[job].manual_retries
+        ):
             yield f"{job} was finished {number} times"
 
 
@@ -184,6 +125,10 @@ def _wanted(job: Job[Any]) -> tuple[Any, ...]:
             return (State.FAILED, None, "UNKNOWN", MAX_ATTEMPTS, 0)
         case "refused":
             return (State.FAILED, None, "NOT_WANTED", 1, 0)
+        case "calling":
+            return (State.SUCCEEDED, arguments["number"], None, job.failures, 0)
+        case "after":
+            return (State.SUCCEEDED, arguments["batch"], None, 0, 0)
         case _:
             return (State.SUCCEEDED, arguments["number"], None, arguments.get("failures", 0), 0)
 
@@ -195,6 +140,8 @@ def counters_are_the_logs(books: Books) -> Iterator[str]:
         for event in books.events[job.id]:
             if event.type in ("job.succeeded", "job.retried"):
                 losses = 0
+            elif event.type == BY_HAND:
+                failures = losses = 0
             losses += event.code == LOST
             failures += event.type in ("job.retried", "job.failed") and event.code != LOST
         if (job.failures, job.losses) != (failures, losses):
@@ -232,7 +179,7 @@ def _was_silent(books: Books, worker: str, at: float) -> bool:
 
 def the_log_has_no_gaps(books: Books) -> Iterator[str]:
     """Who followed by cursor all the while saw just what is there now."""
-    seen, there = books.evidence.read, seen_by(books.evidence.events)
+    seen, there = books.evidence.read, [written(event) for event in books.evidence.events]
     if seen != there:
         missing, extra = set(there) - set(seen), set(seen) - set(there)
         yield f"the reader missed {sorted(missing)[:SHOWN]} and saw {sorted(extra)[:SHOWN]} (of {len(there)})"
@@ -266,6 +213,7 @@ CHECKS: tuple[Check, ...] = (
     leases_of_the_living_are_left_alone,
     the_log_has_no_gaps,
     workers_do_not_end_by_themselves,
+    *RECOUNTS,
 )
 
 
