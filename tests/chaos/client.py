@@ -44,10 +44,13 @@ class Client:
             self._published.append(batch.id)
 
     def retry_one(self) -> None:
-        """Open the oldest batch again, if it is over and has failed members."""
-        if not self._published or not _answered(lambda: self._store.batch(self._published[0])).state.is_settled:
+        """Start failed members of a batch again, once it is settled: that opens it."""
+        if not self._published:
             return
         batch = self._published.pop(0)
+        if not _answered(lambda: self._store.batch(batch)).state.is_settled:
+            self._published.append(batch)
+            return
         failed = _answered(lambda: self._store.jobs(JobFilter(batch=batch, state=State.FAILED))).jobs
         request = BatchRetry(id=f"again {batch}", batch=batch, jobs=tuple(job.id for job in failed))
         _answered(lambda: self._store.retry_members(request))

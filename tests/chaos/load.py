@@ -29,7 +29,7 @@ KINDS = {
     "refused": 4,
     "narrow": 10,
     "shared": 10,
-    "calling": 6,
+    "calling": 40,
 }
 OF_BATCHES = ("quick", "slow", "flaky", "refused")
 TIMED = ("slow", "heavy", "narrow", "shared")
@@ -57,7 +57,7 @@ class Order:
 
 
 class Orders:
-    """`calls` is how many jobs call the service in all: after an outage it takes them at its own pace."""
+    """`calls` is how many jobs call the service in all: early ones, for after an outage it takes them at its pace."""
 
     def __init__(self, seed: int, *, calls: int) -> None:
         self._draw = random.Random(seed)

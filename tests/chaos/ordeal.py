@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.app import app
+from chaos.app import GATEWAY, app
 from chaos.born import Born
 from chaos.counters import counters
 from chaos.evidence import Evidence, disordered
@@ -17,6 +17,7 @@ from chaos.ledger import Watch, lines, runs
 from chaos.plan import KILLS, LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
 from mulligan.job import JobFilter
+from mulligan.service import ServiceRequest
 from mulligan.store import open_store
 from mulligan.store.protocols import Store, WorkerRecord
 from mulligan.testing.stores.invariants import PAGE, all_events, all_jobs
@@ -42,8 +43,7 @@ class Ordeal:
         self._outage = folder / "outage"
         self._environment = {**environment(url, lease=LEASE, ledger=self._ledger), "CHAOS_OUTAGE": str(self._outage)}
         self._strikes = {"kill": self._kill, "stop": self._stop, "outage": self._break_off, **strikes}
-        self._ends: list[threading.Timer] = []
-        """Of what lasts for a while."""
+        self._thaws: list[threading.Timer] = []
         self.crashes: list[float] = []
 
     def run(self, plan: Sequence[Fault]) -> Evidence:
@@ -52,7 +52,7 @@ class Ordeal:
             self._workers = stack.enter_context(
                 contextlib.closing(Workers(SLOTS, self._environment, self._folder / "log"))
             )
-            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE, 2 * KILLS))
+            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE, KILLS))
             reader = stack.enter_context(self._beside("reader", self._folder / "read"))
             self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
@@ -60,6 +60,8 @@ class Ordeal:
             store = stack.enter_context(contextlib.closing(open_store(self._direct)))
             self._supervise(lambda: self._is_all_found(store), every=OFTEN)
             end(client)
+            # By hand: after so many outages it would let in what was held at a pace of its own.
+            store.force(ServiceRequest(id="calm", name=GATEWAY, to="closed"))
             self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
             workers = store.workers()
             statuses = self._workers.end()
@@ -114,8 +116,9 @@ class Ordeal:
                 self._supervise(partial(self._victims, fault))
                 begin = max(begin, time.monotonic() - fault.at)
             self._strikes[fault.what](fault)
-        for end in self._ends:
-            end.join()
+        for thaw in self._thaws:
+            thaw.join()
+        self._outage.unlink(missing_ok=True)
 
     @staticmethod
     def _is_time(moment: float) -> bool:
@@ -147,17 +150,13 @@ class Ordeal:
         self._workers.kill(self._victims(fault)[0])
 
     def _stop(self, fault: Fault) -> None:
-        frozen = self._workers.freeze(self._victims(fault)[0])
-        self._later(fault.seconds, lambda: self._workers.thaw(frozen))
+        thaw = threading.Timer(fault.seconds, self._workers.thaw, [self._workers.freeze(self._victims(fault)[0])])
+        thaw.start()
+        self._thaws.append(thaw)
 
     def _break_off(self, fault: Fault) -> None:
-        """The service that some tasks call does not answer for a while."""
-        self._outage.touch()
-        self._later(fault.seconds, lambda: self._outage.unlink(missing_ok=True))
-
-    def _later(self, seconds: float, end: Callable[[], None]) -> None:
-        self._ends.append(threading.Timer(seconds, end))
-        self._ends[-1].start()
+        """The service that some tasks call does not answer the next ones."""
+        self._outage.write_bytes(b"." * fault.number)
 
 
 def end(process: Born) -> None:

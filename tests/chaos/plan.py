@@ -25,7 +25,8 @@ class Fault:
     number: int = 0
 
     def __str__(self) -> str:
-        return f"{self.at:.2f} {self.what} {self.slot if self.what in ('kill', 'stop') else round(self.seconds, 2)}"
+        how = {"kill": self.slot, "stop": self.slot, "outage": self.number}.get(self.what, round(self.seconds, 2))
+        return f"{self.at:.2f} {self.what} {how}"
 
 
 def planned(seed: int, *, kills: int, others: dict[str, float]) -> list[Fault]:
@@ -50,9 +51,10 @@ def _stops(draw: random.Random, end: float) -> Iterator[Fault]:
 
 
 def _outages(draw: random.Random, end: float) -> Iterator[Fault]:
-    """Of the service that some tasks call; it is well for long enough to be found so."""
-    for at in _instants(draw, end - 2.0, 6.0):
-        yield Fault(at, "outage", seconds=draw.uniform(1.0, 2.0))
+    """Of the service that some tasks call: enough calls fail to open it, and some probes. In the first half: what was
+    held then is let in at a pace, and nobody is to wait for that at the end."""
+    for at in _instants(draw, end / 2, 5.0):
+        yield Fault(at, "outage", number=draw.randint(4, 6))
 
 
 def _kills(draw: random.Random, number: int, end: float) -> Iterator[Fault]:

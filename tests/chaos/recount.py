@@ -16,13 +16,14 @@ from mulligan.lifecycle import (
     BATCH_REOPENED,
     BATCH_SETTLED,
     SERVICE_CLOSED,
+    SERVICE_FORCED,
     SERVICE_HALF_OPENED,
     SERVICE_OPENED,
     State,
 )
 from mulligan.testing.stores.invariants import check_batch
 
-SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED)
+SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)
 
 
 # Batches
