@@ -112,4 +112,4 @@ class Orders:
             return {"owner": owner, "queue": FAIR, "weight": WEIGHTS[owner]}
         if kind == "calling":
             return {"service": GATEWAY}
-        return {"owner": LIMITED_OWNER if kind in ("flaky", "slow") and self._draw.random() < 0.3 else ""}
+        return {"owner": LIMITED_OWNER if kind in ("flaky", "slow") and self._draw.random() < 0.15 else ""}
