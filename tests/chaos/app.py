@@ -25,7 +25,7 @@ if host := os.environ.get("CHAOS_HOST"):
     socket.gethostname = lambda: host
 
 app = App(
-    services=[Service(GATEWAY, window=6, min_calls=3, cooldown="500ms", probes=PROBES, budget=None)],
+    services=[Service(GATEWAY, window=6, min_calls=3, cooldown="1s", probes=PROBES, budget=None)],
     queues=[Queue(FAIR, fair=True)],
     # A budget that is never out: what is spent is counted all the same.
     owners=[Owner(LIMITED_OWNER, concurrency=LIMITS[f"owner/{LIMITED_OWNER}"], retries_per_day=1_000_000)],

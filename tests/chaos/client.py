@@ -1,6 +1,6 @@
 """A client without end: asks, repeats with the same ids until the store answers, then notes what was accepted.
 
-Run as `python -m chaos.client URL ACCEPTED SEED RATE CALLS`, until SIGTERM.
+Run as `python -m chaos.client URL ACCEPTED SEED RATE`, until SIGTERM.
 """
 
 import signal
@@ -69,12 +69,12 @@ def _answered(ask: Callable[[], T]) -> T:
             time.sleep(0.03)
 
 
-def main(url: str, accepted: str, seed: str, rate: str, calls: str) -> None:
+def main(url: str, accepted: str, seed: str, rate: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     store, due = open_store(url), time.monotonic()
     client = Client(store, Path(accepted))
-    for order in Orders(int(seed), calls=int(calls)):
+    for order in Orders(int(seed)):
         if stop.is_set():
             break
         client.order(order)

@@ -29,7 +29,7 @@ KINDS = {
     "refused": 4,
     "narrow": 10,
     "shared": 10,
-    "calling": 40,
+    "calling": 20,
 }
 OF_BATCHES = ("quick", "slow", "flaky", "refused")
 TIMED = ("slow", "heavy", "narrow", "shared")
@@ -57,13 +57,10 @@ class Order:
 
 
 class Orders:
-    """`calls` is how many jobs call the service in all: early ones, for after an outage it takes them at its pace."""
-
-    def __init__(self, seed: int, *, calls: int) -> None:
+    def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
         self._ids = Ids(SystemClock(), self._draw)
         self._number = 0
-        self._calls = calls
 
     def __iter__(self) -> Iterator[Order]:
         while True:
@@ -71,12 +68,7 @@ class Orders:
 
     def _some(self) -> Order:
         kinds = self._draw.choices(list(KINDS), list(KINDS.values()), k=self._draw.randint(1, MOST_PER_CALL))
-        return Order([self._job(self._possible(kind)) for kind in kinds])
-
-    def _possible(self, kind: str) -> str:
-        if kind == "calling":
-            self._calls -= 1
-        return "quick" if kind == "calling" and self._calls < 0 else kind
+        return Order([self._job(kind) for kind in kinds])
 
     def _batch(self) -> Order:
         batch = NewBatch(

@@ -14,7 +14,7 @@ from chaos.born import Born
 from chaos.counters import counters
 from chaos.evidence import Evidence, disordered
 from chaos.ledger import Watch, lines, runs
-from chaos.plan import KILLS, LEASE, SEED, SLOTS, Fault, spared
+from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
 from mulligan.job import JobFilter
 from mulligan.service import ServiceRequest
@@ -52,16 +52,16 @@ class Ordeal:
             self._workers = stack.enter_context(
                 contextlib.closing(Workers(SLOTS, self._environment, self._folder / "log"))
             )
-            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE, KILLS))
+            client = stack.enter_context(self._beside("client", self._folder / "accepted", SEED, RATE))
             reader = stack.enter_context(self._beside("reader", self._folder / "read"))
             self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
-            # Whatever was lost is to be found again under the same load: the log is the clock of that.
             store = stack.enter_context(contextlib.closing(open_store(self._direct)))
+            # By hand: after so many outages it would take what was held at a pace of its own.
+            store.force(ServiceRequest(id="calm", name=GATEWAY, to="closed"))
+            # Whatever was lost is to be found again under the same load: the log is the clock of that.
             self._supervise(lambda: self._is_all_found(store), every=OFTEN)
             end(client)
-            # By hand: after so many outages it would let in what was held at a pace of its own.
-            store.force(ServiceRequest(id="calm", name=GATEWAY, to="closed"))
             self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
             workers = store.workers()
             statuses = self._workers.end()

@@ -51,9 +51,8 @@ def _stops(draw: random.Random, end: float) -> Iterator[Fault]:
 
 
 def _outages(draw: random.Random, end: float) -> Iterator[Fault]:
-    """Of the service that some tasks call: enough calls fail to open it, and some probes. In the first half: what was
-    held then is let in at a pace, and nobody is to wait for that at the end."""
-    for at in _instants(draw, end / 2, 5.0):
+    """Of the service that some tasks call: enough calls fail to open it, and some probes."""
+    for at in _instants(draw, end, 6.0):
         yield Fault(at, "outage", number=draw.randint(4, 6))
 
 
