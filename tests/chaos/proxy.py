@@ -25,17 +25,18 @@ class Frames:
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
         self._rest += data
+        begin, rest = 0, self._rest
         while True:
-            head = 0 if self._has_startup else 1
-            if len(self._rest) < head + 4:
-                return
-            (length,) = struct.unpack_from("!I", self._rest, head)
-            if len(self._rest) < head + length:
-                return
-            kind, body = self._rest[:head], self._rest[head + 4 : head + length]
-            self._rest = self._rest[head + length :]
+            head = begin if self._has_startup else begin + 1
+            if len(rest) < head + 4:
+                break
+            (length,) = struct.unpack_from("!I", rest, head)
+            if len(rest) < head + length:
+                break
             self._has_startup = False
-            yield kind, body
+            yield rest[begin:head], rest[head + 4 : head + length]
+            begin = head + length
+        self._rest = rest[begin:]
 
 
 class Session:
