@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,21 @@ from mulligan import App
 # On a busy machine an example may take any time; how long it takes is not what is tested.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+MEMORY, ROOM = Path("/dev/shm"), 4 * 1024**3
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there is room, the files of the tests are in memory: no process that is killed can tell, and thousands of
+    commits would each wait for the disk."""
+    if config.option.basetemp is None and _is_roomy(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _is_roomy(place: Path) -> bool:
+    # Programs are run from there.
+    is_usable = place.is_dir() and os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
+    return is_usable and shutil.disk_usage(place).free > ROOM
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

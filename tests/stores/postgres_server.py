@@ -160,7 +160,8 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
         server.start()
         yield server
     finally:
-        server.stop()
+        # Nobody will read it any more: it need not be written down.
+        server.stop(crash=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 
