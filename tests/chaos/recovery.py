@@ -41,6 +41,9 @@ def _lost_and_found(books: Books) -> Iterator[tuple[str, float, float]]:
         life, following = books.lives.get(start.data["worker"]), books.starts.get((job, attempt + 1))
         if life is None or life.killed is None or following is None:
             continue
+        # What a service holds back is not lost.
+        if job in books.counters.epochs:
+            continue
         if any(not books.is_own(settle) for settle in books.settles[job, attempt]) and life.killed < _at(following):
             yield job, life.killed, _at(following)
 
