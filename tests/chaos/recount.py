@@ -123,7 +123,7 @@ def a_service_gets_no_more_probes_than_permits(books: Books) -> Iterator[str]:
         begin, end = change.at.timestamp(), following.at.timestamp() if following else float("inf")
         probes = [run for run in calls if begin <= run.claimed / 1e6 and run.began < end]
         if (found := at_once(books, probes)) > PROBES:
-            yield f"{found} probes at once in epoch {change.data.get('epoch')}, {PROBES} may"
+            yield f"{found} probes at once after {change.at}, {PROBES} may"
 
 
 def _changes(books: Books) -> list[Event]:
