@@ -37,7 +37,7 @@ RETRY_AFTER = "5"
 
 def sized(fault: str, **changes: Any) -> Setting:
     """Small enough for the tests: two workers, 48 calls a second."""
-    usual = {"workers": 2, "slots": 40, "capacity": 60.0, "waiting": 2_000, "begins": 25.0, "ends": 110.0}
+    usual = {"workers": 2, "slots": 40, "capacity": 60.0, "waiting": 2_000, "begins": 25.0, "ends": 90.0}
     return Setting(fault, **{**usual, **changes})
 
 
