@@ -81,7 +81,11 @@ class PostgresServer:
             # Whoever is second has made one in vain.
             with contextlib.suppress(OSError):
                 (self.folder / "new").rename(new)
-        self._run("cp", "-R", new, self.folder / "data")
+        if new.stat().st_uid == self.folder.stat().st_uid:
+            self._run("cp", "-R", new, self.folder / "data")
+        else:
+            # Somebody else's may start anything.
+            self._make_cluster(self.folder / "data")
 
     def _make_cluster(self, place: Path) -> None:
         trusting = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
