@@ -4,13 +4,16 @@ import asyncio
 import logging
 import sys
 import threading
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mulligan import App, Queue, RetryPolicy, Service, State, attempt
+from mulligan import App, ErrorCode, Queue, RetryPolicy, Service, State, attempt
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.service import ServiceBook
@@ -279,6 +282,20 @@ def test_explain_says_who_holds_a_service_open(gateway: Gateway) -> None:
         assert "mulligan services auto gateway" in told(app, job)
 
 
+def test_explain_says_that_a_job_was_not_tried_whatever_its_code_is(gateway: Gateway) -> None:
+    with sandbox(app := shop(gateway, mode="fail_fast", fail_code="SHOP_CLOSED")) as box:
+        app.service("gateway").open()
+        (job,) = enqueue(app)
+        box.run()
+        assert gateway.calls == 0
+        why = "because its service was open and is set to fail fast, so it was not tried"
+        assert f"No retry follows, {why}." in told(app, job)
+        assert "How its service stands now: mulligan services show gateway" in told(app, job)
+        happened = app.explain(job.id).happened[-1]
+        assert "Attempt 1 was not tried and failed with SHOP_CLOSED" in happened
+        assert why in happened
+
+
 def test_explain_says_that_a_service_is_probed_and_then_paced(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway)) as box:
         enqueue(app, 2)
@@ -424,6 +441,69 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
 def test_a_probe_that_exits_says_that_the_service_is_not_well() -> None:
     prober = Prober(lambda: ServiceBook([Service("a", probe=lambda: sys.exit(3))]))
     assert asyncio.run(prober.probe("a"))["problem"] == "SystemExit: 3"
+
+
+def test_a_probe_that_answers_too_late_has_not_answered() -> None:
+    async def is_late() -> bool:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return True
+
+    prober = Prober(lambda: ServiceBook([Service("a", probe=is_late)]), patience=0.01)
+    assert asyncio.run(prober.probe("a"))["problem"] == "no answer after 0.01 s"
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_whatever_ends_a_probe_is_an_answer_and_ends_nothing_else(raised: type[BaseException]) -> None:
+    async def ends() -> None:
+        raise raised
+
+    def ends_too() -> None:
+        raise raised
+
+    app = App("sqlite:///:memory:", services=[Service("a", probe=ends), Service("b", probe=ends_too)])
+    with sandbox(app) as box:
+        for name in "ab":
+            app.service(name).open()
+            app.service(name).auto()
+        box.run()
+        found = [job.result["problem"] for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs]
+        assert found == [f"{raised.__name__}: "] * 2
+        assert {service.state for service in app.services()} == {"open"}
+
+
+def test_a_probe_that_is_stopped_without_an_answer_comes_again_after_the_cooldown() -> None:
+    asked: list[datetime] = []
+
+    async def does_not_listen() -> None:
+        asked.append(box.now)
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        await asyncio.sleep(3600)
+
+    # Not even the timeout of the job tells anything of the service here.
+    timeout = ErrorCode("TIMEOUT", "This took too long.", "retryable", 504, blames_service=None)
+    service = Service("a", probe=does_not_listen, cooldown="5m")
+    app = App("sqlite:///:memory:", catalogue=[timeout], services=[service])
+    with sandbox(app) as box:
+        app.service("a").open()
+        app.service("a").auto()
+        box.run()
+        assert app.service("a").status.state == "open"
+        box.advance("11m")
+        assert [job.error_code for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs] == ["TIMEOUT"] * 3
+        assert all(later - earlier >= timedelta(minutes=5) for earlier, later in pairwise(asked))
+
+
+@pytest.mark.parametrize("probe", [lambda name: name, lambda *, name: name, "https://example.org", len])
+def test_a_probe_that_cannot_be_called_without_arguments_is_refused(probe: Any) -> None:
+    with pytest.raises(BadPolicy, match="a function that is called without arguments, or None"):
+        Service("gateway", probe=probe)
+
+
+def test_a_probe_may_have_arguments_it_does_without() -> None:
+    for probe in (lambda _name="gateway": True, lambda *_names: True, partial(str, "gateway"), dict):
+        assert Service("gateway", probe=probe).probe is probe
 
 
 def test_a_plain_function_may_hand_out_an_awaitable() -> None:

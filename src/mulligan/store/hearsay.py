@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mulligan.failure.policy import Fail, Retry, Snooze, Succeed
 from mulligan.failure.service import Call, Standing, State
+from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome
 
 
@@ -81,6 +82,9 @@ def _word(outcome: Outcome) -> bool | None:
     match outcome.decision:
         case Succeed():
             return True
+        case Retry() | Fail() if outcome.lease.kind == PROBE_KIND:
+            # Whatever kept it from an answer: else it would be asked again at once, and again.
+            return False
         case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict):
             return None if verdict.blames_service is None else not verdict.blames_service
     return None

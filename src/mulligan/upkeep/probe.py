@@ -94,13 +94,20 @@ class Prober:
         if service in self._busy:
             return "its last probe has not come back yet"
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._patience) as patience:
                 answer = await self._called(service, probe)
         except TimeoutError as error:
-            return str(error) or f"no answer after {self._patience:g} s"
-        except (Exception, SystemExit) as error:
+            return str(error) or self._too_late
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             return f"{type(error).__name__}: {error!s:.200}"
+        if patience.expired():
+            # It would not be stopped, and what it says now comes too late.
+            return self._too_late
         return "it returned False" if answer is False else None
+
+    @property
+    def _too_late(self) -> str:
+        return f"no answer after {self._patience:g} s"
 
     async def _called(self, service: str, probe: Callable[[], Any]) -> Any:
         if inspect.iscoroutinefunction(probe):

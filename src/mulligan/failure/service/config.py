@@ -1,5 +1,6 @@
 """What a service is told to be: when it opens, for how long, how it is probed, how much it may be asked."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -233,9 +234,20 @@ def _rate(where: str, rate: float | str | None) -> float | None:
 def _probe(where: str, name: str, probe: Probe | None) -> Probe | None:
     if probe is not None and name.endswith("*"):
         raise refused(where, probe, "None: a probe is called without arguments, and many services have this pattern")
-    if probe is not None and not callable(probe):
-        raise refused(where, probe, "a function without arguments, or None")
+    if probe is not None and not (callable(probe) and _needs_nothing(probe)):
+        raise refused(where, probe, "a function that is called without arguments, or None")
     return probe
+
+
+def _needs_nothing(probe: Probe) -> bool:
+    try:
+        inspect.signature(probe).bind()
+    except TypeError:
+        return False
+    except ValueError:
+        # What is written in C may not say what it takes.
+        return True
+    return True
 
 
 def _code(where: str, code: str) -> str:

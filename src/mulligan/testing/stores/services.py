@@ -270,6 +270,15 @@ class ServiceRules(Bench):
         self.advance(COOLDOWN)
         assert self._taken(KIND, PROBE_KIND) == [probe.id]
 
+    def test_a_probe_of_its_own_that_came_to_no_answer_opens_the_service_again(self) -> None:
+        self._outage(probe=lambda: True)
+        self.advance(COOLDOWN)
+        self._new(PROBE_KIND)
+        (lease,) = self._claiming(PROBE_KIND)
+        self._end([(lease, unknowing())])
+        assert self._state() == "open"
+        assert self._told_of()[-1].data["because"] == "probe"
+
     def test_a_probe_taken_by_one_who_cannot_run_the_others_leaves_them_where_they_are(self) -> None:
         self._outage(probes=2)
         self._new("a")
