@@ -49,7 +49,7 @@ def half_open(**given: Any) -> World:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": ""}, "the name of a service is '', but it must be one line of 1 to 200 characters"),
+        ({"name": ""}, "the name of a service is '', but it must be 1 to 200 printable characters"),
         ({"name": "x" * 201}, "the name of a service"),
         ({"name": "a*b"}, "the name of a service"),
         ({"name": "two\nlines"}, "the name of a service"),

@@ -24,7 +24,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
 
@@ -405,6 +405,10 @@ class Services(Protocol):
 
     def services(self) -> list[ServiceRecord]:
         """Those of which something is known, by name."""
+        ...
+
+    def service_names(self) -> list[Family]:
+        """How many computed names of services are told apart."""
         ...
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
