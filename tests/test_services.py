@@ -344,11 +344,51 @@ def test_explain_says_that_a_retry_waits_for_the_budget(gateway: Gateway) -> Non
 # Names that are computed
 
 
-@pytest.mark.parametrize("service", ["two\nlines", "nul\0", "x" * 201, "site:*", " padded", "\ud800", 7])
+@pytest.mark.parametrize(
+    "service", ["two\nlines", "nul\0", "x" * 201, "site:*", " padded", "\ud800", 7, "a\u200bb", "a\u202eb"]
+)
 def test_a_computed_name_that_cannot_be_one_is_refused(app: App, service: Any) -> None:
     task = app.task("fetch", service=lambda _url: service)(lambda url: url)
     with pytest.raises(InvalidArguments, match="its service= gave what cannot be a name: the name of a service is"):
         task.enqueue("a")
+
+
+def test_a_name_of_two_hundred_letters_of_any_script_can_be_one(app: App) -> None:
+    task = app.task("fetch", service=lambda host: host)(lambda host: host)
+    for name in ("example.org", "日本語.example", "two words", "é" * 200):
+        assert task.bind(name).service == name
+
+
+def crawler(most: int) -> App:
+    app = App("sqlite:///:memory:", services=[Service("site:*", most=most)])
+    app.task("fetch", service=lambda host: f"site:{host}")(lambda host: host)
+    return app
+
+
+def test_jobs_beyond_the_names_that_are_told_apart_are_run_and_explained(gateway: Gateway) -> None:
+    with sandbox(app := crawler(2)) as box:
+        jobs = [app.tasks["fetch"].enqueue(host) for host in "abc"]
+        assert [job.service for job in jobs] == ["site:a", "site:b", "site:*"]
+        shared = "It shares its service 'site:*' with others: more names came than are told apart."
+        assert [shared in told(app, job) for job in jobs] == [False, False, True]
+        assert app.service("site:*").status.ready == 1
+        box.run()
+        assert {app.job(job.id).state for job in jobs} == {State.SUCCEEDED}
+
+
+@pytest.mark.parametrize(
+    ("names", "level", "says"),
+    [
+        (7, Level.OK, "there is room for more computed names of services"),
+        (8, Level.WARNING, "computed names of services: 8 of 10 names of 'site:*'"),
+        (12, Level.WARNING, "10 of 10 names of 'site:*'; new ones share service 'site:*', and wait together when"),
+    ],
+)
+def test_the_doctor_warns_before_names_are_shared(names: int, level: Level, says: str) -> None:
+    with sandbox(app := crawler(10)):
+        app.enqueue_many([app.tasks["fetch"].bind(f"host-{number}") for number in range(names)])
+        (found,) = [finding for finding in app.doctor() if finding.code is Check.SERVICES_NAMES]
+        assert (found.level, says in found.found) == (level, True)
 
 
 def test_a_mistake_in_the_function_that_computes_it_is_refused_with_its_words(app: App) -> None:
