@@ -6,14 +6,26 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import datetime, timedelta
+from email.message import Message
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
-from mulligan import App, ErrorCode, Queue, RetryPolicy, Service, State, attempt
+from mulligan import (
+    App,
+    ErrorCode,
+    FinalError,
+    Queue,
+    RateLimitedError,
+    RetryPolicy,
+    Service,
+    State,
+    attempt,
+)
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.service import ServiceBook
@@ -60,6 +72,80 @@ def shop(gateway: Gateway, **settings: Any) -> App:
 
 def enqueue(app: App, number: int = 1) -> list[Job[Any]]:
     return app.enqueue_many([app.tasks["pay"].bind() for _ in range(number)])
+
+
+# What speaks of a service
+
+
+def answered(status: int) -> HTTPError:
+    error = HTTPError("http://gateway.test/", status, "no", Message(), None)
+    error.close()
+    return error
+
+
+SERVICE_AT_FAULT = [
+    answered(500),
+    answered(503),
+    answered(429),
+    answered(408),
+    TimeoutError("timed out"),
+    ConnectionRefusedError(111, "Connection refused"),
+    ConnectionResetError(104, "Connection reset by peer"),
+]
+NOT_AT_FAULT = [
+    answered(404),
+    answered(422),
+    answered(403),
+    ValueError("a mistake"),
+    ZeroDivisionError(),
+    KeyError("x"),
+    FinalError("not a PDF", code="NOT_PDF"),
+    FileNotFoundError(2, "No such file"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize(
+    ("raised", "state"),
+    [*((error, "open") for error in SERVICE_AT_FAULT), *((error, "closed") for error in NOT_AT_FAULT)],
+    ids=lambda given: (
+        given if isinstance(given, str) else f"{type(given).__name__} {getattr(given, 'code', '')}".strip()
+    ),
+)
+def test_a_service_opens_by_what_speaks_of_it_and_by_nothing_else(raised: Exception, state: str) -> None:
+    def fails() -> None:
+        raise raised
+
+    app = App("sqlite:///:memory:", services=[Service("gateway", window=4)])
+    app.task("pay", service="gateway", retry=RetryPolicy(1))(fails)
+    with sandbox(app) as box:
+        enqueue(app, 8)
+        box.run()
+        assert app.service("gateway").status.state == state
+
+
+def test_a_service_that_says_how_long_is_left_alone_for_that_long() -> None:
+    asked: list[datetime] = []
+
+    def told_to_wait() -> None:
+        asked.append(box.now)
+        if len(asked) == 1:
+            raise RateLimitedError("slow down", retry_after="90s", scope="service")
+
+    app = App("sqlite:///:memory:", services=[Service("gateway", cooldown="5s")])
+    app.task("pay", service="gateway")(told_to_wait)
+    with sandbox(app) as box:
+        start = box.now
+        app.tasks["pay"].enqueue()
+        box.run()
+        held = enqueue(app, 5)
+        assert app.service("gateway").status.trouble["because"] == "asked"  # type: ignore[index]
+        assert "it asked to be left alone" in told(app, held[0])
+        box.advance("89s")
+        assert asked == [start], "no other job of it was tried, and no attempt is used up"
+        box.advance("1m")
+        assert len(asked) == 7
+        assert min(asked[1:]) - start == timedelta(seconds=90)
 
 
 # What is known

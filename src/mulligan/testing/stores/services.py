@@ -92,6 +92,25 @@ class ServiceRules(Bench):
         assert self._state() == "open"
         assert self._told_of()[0].data["because"] == "in_a_row"
 
+    def test_fewer_calls_than_the_minimum_open_nothing_though_all_failed(self) -> None:
+        self._serves(window=20, min_calls=10)
+        self._hear(*[blaming()] * 9)
+        assert self._state() == "closed"
+        self._hear(blaming())
+        assert self._state() == "open"
+
+    def test_a_window_of_time_counts_what_it_still_holds(self) -> None:
+        self._serves(window="2m", min_calls=6, open_at=0.5)
+        self._hear(*[Succeed("null"), blaming()] * 2, blaming())
+        self.advance(3 * MINUTE)
+        self._hear(*[Succeed("null"), blaming()] * 2, blaming())
+        assert self._state() == "closed", "five calls in two minutes"
+        self.advance(MINUTE)
+        self._hear(blaming())
+        assert self._state() == "open"
+        (opened,) = self._told_of()
+        assert (opened.data["calls"], opened.data["failures"], opened.data["window"]) == (6, 4, "120s")
+
     def test_what_several_workers_heard_is_heard_together(self) -> None:
         self._serves(window=4, min_calls=4)
         for worker in ("a", "b", "c", "d"):
