@@ -98,6 +98,6 @@ def test_on_sqlite_a_job_whose_name_is_known_reads_no_other_name() -> None:
     store, read = SqliteStore("sqlite:///:memory:", threaded=False, services=lambda: BOOK), []
     for names in (10, 9_000):
         store._database.write(lambda db, names=names: db.execute(NAMES.format(names=names)))
-        read.append(steps_of(store, lambda db: store._enqueue(db, known())))
+        read.append(steps_of(store, lambda db: store._intake.enqueue(db, known(), 1)))
     store.close()
     assert read[1] <= read[0] + 300
