@@ -10,12 +10,16 @@ from test_store_sqlite_growth import steps_of
 
 from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import NewJob
+from mulligan.store.names import CHECKED_AT_ONCE
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres import store as postgres_store
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.sqlite.play import play
 
 LANES, JOBS = 400, 24_000
 WANTED = 100
+DAY = 86_400_000_000
 READY = """
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, arguments, max_attempts, max_crashes, max_snoozes,
@@ -101,3 +105,42 @@ def test_on_sqlite_a_job_whose_name_is_known_reads_no_other_name() -> None:
         read.append(steps_of(store, lambda db: store._intake.enqueue(db, known(), 1)))
     store.close()
     assert read[1] <= read[0] + 300
+
+
+# Each with a job that waits for days, so that none can be forgotten.
+WAITING = """
+INSERT INTO mulligan_jobs (
+    id, kind, owner, queue, service, priority, rank, state, waiting_for, arguments, max_attempts, max_crashes,
+    max_snoozes, submitted_at, enqueued_at, due_at, updated_at
+)
+WITH RECURSIVE number (n) AS (
+    SELECT CAST(1 AS bigint) UNION ALL SELECT n + 1 FROM number WHERE n < {jobs}
+)
+SELECT 'waits-' || n, 'mine', '', 'default', 'site:' || (n % 500), 0, n, 'waiting', 'delay', '{{}}', 5, 3, 5, n, n,
+    4000000000000000, n
+FROM number
+"""
+
+
+def test_on_sqlite_a_name_is_looked_up_among_the_jobs_that_wait() -> None:
+    store = SqliteStore("sqlite:///:memory:", threaded=False, services=lambda: BOOK)
+    store._database.write(lambda db: db.execute(WAITING.format(jobs=JOBS)))
+    store._database.write(lambda db: db.execute(NAMES.format(names=400).replace("4000000000000000", "1")))
+    read = steps_of(store, lambda db: play(db, store._services.names.forget(2 * DAY)))
+    store.close()
+    assert read <= 200 * CHECKED_AT_ONCE
+
+
+def test_on_postgres_a_name_is_looked_up_among_the_jobs_that_wait(server: PostgresServer) -> None:
+    url = server.fresh_database("forgetting")
+    store = PostgresStore(url + "?notify=off", services=lambda: BOOK)
+    store.migrate()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(WAITING.format(jobs=JOBS).encode())
+        connection.execute(NAMES.format(names=400).replace("4000000000000000", "1").encode())
+        connection.execute("VACUUM ANALYZE")
+    reading = Reading(url)
+    read = reading.read_by(lambda db: postgres_store._play(db, store._services.names.forget(None)))
+    reading.close()
+    store.close()
+    assert read.rows <= 20 * CHECKED_AT_ONCE

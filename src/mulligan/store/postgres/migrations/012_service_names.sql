@@ -14,5 +14,6 @@ CREATE TABLE mulligan_service_names (
 CREATE INDEX mulligan_service_names_family ON mulligan_service_names (family, name);
 CREATE INDEX mulligan_service_names_old ON mulligan_service_names (checked_at);
 
--- Whether a name is still in use.
-CREATE INDEX mulligan_jobs_waiting_service ON mulligan_jobs (service) WHERE state = 'waiting' AND service <> '';
+-- Whether a name is still in use. By an expression, so that it serves this question alone: others that ask for waiting jobs of a service
+-- have narrower indexes, and SQLite would take this one instead.
+CREATE INDEX mulligan_jobs_waiting_service ON mulligan_jobs ((service || '')) WHERE state = 'waiting' AND service <> '';

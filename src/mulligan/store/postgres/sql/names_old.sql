@@ -34,7 +34,7 @@ SELECT old.seq, NOT EXISTS (
     EXISTS (SELECT 1 FROM mulligan_services WHERE name = old.name)
     OR EXISTS (SELECT 1 FROM mulligan_tallies WHERE service = old.name)
     OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'running' AND service <> '' AND service = old.name)
-    OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND service <> '' AND service = old.name)
+    OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND service <> '' AND service || '' = old.name || '')
     OR old.name IN (SELECT service FROM lane)
 ) AS is_needed
 FROM old
