@@ -403,8 +403,8 @@ class Operations(Protocol):
 class Services(Protocol):
     """For whoever looks at services, forces them, or probes them. Claim and settle do the rest."""
 
-    def services(self) -> list[ServiceRecord]:
-        """Those of which something is known, by name."""
+    def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        """Those of which something is known, by name; with `names` no others than these."""
         ...
 
     def service_names(self) -> list[Family]:

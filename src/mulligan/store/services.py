@@ -272,9 +272,12 @@ class ServiceDesk:
         known = yield from self._known([name])
         return (yield from self._record(known[name], now))
 
-    def listed(self, given: Now) -> Steps[list[ServiceRecord]]:
+    def listed(self, given: Now, names: Sequence[str] | None = None) -> Steps[list[ServiceRecord]]:
         now = yield from moment(self._sql, given)
-        rows = yield self._statement("services_listed")
+        if names is None:
+            rows = yield self._statement("services_listed")
+        else:
+            rows = yield self._statement("services_named", names=to_json(list(names)))
         found = []
         for row in rows:
             found += [(yield from self._record(_standing(row), now))]

@@ -245,8 +245,8 @@ class SqliteStore:
 
     # Services and limits
 
-    def services(self) -> list[ServiceRecord]:
-        return self._read(self._services.listed)
+    def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        return self._read(lambda now: self._services.listed(now, names))
 
     def service_names(self) -> list[Family]:
         return self._read(lambda _: self._services.names.counted())

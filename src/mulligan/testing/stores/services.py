@@ -559,6 +559,13 @@ class ServiceRules(Bench):
         assert self.store.force(request).state == "closed", "what came later stays"
         assert len(self._told_of()) == 2
 
+    def test_services_can_be_asked_for_by_name(self) -> None:
+        for name in ("a", "b", "c"):
+            self._force("open", name=name)
+        assert [record.name for record in self.store.services()] == ["a", "b", "c"]
+        assert [record.name for record in self.store.services(["c", "a", "nobody"])] == ["a", "c"]
+        assert self.store.services([]) == []
+
     def test_leaving_to_its_calls_what_nobody_forced_does_nothing(self) -> None:
         self._force(None)
         assert self._told_of() == []
