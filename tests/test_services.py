@@ -4,13 +4,28 @@ import asyncio
 import logging
 import sys
 import threading
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from email.message import Message
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
-from mulligan import App, Queue, RetryPolicy, Service, State, attempt
+from mulligan import (
+    App,
+    ErrorCode,
+    FinalError,
+    Queue,
+    RateLimitedError,
+    RetryPolicy,
+    Service,
+    State,
+    attempt,
+)
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.service import ServiceBook
@@ -57,6 +72,80 @@ def shop(gateway: Gateway, **settings: Any) -> App:
 
 def enqueue(app: App, number: int = 1) -> list[Job[Any]]:
     return app.enqueue_many([app.tasks["pay"].bind() for _ in range(number)])
+
+
+# What speaks of a service
+
+
+def answered(status: int) -> HTTPError:
+    error = HTTPError("http://gateway.test/", status, "no", Message(), None)
+    error.close()
+    return error
+
+
+SERVICE_AT_FAULT = [
+    answered(500),
+    answered(503),
+    answered(429),
+    answered(408),
+    TimeoutError("timed out"),
+    ConnectionRefusedError(111, "Connection refused"),
+    ConnectionResetError(104, "Connection reset by peer"),
+]
+NOT_AT_FAULT = [
+    answered(404),
+    answered(422),
+    answered(403),
+    ValueError("a mistake"),
+    ZeroDivisionError(),
+    KeyError("x"),
+    FinalError("not a PDF", code="NOT_PDF"),
+    FileNotFoundError(2, "No such file"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize(
+    ("raised", "state"),
+    [*((error, "open") for error in SERVICE_AT_FAULT), *((error, "closed") for error in NOT_AT_FAULT)],
+    ids=lambda given: (
+        given if isinstance(given, str) else f"{type(given).__name__} {getattr(given, 'code', '')}".strip()
+    ),
+)
+def test_a_service_opens_by_what_speaks_of_it_and_by_nothing_else(raised: Exception, state: str) -> None:
+    def fails() -> None:
+        raise raised
+
+    app = App("sqlite:///:memory:", services=[Service("gateway", window=4)])
+    app.task("pay", service="gateway", retry=RetryPolicy(1))(fails)
+    with sandbox(app) as box:
+        enqueue(app, 8)
+        box.run()
+        assert app.service("gateway").status.state == state
+
+
+def test_a_service_that_says_how_long_is_left_alone_for_that_long() -> None:
+    asked: list[datetime] = []
+
+    def told_to_wait() -> None:
+        asked.append(box.now)
+        if len(asked) == 1:
+            raise RateLimitedError("slow down", retry_after="90s", scope="service")
+
+    app = App("sqlite:///:memory:", services=[Service("gateway", cooldown="5s")])
+    app.task("pay", service="gateway")(told_to_wait)
+    with sandbox(app) as box:
+        start = box.now
+        app.tasks["pay"].enqueue()
+        box.run()
+        held = enqueue(app, 5)
+        assert app.service("gateway").status.trouble["because"] == "asked"  # type: ignore[index]
+        assert "it asked to be left alone" in told(app, held[0])
+        box.advance("89s")
+        assert asked == [start], "no other job of it was tried, and no attempt is used up"
+        box.advance("1m")
+        assert len(asked) == 7
+        assert min(asked[1:]) - start == timedelta(seconds=90)
 
 
 # What is known
@@ -279,6 +368,20 @@ def test_explain_says_who_holds_a_service_open(gateway: Gateway) -> None:
         assert "mulligan services auto gateway" in told(app, job)
 
 
+def test_explain_says_that_a_job_was_not_tried_whatever_its_code_is(gateway: Gateway) -> None:
+    with sandbox(app := shop(gateway, mode="fail_fast", fail_code="SHOP_CLOSED")) as box:
+        app.service("gateway").open()
+        (job,) = enqueue(app)
+        box.run()
+        assert gateway.calls == 0
+        why = "because its service was open and is set to fail fast, so it was not tried"
+        assert f"No retry follows, {why}." in told(app, job)
+        assert "How its service stands now: mulligan services show gateway" in told(app, job)
+        happened = app.explain(job.id).happened[-1]
+        assert "Attempt 1 was not tried and failed with SHOP_CLOSED" in happened
+        assert why in happened
+
+
 def test_explain_says_that_a_service_is_probed_and_then_paced(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway)) as box:
         enqueue(app, 2)
@@ -327,11 +430,51 @@ def test_explain_says_that_a_retry_waits_for_the_budget(gateway: Gateway) -> Non
 # Names that are computed
 
 
-@pytest.mark.parametrize("service", ["two\nlines", "nul\0", "x" * 201, "site:*", " padded", "\ud800", 7])
+@pytest.mark.parametrize(
+    "service", ["two\nlines", "nul\0", "x" * 201, "site:*", " padded", "\ud800", 7, "a\u200bb", "a\u202eb"]
+)
 def test_a_computed_name_that_cannot_be_one_is_refused(app: App, service: Any) -> None:
     task = app.task("fetch", service=lambda _url: service)(lambda url: url)
     with pytest.raises(InvalidArguments, match="its service= gave what cannot be a name: the name of a service is"):
         task.enqueue("a")
+
+
+def test_a_name_of_two_hundred_letters_of_any_script_can_be_one(app: App) -> None:
+    task = app.task("fetch", service=lambda host: host)(lambda host: host)
+    for name in ("example.org", "日本語.example", "two words", "é" * 200):
+        assert task.bind(name).service == name
+
+
+def crawler(most: int) -> App:
+    app = App("sqlite:///:memory:", services=[Service("site:*", most=most)])
+    app.task("fetch", service=lambda host: f"site:{host}")(lambda host: host)
+    return app
+
+
+def test_jobs_beyond_the_names_that_are_told_apart_are_run_and_explained(gateway: Gateway) -> None:
+    with sandbox(app := crawler(2)) as box:
+        jobs = [app.tasks["fetch"].enqueue(host) for host in "abc"]
+        assert [job.service for job in jobs] == ["site:a", "site:b", "site:*"]
+        shared = "It shares its service 'site:*' with others: more names came than are told apart."
+        assert [shared in told(app, job) for job in jobs] == [False, False, True]
+        assert app.service("site:*").status.ready == 1
+        box.run()
+        assert {app.job(job.id).state for job in jobs} == {State.SUCCEEDED}
+
+
+@pytest.mark.parametrize(
+    ("names", "level", "says"),
+    [
+        (7, Level.OK, "there is room for more computed names of services"),
+        (8, Level.WARNING, "computed names of services: 8 of 10 names of 'site:*'"),
+        (12, Level.WARNING, "10 of 10 names of 'site:*'; new ones share service 'site:*', and wait together when"),
+    ],
+)
+def test_the_doctor_warns_before_names_are_shared(names: int, level: Level, says: str) -> None:
+    with sandbox(app := crawler(10)):
+        app.enqueue_many([app.tasks["fetch"].bind(f"host-{number}") for number in range(names)])
+        (found,) = [finding for finding in app.doctor() if finding.code is Check.SERVICES_NAMES]
+        assert (found.level, says in found.found) == (level, True)
 
 
 def test_a_mistake_in_the_function_that_computes_it_is_refused_with_its_words(app: App) -> None:
@@ -424,6 +567,69 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
 def test_a_probe_that_exits_says_that_the_service_is_not_well() -> None:
     prober = Prober(lambda: ServiceBook([Service("a", probe=lambda: sys.exit(3))]))
     assert asyncio.run(prober.probe("a"))["problem"] == "SystemExit: 3"
+
+
+def test_a_probe_that_answers_too_late_has_not_answered() -> None:
+    async def is_late() -> bool:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return True
+
+    prober = Prober(lambda: ServiceBook([Service("a", probe=is_late)]), patience=0.01)
+    assert asyncio.run(prober.probe("a"))["problem"] == "no answer after 0.01 s"
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_whatever_ends_a_probe_is_an_answer_and_ends_nothing_else(raised: type[BaseException]) -> None:
+    async def ends() -> None:
+        raise raised
+
+    def ends_too() -> None:
+        raise raised
+
+    app = App("sqlite:///:memory:", services=[Service("a", probe=ends), Service("b", probe=ends_too)])
+    with sandbox(app) as box:
+        for name in "ab":
+            app.service(name).open()
+            app.service(name).auto()
+        box.run()
+        found = [job.result["problem"] for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs]
+        assert found == [f"{raised.__name__}: "] * 2
+        assert {service.state for service in app.services()} == {"open"}
+
+
+def test_a_probe_that_is_stopped_without_an_answer_comes_again_after_the_cooldown() -> None:
+    asked: list[datetime] = []
+
+    async def does_not_listen() -> None:
+        asked.append(box.now)
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        await asyncio.sleep(3600)
+
+    # Not even the timeout of the job tells anything of the service here.
+    timeout = ErrorCode("TIMEOUT", "This took too long.", "retryable", 504, blames_service=None)
+    service = Service("a", probe=does_not_listen, cooldown="5m")
+    app = App("sqlite:///:memory:", catalogue=[timeout], services=[service])
+    with sandbox(app) as box:
+        app.service("a").open()
+        app.service("a").auto()
+        box.run()
+        assert app.service("a").status.state == "open"
+        box.advance("11m")
+        assert [job.error_code for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs] == ["TIMEOUT"] * 3
+        assert all(later - earlier >= timedelta(minutes=5) for earlier, later in pairwise(asked))
+
+
+@pytest.mark.parametrize("probe", [lambda name: name, lambda *, name: name, "https://example.org", len])
+def test_a_probe_that_cannot_be_called_without_arguments_is_refused(probe: Any) -> None:
+    with pytest.raises(BadPolicy, match="a function that is called without arguments, or None"):
+        Service("gateway", probe=probe)
+
+
+def test_a_probe_may_have_arguments_it_does_without() -> None:
+    for probe in (lambda _name="gateway": True, lambda *_names: True, partial(str, "gateway"), dict):
+        assert Service("gateway", probe=probe).probe is probe
 
 
 def test_a_plain_function_may_hand_out_an_awaitable() -> None:

@@ -32,6 +32,7 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_p
         ("MULLIGAN_CIRCUIT_WINDOW", "all", "such as '2m'"),
         ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "0", "a share above 0, at most 1"),
         ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "nan", "a share above 0, at most 1"),
+        ("MULLIGAN_CIRCUIT_MOST_NAMES", "0", "a whole number from 1 to 10,000"),
         ("MULLIGAN_CIRCUIT_COOLDOWN_MS", "30s", "a number of milliseconds between 100ms and 1d"),
         ("MULLIGAN_LOG_LEVEL", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
     ],
@@ -79,9 +80,9 @@ def test_retry_variables_replace_the_default_policy_only(monkeypatch: pytest.Mon
 
 def test_circuit_variables_are_the_default_of_every_service() -> None:
     assert load(environment={}).default_service == Service("*")
-    given = {"WINDOW": "2m", "FAIL_THRESHOLD": "0.25", "COOLDOWN_MS": "5000"}
+    given = {"WINDOW": "2m", "FAIL_THRESHOLD": "0.25", "COOLDOWN_MS": "5000", "MOST_NAMES": "50"}
     found = load(environment={f"MULLIGAN_CIRCUIT_{name}": value for name, value in given.items()}).default_service
-    assert found == Service("*", window="2m", open_at=0.25, cooldown="5s")
+    assert found == Service("*", window="2m", open_at=0.25, cooldown="5s", most=50)
     assert load(environment={"MULLIGAN_CIRCUIT_WINDOW": "5"}).default_service == Service("*", window=5)
 
 

@@ -14,11 +14,13 @@ from mulligan.job import JobFilter, Lease
 from mulligan.lifecycle import State
 from mulligan.meant import did_you_mean
 from mulligan.policies import PolicyFile
-from mulligan.service import ServiceRecord
+from mulligan.service import Family, ServiceRecord
 from mulligan.store.protocols import Lane, Store, WorkerRecord
 
 NAMED = 3
 MANY = 1_000
+# Of the names there may be.
+NEARLY = 0.8
 # Beyond that a clock is not just a little off: leases and delays are wrong.
 FAR_OFF = 30
 
@@ -79,6 +81,7 @@ class Doctor:
         yield failed(store, now)
         yield paused(store, now, limits)
         yield services(store.services(), now, limits)
+        yield service_names(store.service_names())
         yield cursors(store, now, limits)
         yield policies_file(self._policies, self._kinds())
 
@@ -241,6 +244,21 @@ def _remedy(record: ServiceRecord) -> str:
         return f"mulligan services auto {name}, to go by its calls again"
     return (
         f"mulligan services show {name}; mend what it stands for: its jobs wait meanwhile, and then go on by themselves"
+    )
+
+
+def service_names(families: Sequence[Family]) -> Finding:
+    near = [family for family in families if family.names >= NEARLY * family.most]
+    if not near:
+        return ok(Check.SERVICES_NAMES, "there is room for more computed names of services")
+    said = [f"{family.names:,} of {family.most:,} names of {family.pattern!r}" for family in near]
+    full = [family.pattern for family in near if family.names >= family.most]
+    then = f"; new ones share service {full[0]!r}, and wait together when it is open" if full else ""
+    return warning(
+        Check.SERVICES_NAMES,
+        f"computed names of services: {'; '.join(said[:NAMED])}{'; …' * (len(said) > NAMED)}{then}",
+        "name services by what fails together, a host and not a URL, or allow more: Service(…, most=…); for '*' it is "
+        "MULLIGAN_CIRCUIT_MOST_NAMES. A name that nobody uses is forgotten after a day",
     )
 
 

@@ -42,6 +42,7 @@ class Check(StrEnum):
     DUTIES_PAUSED = "duties.paused"
     POLICIES_FILE = "policies.file"
     SERVICES_TROUBLED = "services.troubled"
+    SERVICES_NAMES = "services.names"
 
 
 @dataclass(frozen=True, slots=True)

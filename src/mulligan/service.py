@@ -71,6 +71,14 @@ class Demand(NamedTuple):
     parked: int
 
 
+class Family(NamedTuple):
+    """How many computed names of services that one pattern describes are told apart, of how many at most."""
+
+    pattern: str
+    names: int
+    most: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
     """A service as it stands and as this app has it. `share` is that of failures in the window; `ready` and `parked`

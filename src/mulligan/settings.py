@@ -14,7 +14,7 @@ from mulligan.duration import BadDuration, parse
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.service.config import LARGEST_WINDOW, Service
+from mulligan.failure.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.lifecycle import FINAL
 from mulligan.meant import did_you_mean, nearest
 from mulligan.retention import Keep
@@ -36,6 +36,7 @@ class Settings:
     circuit_window: int | timedelta = 20
     circuit_fail_threshold: float = 0.5
     circuit_cooldown_ms: timedelta = timedelta(seconds=30)
+    circuit_most_names: int = 1_000
     worker_concurrency: int = 10
     worker_lease_ttl_sec: timedelta = timedelta(seconds=60)
     stuck_after_sec: timedelta = timedelta(minutes=30)
@@ -85,6 +86,7 @@ class Settings:
             window=self.circuit_window,
             open_at=self.circuit_fail_threshold,
             cooldown=self.circuit_cooldown_ms,
+            most=self.circuit_most_names,
         )
 
     @property
@@ -192,6 +194,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "circuit_window": _window(LARGEST_WINDOW, "1s", "1h"),
     "circuit_fail_threshold": _share(),
     "circuit_cooldown_ms": _duration("ms", "100ms", "1d"),
+    "circuit_most_names": _number(1, MOST_NAMES),
     "worker_concurrency": _number(1, 10_000),
     "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
     "stuck_after_sec": _duration("s", "1s", "365d"),

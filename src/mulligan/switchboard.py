@@ -46,7 +46,7 @@ class Switchboard:
         """That of a job, whatever its name; None when it has none."""
         if not name:
             return None
-        records, demands, pauses = self._stored()
+        records, demands, pauses = self._stored([name])
         return self._status(name, records.get(name), demands.get(name), pauses.get(name))
 
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
@@ -55,10 +55,12 @@ class Switchboard:
         self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=actor, reason=reason))
         return self.service(name)
 
-    def _stored(self) -> tuple[dict[str, ServiceRecord], dict[str, Demand], dict[str, Pause]]:
+    def _stored(
+        self, names: list[str] | None = None
+    ) -> tuple[dict[str, ServiceRecord], dict[str, Demand], dict[str, Pause]]:
         store = self._store()
         return (
-            {record.name: record for record in store.services()},
+            {record.name: record for record in store.services(names)},
             {demand.service: demand for demand in store.demands(limit=MANY)},
             {pause.name: pause for pause in store.pauses() if pause.what == SERVICE},
         )

@@ -81,6 +81,7 @@ class Binding(Generic[R]):
             owner=options.owner,
             queue=options.queue or task.queue,
             service=self.service,
+            is_service_computed=callable(task.service),
             priority=task.priority if options.priority is None else options.priority,
             submitted_at=options.submitted_at,
             delay=options.delay,

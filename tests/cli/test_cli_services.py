@@ -84,6 +84,12 @@ def test_a_service_is_forced_by_hand(invoke: Invoke, read_json: ReadJson) -> Non
     assert invoke("events", *HERE).stdout.count("service.forced") == 3
 
 
+def test_a_service_that_is_shared_says_so(invoke: Invoke, app: App) -> None:
+    app.store.enqueue([NewJob(id="a", kind="pay", arguments="{}", service="site:*")])
+    assert invoke("services", *THERE).stdout.splitlines()[-1].endswith("for names beyond those that are told apart")
+    assert "beyond those that are told apart" in invoke("services", "show", "site:*", *THERE).stdout
+
+
 def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
     missing = invoke("services", "open", "gatway", "--json", *THERE)
     assert missing.exit_code == 4

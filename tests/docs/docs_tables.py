@@ -14,7 +14,7 @@ from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
-from mulligan.failure.service.config import MOST_SERVICES
+from mulligan.failure.service.config import MOST_SERVICES, Service
 from mulligan.program import streams
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.size import describe_size
@@ -58,6 +58,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "`actor=` and `reason=`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "name of a task, queue, owner, service, batch; a tag", f"{task.LONGEST_NAME} characters", "refused"
     yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
+    yield "computed names of services of one pattern", f"{Service('*').most:,}", "new ones share a service (`most=`)"
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
     yield "jobs counted that wait for a service", f"{switchboard.MANY:,}", "counting ends there"
     yield "tags of a job", f"{task.MOST_TAGS}", "refused"

@@ -8,9 +8,20 @@ from service_worlds import SECOND, World
 
 from mulligan.errors import BadPolicy
 from mulligan.failure import Catalogue, ErrorClass, ErrorCode
-from mulligan.failure.service import Call, Service, ServiceBook, Standing, State, is_restricted, service_open
+from mulligan.failure.service import (
+    Call,
+    Service,
+    ServiceBook,
+    Standing,
+    State,
+    Tally,
+    figures,
+    is_restricted,
+    service_open,
+)
 from mulligan.failure.service.allowance import FLOOR, allowance, fails_fast
 from mulligan.failure.service.pace import CALM, CEILING, HEADROOM
+from mulligan.failure.service.tally import Slot, width_of
 
 
 def world(**given: Any) -> World:
@@ -38,7 +49,7 @@ def half_open(**given: Any) -> World:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": ""}, "the name of a service is '', but it must be one line of 1 to 200 characters"),
+        ({"name": ""}, "the name of a service is '', but it must be 1 to 200 printable characters"),
         ({"name": "x" * 201}, "the name of a service"),
         ({"name": "a*b"}, "the name of a service"),
         ({"name": "two\nlines"}, "the name of a service"),
@@ -318,6 +329,25 @@ def test_trouble_beyond_the_rate_of_before_is_not_asked_for_again() -> None:
     assert 0.7 * fast < (pace_of(found) or 0) < CEILING * fast
     steady(found, 500, rate=400)
     assert (pace_of(found) or 0) > fast
+
+
+@pytest.mark.parametrize(
+    ("counts", "rate"),
+    [
+        # Half of the slots a little above, half a little below: what all know, and not what the middle one had.
+        ([152] * 7 + [168] * 8, 80.4),
+        # The two in which an outage began, or a worker, say nothing.
+        ([160] * 13 + [3, 40], 80),
+        ([5, 160, 160, 160, 160], 80),
+        ([160, 20], 45),
+    ],
+)
+def test_the_rate_of_before_is_what_most_of_its_last_half_minute_say(counts: list[int], rate: float) -> None:
+    service = Service("gateway")
+    width = width_of(service)
+    slots = tuple(Slot(number, ok=count) for number, count in enumerate(counts, start=100))
+    told = figures(service, [Tally(width=width, slots=slots)], epoch=0, now=(100 + len(counts)) * width)
+    assert told.rate == pytest.approx(rate, rel=0.003)
 
 
 def test_without_a_rate_of_before_it_begins_with_one_call_a_second() -> None:

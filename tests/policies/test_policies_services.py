@@ -71,7 +71,7 @@ def test_null_takes_a_limit_away() -> None:
         ("{gateway: {open_at: 2}}", "services.gateway.open_at is 2, but it must be a number from 0 to 1"),
         ("{gateway: {cooldown: soon}}", "services.gateway.cooldown is 'soon', but it must be a duration"),
         ("{gateway: {speed: 1}}", "services.gateway.speed is unknown; known are: mode, window, min_calls"),
-        ("{'a*b': {probes: 1}}", "services.a*b is 'a*b', but it must be one line of 1 to 200 characters"),
+        ("{'a*b': {probes: 1}}", "services.a*b is 'a*b', but it must be 1 to 200 printable characters"),
         ("{gateway: {window: 5, min_calls: 6}}", "services.gateway.min_calls is 6, but it must be a whole number from"),
         ("{gateway: 3}", "services.gateway is 3, but it must be a mapping"),
         ("[gateway]", "services is ['gateway'], but it must be a mapping"),

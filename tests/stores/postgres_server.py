@@ -21,7 +21,7 @@ EMPTY = "; ".join(
     f"DELETE FROM mulligan_{table}"
     for table in (
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
-        *("services", "tallies", "operations", "batches"),
+        *("services", "tallies", "service_names", "operations", "batches"),
         *("turns", "shares", "submissions", "limits", "spending"),
     )
 )

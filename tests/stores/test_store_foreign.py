@@ -25,6 +25,7 @@ from sqlalchemy.pool import NullPool
 from mulligan import App, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
 from mulligan.policies import Quotas
+from mulligan.service import Family
 from mulligan.store import foreign
 from mulligan.store.protocols import Claim
 from mulligan.testing import sandbox
@@ -225,8 +226,9 @@ def on_postgres(database: str) -> Iterator[App]:
 @pytest.fixture
 def on_sqlite(sqlite_file: str) -> Iterator[App]:
     with closing(sqlite3.connect(sqlite_file)) as connection, connection:
-        tables = ("mulligan_jobs", "mulligan_events", "mulligan_turns", "mulligan_shares", "mulligan_submissions")
-        connection.executescript("; ".join(f"DELETE FROM {table}" for table in (*tables, "orders")))
+        tables = ("jobs", "events", "turns", "shares", "submissions", "service_names")
+        names = (*(f"mulligan_{table}" for table in tables), "orders")
+        connection.executescript("; ".join(f"DELETE FROM {name}" for name in names))
     with App(f"sqlite:///{sqlite_file}?synchronous=normal") as app:
         app.task("ship")(_ship)
         yield app
@@ -285,6 +287,23 @@ def test_owners_take_turns_in_the_callers_transaction_too(shop: Shop) -> None:
     shop.transact(*options)
     claim = Claim(incarnation="w", number=1, kinds=["ship"], limit=6, lease=timedelta(hours=1), fair=["bulk"])
     assert [lease.owner for lease in shop.app.store.claim(claim).leases] == ["b", "a", "b", "b", "a", "b"]
+
+
+def test_the_name_of_a_computed_service_comes_and_goes_with_its_job(shop: Shop) -> None:
+    shop.ship = shop.app.task("fetch", service=lambda order: f"site:{order}")(_ship)
+    shop.transact({}, then=Undone)
+    assert shop.app.store.service_names() == []
+    assert [job.service for job in shop.transact({}, {})] == ["site:1"] * 2
+    assert shop.app.store.service_names() == [Family("*", 1, 1_000)]
+
+
+def test_a_new_name_in_an_open_transaction_holds_up_nobody_who_comes_with_it(on_postgres: App, database: str) -> None:
+    fetch = on_postgres.task("fetch", service=lambda order: f"site:{order}")(_ship)
+    with of_psycopg(database) as connection:
+        fetch.options(connection=connection).enqueue(1)
+        assert fetch.enqueue(1).service == "site:1"
+        connection.commit()
+    assert on_postgres.store.service_names() == [Family("*", 1, 1_000)], "two brought it, and it is one"
 
 
 def test_who_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:

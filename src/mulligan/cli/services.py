@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mulligan.service import ServiceStatus
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
+SHARED = "for names beyond those that are told apart"
 HEADINGS = ("Service", "State", "Since", "Until", "Failures", "Waiting", "About")
 
 
@@ -70,6 +71,8 @@ def _state(service: "ServiceStatus") -> str:
 
 
 def _about(service: "ServiceStatus", now: datetime) -> Iterator[str]:
+    if service.name.endswith("*"):
+        yield SHARED
     if service.paused:
         yield said(service.paused, now)
     if service.forced:
@@ -102,6 +105,8 @@ def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]
     yield "service", service.name
     since = f" since {at(service.since, now)}" if service.since else ""
     yield "state", f"{_state(service)}{since}{'' if service.is_known else '; nothing was heard of it yet'}"
+    if service.name.endswith("*"):
+        yield "shared", SHARED
     if service.paused:
         yield "paused", said(service.paused, now)
     if service.forced:

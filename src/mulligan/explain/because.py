@@ -3,6 +3,7 @@
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import times
+from mulligan.failure.service import FAILS_FAST
 
 # For failures that were not decided upon, and so have no reasons.
 _BY_CODE = {
@@ -17,6 +18,8 @@ def because(reasons: Facts, code: str | None) -> str:
     match said.split(" ")[0]:
         case "attempts" if limit is not None:
             return _used_up(limit)
+        case "trying" if was_not_tried(reasons):
+            return "its service was open and is set to fail fast, so it was not tried"
         case "trying":
             return f"{reasons.text('code') or code or 'this failure'} is final, trying again cannot help"
         case "limit" if (allowed := reasons.whole("limit")) is not None:
@@ -30,6 +33,11 @@ def because(reasons: Facts, code: str | None) -> str:
         case "crash" if limit is not None:
             return f"its process died {times(limit)} in a row, which is the limit"
     return said or _undecided(reasons, code)
+
+
+def was_not_tried(reasons: Facts) -> bool:
+    """Whether its service was open, and failed it at once."""
+    return reasons.text("rule") == FAILS_FAST
 
 
 def _used_up(limit: int) -> str:

@@ -1,5 +1,6 @@
 """Where a job stands, what comes next, and what a person can do about it."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from mulligan.batch import BatchRecord, BatchState
 from mulligan.duration import describe
 from mulligan.duty import duty_of
 from mulligan.event import Event
-from mulligan.explain.because import because
+from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
@@ -291,9 +292,11 @@ def _failed(job: Job[Any], around: Surroundings) -> Told:
     message = f": {quoted(job.error_message)}" if job.error_message else ""
     event = around.last("job.failed")
     reasons = Facts(event.data if event else None).part("reasons")
+    service = shlex.quote(job.service)
     return [
         ended(f"It failed{when} with {job.error_code or 'no code'}{message}"),
         f"No retry follows, because {because(reasons, job.error_code)}.",
+        *([f"How its service stands now: mulligan services show {service}"] if was_not_tried(reasons) else []),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.duration import describe
 from mulligan.event import Event
-from mulligan.explain.because import because
+from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import ended, quoted, stamp, worker_name
 from mulligan.job import Job
@@ -114,6 +114,8 @@ def _failed(story: Story) -> str:
 
 def _failure(story: Story) -> str:
     subject = f"{story.attempt} failed{_after(story)}" if story.is_settled else "it failed"
+    if was_not_tried(story.reasons):
+        subject = f"{story.attempt} was not tried and failed"
     code = f" with {story.event.code}" if story.event.code else ""
     message = story.facts.text("message")
     said = f"{subject}{code}{': ' + quoted(message) if message else ''}{_judged_by(story.reasons)}"

@@ -24,7 +24,14 @@ _BECAUSE = {
 
 def held(job: Job[Any], *, pauses: Sequence[Pause], service: ServiceStatus | None, at: At) -> list[str]:
     """Nothing when nobody holds it back."""
-    return [*_paused(job, pauses, at), *(_service(service, at) if service else [])]
+    return [*_paused(job, pauses, at), *_shared(job), *(_service(service, at) if service else [])]
+
+
+def _shared(job: Job[Any]) -> list[str]:
+    """One of more names than are told apart."""
+    if not job.service.endswith("*"):
+        return []
+    return [f"It shares its service {job.service!r} with others: more names came than are told apart."]
 
 
 def _paused(job: Job[Any], pauses: Sequence[Pause], at: At) -> list[str]:

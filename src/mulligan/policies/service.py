@@ -5,7 +5,7 @@ from typing import Any
 
 from mulligan.failure.service.config import LARGEST_WINDOW, Service, ServiceBook
 
-KEYS = ("mode", "window", "min_calls", "open_at", "cooldown", "probes", "budget", "rate", "fail_code")
+KEYS = ("mode", "window", "min_calls", "open_at", "cooldown", "probes", "budget", "rate", "fail_code", "most")
 
 SaidServices = Mapping[str, Mapping[str, Any]]
 

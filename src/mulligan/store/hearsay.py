@@ -1,12 +1,14 @@
 """What settled attempts tell of services: one word each, or what their tasks reported."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 from mulligan.failure.policy import Fail, Retry, Snooze, Succeed
 from mulligan.failure.service import Call, Standing, State
+from mulligan.job import Called, Lease
+from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome
 
 
@@ -32,6 +34,11 @@ class Hearsay:
     words: list[Word] = field(default_factory=list)
     quiet: list[Quiet] = field(default_factory=list)
 
+    @property
+    def is_reported(self) -> bool:
+        """No job of its own tells of it: others called it."""
+        return not self.quiet and all(word.epoch is None for word in self.words)
+
     def calls_in(self, standing: Standing, now: int) -> list[Call]:
         """Whoever called a service that is not his job's may have done so before its last change: that counts only
         while it is closed."""
@@ -47,11 +54,23 @@ def hearsay(outcomes: Iterable[Outcome]) -> dict[str, Hearsay]:
     for outcome in outcomes:
         lease = outcome.lease
         for called in outcome.calls:
-            epoch = lease.service_epoch if called.service == lease.service else None
-            heard.setdefault(called.service, Hearsay()).words.append(Word(called.ok, lease.is_retry, epoch))
+            name, epoch = (lease.service, lease.service_epoch) if _is_own(called, lease) else (called.service, None)
+            heard.setdefault(name, Hearsay()).words.append(Word(called.ok, lease.is_retry, epoch))
         if lease.service:
             _hear(heard, outcome)
     return heard
+
+
+def merged(heard: Mapping[str, Hearsay], shared: Mapping[str, str]) -> Mapping[str, Hearsay]:
+    """What was heard, of services that share a name under that."""
+    if not shared:
+        return heard
+    together: dict[str, Hearsay] = {}
+    for name, each in heard.items():
+        one = together.setdefault(shared.get(name, name), Hearsay())
+        one.words += each.words
+        one.quiet += each.quiet
+    return together
 
 
 def told_of(outcome: Outcome) -> dict[str, dict[str, int]]:
@@ -67,7 +86,7 @@ def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
     lease = outcome.lease
     ok = _word(outcome)
     # What the task itself said of its service goes before what its end tells.
-    if ok is not None and not any(called.service == lease.service for called in outcome.calls):
+    if ok is not None and not any(_is_own(called, lease) for called in outcome.calls):
         heard.setdefault(lease.service, Hearsay()).words.append(Word(ok, lease.is_retry, lease.service_epoch))
     if isinstance(outcome.decision, Retry | Fail | Snooze):
         verdict = outcome.decision.verdict
@@ -76,11 +95,20 @@ def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
             heard.setdefault(lease.service, Hearsay()).quiet.append(quiet)
 
 
+def _is_own(called: Called, lease: Lease) -> bool:
+    """Whether it is the job's own service that was called; a shared one is called by the name that was meant."""
+    shares = len(lease.service) > 1 and lease.service.endswith("*")
+    return called.service == lease.service or (shares and called.service.startswith(lease.service[:-1]))
+
+
 def _word(outcome: Outcome) -> bool | None:
     """Whether the service did its part; None when nothing is known of it."""
     match outcome.decision:
         case Succeed():
             return True
+        case Retry() | Fail() if outcome.lease.kind == PROBE_KIND:
+            # Whatever kept it from an answer: else it would be asked again at once, and again.
+            return False
         case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict):
             return None if verdict.blames_service is None else not verdict.blames_service
     return None

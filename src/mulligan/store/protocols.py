@@ -24,7 +24,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
 
@@ -403,8 +403,12 @@ class Operations(Protocol):
 class Services(Protocol):
     """For whoever looks at services, forces them, or probes them. Claim and settle do the rest."""
 
-    def services(self) -> list[ServiceRecord]:
-        """Those of which something is known, by name."""
+    def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        """Those of which something is known, by name; with `names` no others than these."""
+        ...
+
+    def service_names(self) -> list[Family]:
+        """How many computed names of services are told apart."""
         ...
 
     def force(self, request: ServiceRequest) -> ServiceRecord:

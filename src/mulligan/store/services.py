@@ -40,7 +40,8 @@ from mulligan.failure.service.config import LONGEST_WINDOW
 from mulligan.job import Lease
 from mulligan.service import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.clock import Now, moment
-from mulligan.store.hearsay import Hearsay
+from mulligan.store.hearsay import Hearsay, merged
+from mulligan.store.names import NameDesk
 from mulligan.store.protocols import Claim
 from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_duration, to_json
@@ -97,6 +98,7 @@ class ServiceDesk:
     def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:
         self._sql = sql
         self._book = book
+        self.names = NameDesk(sql, book)
 
     @property
     def has_rates(self) -> bool:
@@ -159,6 +161,7 @@ class ServiceDesk:
     # Settle
 
     def heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[Heard]:
+        heard = merged(heard, (yield from self._shared(heard, now)))
         names, changes = sorted(heard), []
         known = yield from self._known(names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
@@ -170,6 +173,14 @@ class ServiceDesk:
             changes += _changes(name, turn)
         held = {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
         return Heard(held, changes)
+
+    def _shared(self, heard: Mapping[str, Hearsay], now: int) -> Steps[dict[str, str]]:
+        """Tasks may report calls of any service: of too many names, those that are new share one."""
+        reported = [name for name, hearsay in heard.items() if hearsay.is_reported]
+        if not reported:
+            return {}
+        rows = yield self._statement("services_unheard", names=to_json(reported))
+        return (yield from self.names.shared([row["name"] for row in rows], now))
 
     def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
         if not names:
@@ -261,9 +272,12 @@ class ServiceDesk:
         known = yield from self._known([name])
         return (yield from self._record(known[name], now))
 
-    def listed(self, given: Now) -> Steps[list[ServiceRecord]]:
+    def listed(self, given: Now, names: Sequence[str] | None = None) -> Steps[list[ServiceRecord]]:
         now = yield from moment(self._sql, given)
-        rows = yield self._statement("services_listed")
+        if names is None:
+            rows = yield self._statement("services_listed")
+        else:
+            rows = yield self._statement("services_named", names=to_json(list(names)))
         found = []
         for row in rows:
             found += [(yield from self._record(_standing(row), now))]
@@ -301,6 +315,7 @@ class ServiceDesk:
         """What says nothing any more."""
         yield self._statement("tallies_forget", now=now, kept=TALLIES_KEPT)
         yield self._statement("services_forget", now=now, kept=SERVICES_KEPT)
+        yield from self.names.forget(now)
 
     # All of them
 

@@ -31,10 +31,11 @@ SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() 
 
 
 def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
-    """What it asks of its owner's share and rate is there only if it does: most do not."""
+    """What it asks of its owner's share and rate, and of its service's name, is there only if it does: most do not."""
     return {
         **({} if job.weight is None else {"step": step(job.weight)}),
         **({} if job.submit_rate is None else {"rate": job.submit_rate}),
+        **({"is_computed": True} if job.is_service_computed else {}),
         "rank": None,
         "id": job.id,
         "kind": job.kind,

@@ -32,6 +32,7 @@ from mulligan.testing.stores.lifecycle import LifecycleRules
 from mulligan.testing.stores.limits import LimitRules
 from mulligan.testing.stores.machine import machine
 from mulligan.testing.stores.moves import MoveRules
+from mulligan.testing.stores.names import NameRules
 from mulligan.testing.stores.operations import OperationRules
 from mulligan.testing.stores.reading import ReadingRules
 from mulligan.testing.stores.reclaim import ReclaimRules
@@ -61,6 +62,7 @@ class StoreSuite(
     DutyRules,
     ServiceRules,
     HoldingRules,
+    NameRules,
     ScheduleRules,
     MoveRules,
     OperationRules,

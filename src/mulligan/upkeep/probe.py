@@ -50,16 +50,18 @@ class Probe:
 
     def step(self) -> int:
         """How many jobs were made."""
-        names = [record.name for record in self._store.services() if self._is_wanted(record)][: self.limit]
-        return sum(self._enqueue(name) for name in names)
-
-    def _is_wanted(self, record: ServiceRecord) -> bool:
-        has_probe = self._book().of(record.name).probe is not None
-        return has_probe and (record.state == "half_open" or record.is_due)
+        # Of thousands of services a few have a probe: no pattern does.
+        probed = [service.name for service in self._book() if service.probe is not None]
+        wanted = [record.name for record in self._store.services(probed) if _is_wanted(record)]
+        return sum(self._enqueue(name) for name in wanted[: self.limit])
 
     def _enqueue(self, name: str) -> bool:
         options = self._task.options(queue=self._queue, dedupe=f"{self._queue}/{name}")
         return not options.enqueue(name).is_duplicate
+
+
+def _is_wanted(record: ServiceRecord) -> bool:
+    return record.state == "half_open" or record.is_due
 
 
 def has_probes(services: Iterable[Service]) -> bool:
@@ -94,13 +96,20 @@ class Prober:
         if service in self._busy:
             return "its last probe has not come back yet"
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._patience) as patience:
                 answer = await self._called(service, probe)
         except TimeoutError as error:
-            return str(error) or f"no answer after {self._patience:g} s"
-        except (Exception, SystemExit) as error:
+            return str(error) or self._too_late
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             return f"{type(error).__name__}: {error!s:.200}"
+        if patience.expired():
+            # It would not be stopped, and what it says now comes too late.
+            return self._too_late
         return "it returned False" if answer is False else None
+
+    @property
+    def _too_late(self) -> str:
+        return f"no answer after {self._patience:g} s"
 
     async def _called(self, service: str, probe: Callable[[], Any]) -> Any:
         if inspect.iscoroutinefunction(probe):

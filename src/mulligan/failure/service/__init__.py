@@ -11,13 +11,21 @@ The row is written where the standing is another one than before, and it was rea
 change within an epoch.
 """
 
-from mulligan.failure.service.allowance import Allowance, allowance, fails_fast, retry_allowance, service_open
+from mulligan.failure.service.allowance import (
+    FAILS_FAST,
+    Allowance,
+    allowance,
+    fails_fast,
+    retry_allowance,
+    service_open,
+)
 from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
 from mulligan.failure.service.config import Service, ServiceBook
 from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_restricted
 from mulligan.failure.service.tally import Call, Figures, Tally, figures
 
 __all__ = [
+    "FAILS_FAST",
     "Allowance",
     "Call",
     "Change",

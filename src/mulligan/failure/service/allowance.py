@@ -15,6 +15,8 @@ BURST = 0.1
 _ALMOST = 1e-6
 # How exactly it is known when there last were too few.
 SHORT = SECOND
+# Named as the rule of what is not tried.
+FAILS_FAST = "service.open"
 # Retries of a minute that nobody is refused: few calls make no share.
 FLOOR = 10
 
@@ -120,7 +122,7 @@ def service_open(service: Service, name: str, *, kind: str = "", catalogue: Cata
         error_class=ErrorClass.FINAL,
         message=entry.last_word,
         final_message=entry.last_word,
-        rule="service",
+        rule=FAILS_FAST,
         group=fingerprint(entry.code, name, kind=kind),
         detail=f"service {name} is open, and set to fail fast: this was not tried",
     )

@@ -1,5 +1,6 @@
 """What a service is told to be: when it opens, for how long, how it is probed, how much it may be asked."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -17,10 +18,11 @@ LARGEST_WINDOW = 500
 LONGEST_WINDOW = timedelta(hours=1)
 LONGEST_COOLDOWN = timedelta(days=1)
 MOST_SERVICES = 1_000
+MOST_NAMES = 10_000
 _MIN_CALLS = 10
 _MOST_PROBES = 100
 _MOST_KNOWN = 1_000
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f*](?:[^\x00-\x1f\x7f\x85\u2028\u2029*]*[^\s\x00-\x1f\x7f*])?\*?|\*")
+_NAME = re.compile(r"[^\s*](?:[^*]*[^\s*])?\*?|\*")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _WINDOW = (
@@ -39,7 +41,8 @@ class Service:
     It opens when `open_at` of the calls in the window failed, `min_calls` at least, or after that many failures in
     a row. `mode` says what becomes of its jobs then: they are held, or fail at once with `fail_code`. After
     `cooldown` it is probed. While it is failing, retries are at most `budget` of the first tries. `rate` is the most
-    it is ever asked, in calls a second.
+    it is ever asked, in calls a second. Of a pattern `most` is how many names computed by tasks are told apart; those
+    beyond share the service that is named as the pattern.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Service:
     rate: float | None
     probe: Probe | None = field(compare=False)
     fail_code: str
+    most: int
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Service:
         rate: float | str | None = None,
         probe: Probe | None = None,
         fail_code: str = "SERVICE_OPEN",
+        most: int = 1_000,
     ) -> None:
         where = f"of service {checked_name(name)!r}"
         length = _window(f"window {where}", window)
@@ -84,6 +89,7 @@ class Service:
             rate=_rate(f"rate {where}", rate),
             probe=_probe(f"probe {where}", name, probe),
             fail_code=_code(f"fail_code {where}", fail_code),
+            most=checks.whole(f"most {where}", most, least=1, most=MOST_NAMES),
         )
 
     @property
@@ -148,8 +154,8 @@ class ServiceBook:
 
 
 def checked_name(name: str) -> str:
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or not _encodes(name):
-        allowed = f"one line of 1 to {LONGEST_NAME} characters, such as 'gateway', or a pattern such as 'site:*'"
+    if not isinstance(name, str) or not (len(name) <= LONGEST_NAME and name.isprintable() and _NAME.fullmatch(name)):
+        allowed = f"1 to {LONGEST_NAME} printable characters, such as 'gateway', or a pattern such as 'site:*'"
         raise refused("the name of a service", name, allowed)
     return name
 
@@ -159,14 +165,6 @@ def one_service(name: str) -> str:
     if checked_name(name).endswith("*"):
         raise refused("the name of a service", name, "one service's, such as 'site:example.org', and no pattern")
     return name
-
-
-def _encodes(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _mode(where: str, mode: str) -> str:
@@ -233,9 +231,20 @@ def _rate(where: str, rate: float | str | None) -> float | None:
 def _probe(where: str, name: str, probe: Probe | None) -> Probe | None:
     if probe is not None and name.endswith("*"):
         raise refused(where, probe, "None: a probe is called without arguments, and many services have this pattern")
-    if probe is not None and not callable(probe):
-        raise refused(where, probe, "a function without arguments, or None")
+    if probe is not None and not (callable(probe) and _needs_nothing(probe)):
+        raise refused(where, probe, "a function that is called without arguments, or None")
     return probe
+
+
+def _needs_nothing(probe: Probe) -> bool:
+    try:
+        inspect.signature(probe).bind()
+    except TypeError:
+        return False
+    except ValueError:
+        # What is written in C may not say what it takes.
+        return True
+    return True
 
 
 def _code(where: str, code: str) -> str:

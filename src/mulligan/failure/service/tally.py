@@ -7,7 +7,7 @@ that clock was set back: it is left out, so that what is heard now counts.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from statistics import median
+from statistics import fmean
 
 import msgspec
 from msgspec import Struct
@@ -203,5 +203,11 @@ def _rate(slots: list[Slot], width: int, now: int) -> float | None:
     """Of the slots in which all was well; the one that is not over yet only when there is no other."""
     well = [slot for slot in slots if slot.ok and slot.failed <= _TROUBLED * slot.ok]
     over = [slot for slot in well if slot.number < now // width] or well or [slot for slot in slots if slot.ok]
-    # The middle one: a slot in which an outage began, or a worker, says little.
-    return median(slot.ok for slot in over[-_RATE_SLOTS:]) * SECOND / width if over else None
+    return _middle([slot.ok for slot in over[-_RATE_SLOTS:]]) * SECOND / width if over else None
+
+
+def _middle(counts: list[int]) -> float:
+    """The mean without the highest and the lowest fifth: a slot in which an outage began, or a worker, says little. The
+    middle one alone would leave to chance what the others know better."""
+    aside = len(counts) // 5
+    return fmean(sorted(counts)[aside : len(counts) - aside])

@@ -24,7 +24,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, ServiceRecord, ServiceRequest
+from mulligan.service import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import BatchSteps, let_in
 from mulligan.store.beats import BeatSteps
 from mulligan.store.clearing import ClearingSteps
@@ -221,6 +221,7 @@ class PostgresStore:
     def _storing(self, rows: list[dict[str, Any]]) -> Steps[list[Record]]:
         if not rows:
             return []
+        yield from self._services.names.naming(rows, self._now)
         buckets = yield from self._owners.admitting(rows, self._now)
         closed = yield from self._batches.joining(rows)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
@@ -632,8 +633,11 @@ class PostgresStore:
 
     # Services and limits
 
-    def services(self) -> list[ServiceRecord]:
-        return self._read(self._services.listed)
+    def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        return self._read(lambda now: self._services.listed(now, names))
+
+    def service_names(self) -> list[Family]:
+        return self._read(lambda _: self._services.names.counted())
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
         record = self._transact(lambda now: self._services.force(request, now))

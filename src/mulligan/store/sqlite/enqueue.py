@@ -9,6 +9,7 @@ from mulligan.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move
 from mulligan.store.batches import BatchSteps
 from mulligan.store.limits import LimitDesk
+from mulligan.store.names import NameDesk
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.rows import Record, to_job, to_json, to_time
 from mulligan.store.script import Statement, Steps
@@ -23,15 +24,19 @@ LIMITED = '{"waiting_for":"limit"}'
 class Intake:
     """`now` replaces the machine's clock."""
 
-    def __init__(self, owners: OwnerSteps, limits: LimitDesk, now: Callable[[], datetime] | None) -> None:
+    def __init__(
+        self, owners: OwnerSteps, limits: LimitDesk, names: NameDesk, now: Callable[[], datetime] | None
+    ) -> None:
         self._owners = owners
         self._limits = limits
+        self._names = names
         self._given_now = now
         self.batches = BatchSteps(SQL, self.enqueueing)
 
     def enqueue(self, db: "sqlite3.Connection", jobs: Sequence[NewJob], now: int) -> list[Job[Any]]:
         event = TABLE[Move.ENQUEUE, None].event
         rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "now": now} for job in jobs]
+        play(db, self._names.naming(rows, now))
         buckets = play(db, self._owners.admitting(rows, now))
         closed = play(db, self.batches.joining(rows))
         starts = play(db, self._owners.ranking(rows, now))
@@ -55,6 +60,7 @@ class Intake:
         """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
         rows = [new_values(job, is_limited=self._limits.concerns(job)) for job in jobs]
         now = None if self._given_now is None else to_time(self._given_now())
+        yield from self._names.naming(rows, now)
         buckets = yield from self._owners.admitting(rows, now)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_on_clear"], {"jobs": to_json(keyed), "now": now})

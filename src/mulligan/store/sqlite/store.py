@@ -18,7 +18,7 @@ from mulligan.pause import Pause, PauseRequest
 from mulligan.redrive import Match, Redrive
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, ServiceRecord, ServiceRequest
+from mulligan.service import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import let_in
 from mulligan.store.beats import BeatSteps
 from mulligan.store.clearing import ClearingSteps
@@ -97,7 +97,7 @@ class SqliteStore:
         self._services = ServiceDesk(SQL, services)
         self._limits = LimitDesk(SQL, self._services)
         owners = OwnerSteps(SQL)
-        self._intake = Intake(owners, self._limits, self._given_now)
+        self._intake = Intake(owners, self._limits, self._services.names, self._given_now)
         self._batches = self._intake.batches
         unrun = UnrunSteps(SQL, self._batches, self._intake.enqueueing)
         self._damage = Damage(unrun)
@@ -245,8 +245,11 @@ class SqliteStore:
 
     # Services and limits
 
-    def services(self) -> list[ServiceRecord]:
-        return self._read(self._services.listed)
+    def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        return self._read(lambda now: self._services.listed(now, names))
+
+    def service_names(self) -> list[Family]:
+        return self._read(lambda _: self._services.names.counted())
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
         return self._write(lambda now: self._services.force(request, now))

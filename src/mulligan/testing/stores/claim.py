@@ -1,8 +1,9 @@
 """Claim: through the door, then by (priority, submission), each job to one worker."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from random import Random
 
 import pytest
 
@@ -32,6 +33,24 @@ def ids(leases: list[Lease]) -> list[str]:
 
 class ClaimRules(Bench):
     # What a lease is
+
+    def test_jobs_of_many_lanes_are_claimed_in_one_order_however_uneven_these_are(self) -> None:
+        draw = Random(7)  # noqa: S311
+        # Some lanes have most of the jobs, and some the urgent ones.
+        lanes = [f"site:{draw.choice((draw.randrange(3), draw.randrange(60)))}" for _ in range(400)]
+        priorities = [draw.choice((-10, 0, 0, 0, 10)) for _ in lanes]
+        moments = [self.now - timedelta(seconds=draw.randrange(10_000)) for _ in lanes]
+        news = [
+            self.new(service=lane, priority=priority, submitted_at=at)
+            for lane, priority, at in zip(lanes, priorities, moments, strict=True)
+        ]
+        self.store.enqueue(news)
+        ordered = [job.id for job in sorted(news, key=lambda job: (job.priority, job.submitted_at, job.id))]
+        for limit in (1, 7, 3, 50, 20, 100, 300):
+            taken = {lease.fence.id for lease in self.claim(limit=limit)}
+            assert taken == set(ordered[:limit])
+            ordered = ordered[limit:]
+        assert ordered == []
 
     def test_a_claim_leases_the_job_and_counts_the_attempt(self) -> None:
         job = self.enqueue(arguments='{"a":1}', owner="acme")

@@ -92,6 +92,25 @@ class ServiceRules(Bench):
         assert self._state() == "open"
         assert self._told_of()[0].data["because"] == "in_a_row"
 
+    def test_fewer_calls_than_the_minimum_open_nothing_though_all_failed(self) -> None:
+        self._serves(window=20, min_calls=10)
+        self._hear(*[blaming()] * 9)
+        assert self._state() == "closed"
+        self._hear(blaming())
+        assert self._state() == "open"
+
+    def test_a_window_of_time_counts_what_it_still_holds(self) -> None:
+        self._serves(window="2m", min_calls=6, open_at=0.5)
+        self._hear(*[Succeed("null"), blaming()] * 2, blaming())
+        self.advance(3 * MINUTE)
+        self._hear(*[Succeed("null"), blaming()] * 2, blaming())
+        assert self._state() == "closed", "five calls in two minutes"
+        self.advance(MINUTE)
+        self._hear(blaming())
+        assert self._state() == "open"
+        (opened,) = self._told_of()
+        assert (opened.data["calls"], opened.data["failures"], opened.data["window"]) == (6, 4, "120s")
+
     def test_what_several_workers_heard_is_heard_together(self) -> None:
         self._serves(window=4, min_calls=4)
         for worker in ("a", "b", "c", "d"):
@@ -269,6 +288,15 @@ class ServiceRules(Bench):
         probe = self._new(PROBE_KIND)
         self.advance(COOLDOWN)
         assert self._taken(KIND, PROBE_KIND) == [probe.id]
+
+    def test_a_probe_of_its_own_that_came_to_no_answer_opens_the_service_again(self) -> None:
+        self._outage(probe=lambda: True)
+        self.advance(COOLDOWN)
+        self._new(PROBE_KIND)
+        (lease,) = self._claiming(PROBE_KIND)
+        self._end([(lease, unknowing())])
+        assert self._state() == "open"
+        assert self._told_of()[-1].data["because"] == "probe"
 
     def test_a_probe_taken_by_one_who_cannot_run_the_others_leaves_them_where_they_are(self) -> None:
         self._outage(probes=2)
@@ -530,6 +558,13 @@ class ServiceRules(Bench):
         self._force("closed")
         assert self.store.force(request).state == "closed", "what came later stays"
         assert len(self._told_of()) == 2
+
+    def test_services_can_be_asked_for_by_name(self) -> None:
+        for name in ("a", "b", "c"):
+            self._force("open", name=name)
+        assert [record.name for record in self.store.services()] == ["a", "b", "c"]
+        assert [record.name for record in self.store.services(["c", "a", "nobody"])] == ["a", "c"]
+        assert self.store.services([]) == []
 
     def test_leaving_to_its_calls_what_nobody_forced_does_nothing(self) -> None:
         self._force(None)

@@ -10,19 +10,57 @@
     SELECT *
     FROM lane
     WHERE (SELECT count(*) FROM lane) = 1 AND NOT EXISTS (SELECT 1 FROM repeated)
-), head AS (
-    SELECT lane.queue, lane.kind, lane.service, job.priority, job.rank, job.id
+), few AS (
+    SELECT ceil(:limit / sqrt(greatest(count(*), 1)))::integer AS number
     FROM lane
+), fore AS (
+    -- A few of each lane, not as many as are wanted: with a thousand lanes that would be a thousand times too much.
+    SELECT lane.queue, lane.kind, lane.service, lane.most, job.priority, job.rank, job.id
+    FROM few
+    CROSS JOIN lane
     CROSS JOIN LATERAL (
         SELECT priority, rank, id
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
           AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
         ORDER BY priority, rank, id
-        LIMIT least(:limit, lane.most)
+        LIMIT least(few.number, lane.most)
     ) AS job
     WHERE (SELECT count(*) FROM lane) > 1 AND NOT EXISTS (SELECT 1 FROM repeated)
-    ORDER BY job.priority, job.rank, job.id
+), edge AS (
+    -- Nothing beyond it is wanted.
+    SELECT priority, rank, id
+    FROM fore
+    ORDER BY priority, rank, id
+    OFFSET :limit - 1
+    LIMIT 1
+), deep AS (
+    -- The lanes whose few all lie before it: of them more may be wanted.
+    SELECT fore.queue, fore.kind, fore.service, fore.most
+    FROM fore
+    LEFT JOIN edge ON true
+    WHERE edge.id IS NULL OR (fore.priority, fore.rank, fore.id) <= (edge.priority, edge.rank, edge.id)
+    GROUP BY fore.queue, fore.kind, fore.service, fore.most
+    HAVING count(*) = (SELECT number FROM few)
+), head AS (
+    SELECT queue, kind, service, priority, rank, id
+    FROM (
+        SELECT queue, kind, service, priority, rank, id
+        FROM fore
+        UNION ALL
+        SELECT deep.queue, deep.kind, deep.service, job.priority, job.rank, job.id
+        FROM deep
+        CROSS JOIN LATERAL (
+            SELECT priority, rank, id
+            FROM mulligan_jobs
+            WHERE state = 'queued' AND queue = deep.queue AND kind = deep.kind AND service = deep.service
+              AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+            ORDER BY priority, rank, id
+            OFFSET (SELECT number FROM few)
+            LIMIT least(:limit, deep.most) - (SELECT number FROM few)
+        ) AS job
+    ) AS wanted
+    ORDER BY priority, rank, id
     LIMIT :limit
 ), cut AS (
     (
@@ -57,12 +95,13 @@
     ) AS job
 ), granted AS (
     -- A service may have several lanes: together they give no more than what is granted.
-    SELECT spot
+    SELECT placed.spot
     FROM (
         SELECT picked.spot, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
         FROM picked
     ) AS placed
-    WHERE place <= ALL (SELECT most FROM lane WHERE lane.service = placed.service AND most IS NOT NULL)
+    LEFT JOIN (SELECT service, min(most) AS most FROM lane GROUP BY service) AS allowed ON allowed.service = placed.service
+    WHERE allowed.most IS NULL OR placed.place <= allowed.most
 ), claimed AS (
     UPDATE mulligan_jobs
     SET state = :running,

@@ -1,0 +1,66 @@
+"""Names of services that are computed, such as that of a job's host: so many of a family are told apart, and not more.
+
+A family is what one pattern describes. Whoever comes with a new name when it is full shares the service that is named
+as the pattern: `site:*`. The same steps for every store, in an enqueue before its insert, and in a settle for services
+that tasks report. A name that was not computed costs no statement.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from mulligan.failure.service import ServiceBook
+from mulligan.service import Family
+from mulligan.store.rows import to_duration, to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.statements import Statements
+
+# How often it is asked whether a name is still needed, and of how many at once.
+CHECKED_EVERY = to_duration(timedelta(days=1))
+CHECKED_AT_ONCE = 100
+
+
+class NameDesk:
+    def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:
+        self._sql = sql
+        self._book = book
+
+    def naming(self, rows: Sequence[dict[str, Any]], now: int | None) -> Steps[None]:
+        """Give jobs whose services are computed the names that they are told apart by."""
+        computed = [row for row in rows if "is_computed" in row]
+        shared = yield from self.shared({row["service"] for row in computed}, now)
+        for row in computed:
+            row["service"] = shared.get(row["service"], row["service"])
+
+    def shared(self, names: Iterable[str], now: int | None) -> Steps[dict[str, str]]:
+        """The names for which there is no room, and what they share instead."""
+        book = self._book()
+        families = {name: book.of(name) for name in sorted(names) if name and book.of(name).is_pattern}
+        if not families:
+            return {}
+        wanted = [{"family": family.name, "name": name} for name, family in families.items()]
+        found = yield Statement(self._sql["names_known"], {"names": to_json(wanted)})
+        known = {row["name"] for row in found}
+        news, places = [], Counter[str]()
+        for name, family in families.items():
+            if name not in known:
+                places[family.name] += 1
+                place = {"place": places[family.name], "most": family.most}
+                news.append({"family": family.name, "name": name, **place})
+        if news:
+            admitted = yield Statement(self._sql["names_admit"], {"names": to_json(news), "now": now})
+            known |= {row["name"] for row in admitted}
+        return {name: family.name for name, family in families.items() if name not in known}
+
+    def forget(self, now: int | None) -> Steps[None]:
+        """A bounded number of those that nobody needs any more."""
+        old = yield Statement(self._sql["names_old"], {"now": now, "kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
+        if needed := [row["seq"] for row in old if row["is_needed"]]:
+            yield Statement(self._sql["names_keep"], {"names": to_json(needed), "now": now})
+        if unneeded := [row["seq"] for row in old if not row["is_needed"]]:
+            yield Statement(self._sql["names_forget"], {"names": to_json(unneeded)})
+
+    def counted(self) -> Steps[list[Family]]:
+        rows = yield Statement(self._sql["names_counted"], {})
+        return [Family(row["family"], row["number"], row["most"]) for row in rows]

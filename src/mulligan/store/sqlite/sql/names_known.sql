@@ -1,0 +1,8 @@
+-- Which of these computed names of services are told apart already.
+SELECT value ->> 'name' AS name
+FROM json_each(:names) AS wanted
+WHERE EXISTS (
+    SELECT 1
+    FROM mulligan_service_names AS known
+    WHERE known.family = wanted.value ->> 'family' AND known.name = wanted.value ->> 'name'
+)
