@@ -12,7 +12,8 @@ from typing import Any
 import psycopg
 
 from bench.marks import given
-from mulligan.store.postgres.store import BEGIN_ASYNCHRONOUS, SEPARATOR, SQL
+from mulligan.store.postgres.play import BEGIN_ASYNCHRONOUS, SQL
+from mulligan.store.postgres.settle import SEPARATOR
 
 BATCH = 500
 INCARNATION = "raw"

@@ -1,15 +1,19 @@
 """A simulator is worth what it finds: the engine is broken on purpose, and must be caught."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
 from mulligan.failure.policy import Release
-from mulligan.store.protocols import Outcome
-from mulligan.store.sqlite import operations
-from mulligan.store.sqlite import store as sqlite
+from mulligan.job import Fence
+from mulligan.store import redrives, refusal
+from mulligan.store.beats import BeatSteps
+from mulligan.store.protocols import Beat, Outcome
+from mulligan.store.script import Steps
+from mulligan.store.sqlite.play import SQL
+from mulligan.store.unrun import UnrunSteps
 from mulligan.testing.simulation import simulate
 from mulligan.upkeep import redrive
 from mulligan.upkeep.reclaim import Reclaim
@@ -21,21 +25,16 @@ SEEDS = range(120)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-class Rewritten:
-    """The store's statements, one of them changed."""
-
-    def __init__(self, name: str, old: str, new: str, module: Any = sqlite) -> None:
-        self._name, self._old, self._new = name, old, new
-        self._statements = module.SQL
-        assert old in self._statements[name], "the statement is no longer what this test changes"
-
-    def __getitem__(self, name: str) -> str:
-        statement = self._statements[name]
-        return statement.replace(self._old, self._new) if name == self._name else statement
-
-
 def statement(name: str, old: str, new: str = "") -> Break:
-    return lambda monkeypatch: monkeypatch.setattr(sqlite, "SQL", Rewritten(name, old, new))
+    """One of the store's statements, changed."""
+
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        text = SQL._text
+        assert old in text(name), "the statement is no longer what this test changes"
+        monkeypatch.setattr(SQL, "_text", lambda one: text(one).replace(old, new) if one == name else text(one))
+        monkeypatch.setattr(SQL, "_read", cache(SQL._load))
+
+    return break_it
 
 
 def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,29 +44,16 @@ def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     statement("settle_succeeded", fence, "AND coalesce(?5, ?6, ?7) IS NOT NULL")(monkeypatch)
 
 
-def operation(name: str, old: str, new: str = "") -> Break:
-    return lambda monkeypatch: monkeypatch.setattr(operations, "SQL", Rewritten(name, old, new, operations))
-
-
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
-    monkeypatch.setattr(operations, "is_candidate", lambda row, _redrive: row is not None)
-    operation("candidates", "finished_at <= :before", ":before = :before")(monkeypatch)
+    monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
+    statement("candidates", "finished_at <= :before", ":before = :before")(monkeypatch)
 
 
 def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive, "has_passed", lambda _redrive: False)
     monkeypatch.setattr(redrive, "reason_to_stop", lambda _redrive: None)
     monkeypatch.setattr(redrive, "allowance", lambda _redrive, _now, limit: limit)
-
-
-def without_events(type_: str) -> Break:
-    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
-        append = sqlite._append
-        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
-        monkeypatch.setattr(sqlite, "_append", kept)
-
-    return break_it
 
 
 def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +72,17 @@ def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def uncounted(self: Reclaim, *given: Any) -> Outcome:
         made = outcome(self, *given)
-        return replace(made, decision=Release({})) if isinstance(made.decision, Release) else made
+        return made._replace(decision=Release({})) if isinstance(made.decision, Release) else made
 
     monkeypatch.setattr(Reclaim, "_outcome", uncounted)
 
 
 def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "is_repeat", lambda *_: False)
+    def never(*_: Any) -> Steps[bool]:
+        yield from ()
+        return False
+
+    monkeypatch.setattr(refusal, "is_repeat", never)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +93,7 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite.SqliteStore, "_count_failed", lambda *_: None)
+    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now: self.following(rows))
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +102,19 @@ def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
             held[fence].extend_at = now + 1e9
 
     monkeypatch.setattr(Keeper, "_note", note)
+
+
+def with_beats_for_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease is extended for whoever held the job once, and he is told that he holds it."""
+    fence = "AND (id, attempt, leased_by, claim) IN ("
+    statement("extend", fence, "AND true OR false " + fence)(monkeypatch)
+    extend = BeatSteps._extend
+
+    def extend_all(self: BeatSteps, beat: Beat, now: int | None) -> Steps[list[Fence]]:
+        yield from extend(self, beat, now)
+        return []
+
+    monkeypatch.setattr(BeatSteps, "_extend", extend_all)
 
 
 def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +142,7 @@ MUTANTS: dict[str, Break] = {
     "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
     "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
     "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
-    "a beat that extends for anybody": statement(
-        "extend", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
-    ),
+    "a beat that extends for anybody": with_beats_for_anybody,
     "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
     "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
     "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
@@ -157,7 +158,12 @@ MUTANTS: dict[str, Break] = {
     ),
     "a redrive that knows no beginning": without_a_look_at_the_job,
     "a redrive that does not wait for its canaries": without_canaries,
-    "a refusal without an event": without_events("job.refused"),
+    "a refusal without an event": statement(
+        "event",
+        "VALUES (:request, :type, :job, :kind, :owner, :attempt, :now, :actor, :code, :data)\n",
+        "SELECT :request, :type, :job, :kind, :owner, :attempt, :now, :actor, :code, :data\n"
+        "WHERE :type <> 'job.refused'\n",
+    ),
     "a settle that cannot be repeated": without_repeats,
     "a reclaimer without a quiet beat": without_a_quiet_beat,
     "a loss that is not counted": without_counting_losses,

@@ -47,7 +47,7 @@ class TestLimitRaces(Bench):
         first = self.enqueue()
         with held(self.url) as other:
             # Its door and its claim are two transactions: the first is left open here.
-            self.store._promote(other.begin())
+            self.store._door.promote(other.begin(), self.store._now)
             # Nobody holds this one's row, and the place does not look taken from outside.
             self.enqueue()
             second = self.store.claim(self.wish("w2"))
@@ -100,7 +100,7 @@ class TestLimitRaces(Bench):
             self.settle(lease, retrying(number * MINUTE))
         self.advance(MINUTE)
         with held(self.url) as other:
-            self.store._promote(other.begin())
+            self.store._door.promote(other.begin(), self.store._now)
             self.advance(MINUTE)
             assert self.store.claim(self.wish("w2")).leases == []
             other.commit()

@@ -17,7 +17,7 @@ from mulligan.pause import PauseRequest
 from mulligan.rate import parse_rate
 from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.store import SQL, _play, _row
+from mulligan.store.postgres.play import SQL, play, row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.testing.stores.bench import failing, worker
 
@@ -124,23 +124,23 @@ class Ours:
         return {
             "claim": lambda db: store._claim(db, self.wish(3)),
             "claim of a fair queue": lambda db: store._claim(db, self.wish(4, queues=["fair"], fair=["fair"])),
-            "enqueue in a fair queue": lambda db: store._enqueue(db, self.fair(20)[1:]),
-            "enqueue at a rate": lambda db: store._enqueue(db, [self.limited()]),
+            "enqueue in a fair queue": lambda db: store._intake.enqueue(db, self.fair(20)[1:]),
+            "enqueue at a rate": lambda db: store._intake.enqueue(db, [self.limited()]),
             "claim again": lambda db: store._claim(db, self.wish(1)),
-            "promote": store._promote,
-            "the duty retry, paused": lambda db: store._promote_by_duty(db, "retry", 100, by_hand=False),
+            "promote": lambda db: store._door.promote(db, None),
+            "the duty retry, paused": lambda db: store._door.promote_by_duty(db, "retry", 100, None, by_hand=False),
             "manual retry": lambda db: store._move(db, self.request(Move.RETRY_BY_HAND, "failed-1")),
             "cancel": lambda db: store._move(db, self.request(Move.CANCEL_BY_HAND, "queued-1")),
             "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in self.leases]),
             "late settle": lambda db: store._settle(db, [Outcome(self.stale(self.leases[0]), Succeed("1"))]),
             "beat": lambda db: store._beat(db, Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
-            "enqueue": lambda db: store._enqueue(db, [self.new("new")]),
-            "enqueue a twin": lambda db: store._enqueue(db, [self.new("new", dedupe_key="held-3")]),
-            "prune": lambda db: _play(db, store._clearing.pruning(State.SUCCEEDED, LATE, 5)),
-            "count the newest": lambda db: _row(db, SQL["newest"], {"state": "failed", "count": 50}),
-            "purge": lambda db: _play(db, store._clearing.purging(self.purge("other-3", "other-4", "nobody"), None)),
-            "read the newest events": lambda db: _play(db, store._log.events(None, self.last, 50)),
-            "read events after an old place": lambda db: _play(db, store._log.events(None, 4, 50)),
+            "enqueue": lambda db: store._intake.enqueue(db, [self.new("new")]),
+            "enqueue a twin": lambda db: store._intake.enqueue(db, [self.new("new", dedupe_key="held-3")]),
+            "prune": lambda db: play(db, store._clearing.pruning(State.SUCCEEDED, LATE, 5)),
+            "count the newest": lambda db: row(db, SQL["newest"], {"state": "failed", "count": 50}),
+            "purge": lambda db: play(db, store._clearing.purging(self.purge("other-3", "other-4", "nobody"), None)),
+            "read the newest events": lambda db: play(db, store._log.events(None, self.last, 50)),
+            "read events after an old place": lambda db: play(db, store._log.events(None, 4, 50)),
         }
 
     def close(self) -> None:

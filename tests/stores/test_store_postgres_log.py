@@ -140,14 +140,14 @@ class TestLog(Bench):
             self.store.pause(PauseRequest(id="p", what="duty", name="promote"))
         self.enqueue(delay=SECOND)
         self.advance(MINUTE)
-        promote, other = self.store._promote, self.twin()
+        promote, other = self.store._door.promote, self.twin()
 
-        def promote_slowly(db: Any) -> Any:
-            answer = promote(db)
+        def promote_slowly(*given: Any) -> Any:
+            answer = promote(*given)
             other.enqueue([self.new()])
             return answer
 
-        monkeypatch.setattr(self.store, "_promote", promote_slowly)
+        monkeypatch.setattr(self.store._door, "promote", promote_slowly)
         assert len(self.claim()) == 1 + (not is_paused)
         monkeypatch.undo()
         types: dict[str, list[str]] = {}

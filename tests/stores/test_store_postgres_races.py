@@ -18,7 +18,7 @@ from mulligan.job import Lease
 from mulligan.lifecycle import Move, State
 from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.postgres.store import BEGIN, _play_in
+from mulligan.store.postgres.play import BEGIN, play_in
 from mulligan.store.protocols import Beat, Claim, Outcome, Settled
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
@@ -211,7 +211,7 @@ class TestClaimRaces(Racing):
         jobs = self.store.enqueue([self.new(delay=MINUTE) for _ in range(50)])
         self.advance(HOUR)
         with held(self.url) as other:
-            self.store._promote(other.begin())
+            self.store._door.promote(other.begin(), self.store._now)
             assert self.claim(by="w2") == []
             other.commit()
         assert len(self.claim(by="w1")) == 50
@@ -355,7 +355,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         first = self.events(job.id)[0].position
         with held(self.url) as other:
-            _play_in(other, BEGIN, self.store._history.setting("new", first, 1))
+            play_in(other, BEGIN, self.store._history.setting("new", first, 1))
             with meanwhile(lambda: self.store.prune(State.SUCCEEDED, before=self.now, limit=9)) as pruned:
                 until_blocked(self.url)
                 other.commit()
@@ -364,7 +364,7 @@ class TestPruneRaces(Racing):
 
     def test_cursors_of_several_readers_do_not_wait_for_each_other(self) -> None:
         with held(self.url) as other:
-            _play_in(other, BEGIN, self.store._history.setting("one", 1, 1))
+            play_in(other, BEGIN, self.store._history.setting("one", 1, 1))
             self.store.set_cursor("two", 2)
             other.commit()
         assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]
@@ -395,7 +395,7 @@ class TestPruneRaces(Racing):
         job = self.in_state(State.FAILED)
         self.advance(HOUR)
         with held(self.url) as other:
-            assert _play_in(other, BEGIN, self.store._clearing.pruning(State.FAILED, self.now, 9)) == 1
+            assert play_in(other, BEGIN, self.store._clearing.pruning(State.FAILED, self.now, 9)) == 1
             with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, job.id)) as moved:
                 until_blocked(self.url)
                 other.commit()

@@ -126,7 +126,7 @@ class TestServiceRaces(Racing):
         self.advance(2 * MINUTE)
         assert self.store.promote("retry", limit=100) == 0, "all are parked"
         with held(self.url) as other:
-            assert self.store._promote(other.begin())[0].has_budget
+            assert self.store._door.promote(other.begin(), self.store._now)[0].has_budget
             with meanwhile(lambda: self.claim(by="w2")) as claimed:
                 until_blocked(self.url)
                 other.commit()

@@ -53,7 +53,7 @@ def held(url: str) -> Iterator[Any]:
 
 def enqueue_on(connection: Any, store: PostgresStore, *jobs: NewJob) -> None:
     """Enqueue inside the open transaction."""
-    store._enqueue(connection.begin(), jobs)
+    store._intake.enqueue(connection.begin(), jobs)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from mulligan.lifecycle import State
 from mulligan.pause import Pause
 from mulligan.retention import Pile
 from mulligan.schedule import Definition, ScheduleRecord
-from mulligan.store.protocols import Lane, Outcome, WorkerRecord
+from mulligan.store.protocols import Lane, WorkerRecord
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
@@ -375,10 +375,3 @@ def to_counts(rows: Iterable[Record]) -> dict[str, dict[str, int]]:
     for row in rows:
         counts.setdefault(row["kind"], {})[row["state"]] = row["number"]
     return counts
-
-
-def is_repeat(outcome: Outcome, row: Record, settles: Callable[[], Iterable[str]]) -> bool:
-    """Whether this very settle was accepted before: by the row, or by the log for an older attempt."""
-    if row["settled_attempt"] == outcome.lease.fence.attempt:
-        return bool(row["settled_by"] == outcome.settled_by)
-    return any(to_json(outcome.settled_by) in data for data in settles())

@@ -40,9 +40,9 @@ from mulligan.failure.service.config import LONGEST_WINDOW
 from mulligan.job import Lease
 from mulligan.service import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.clock import Now, moment
-from mulligan.store.hearsay import Hearsay, merged
+from mulligan.store.hearsay import Hearsay, hearsay, merged
 from mulligan.store.names import NameDesk
-from mulligan.store.protocols import Claim
+from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.script import Statement, Steps
@@ -160,7 +160,15 @@ class ServiceDesk:
 
     # Settle
 
-    def heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[Heard]:
+    def hearing(self, settled: Sequence[Outcome], now: Now) -> Steps[Heard]:
+        """What these attempts tell of their services."""
+        heard = hearsay(settled)
+        if not heard:
+            return Heard({}, [])
+        time = yield from moment(self._sql, now)
+        return (yield from self._heard(heard, settled[0].teller, time))
+
+    def _heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[Heard]:
         heard = merged(heard, (yield from self._shared(heard, now)))
         names, changes = sorted(heard), []
         known = yield from self._known(names)

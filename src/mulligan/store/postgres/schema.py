@@ -1,5 +1,6 @@
 """The schema's version: who may work with it, and how it is brought up to date."""
 
+from mulligan.errors import SchemaMismatch
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.schema import check_version, missing
 from mulligan.store.statements import migrations
@@ -32,6 +33,14 @@ def migrate(connection: Connection) -> list[str]:
             connection.execute("INSERT INTO mulligan_schema VALUES (%s, %s, %s)", (number, name, OLDEST_CODE))
         continued = ["positions_of_the_log"] if _continue_log(connection) else []
     return [*(name for _, name, _ in missing(MIGRATIONS, found)), *continued]
+
+
+def check(connection: Connection) -> None:
+    """Refuse a schema that this code cannot work with."""
+    found, oldest = version(connection)
+    check_version(found, oldest, VERSION)
+    if found < VERSION:
+        raise SchemaMismatch(f"the database has schema {found}, this mulligan needs {VERSION}: run 'mulligan migrate'")
 
 
 _LAST = """

@@ -30,12 +30,12 @@ class ClaimDesk:
         self._job = job
 
     def claim(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Claimed:
-        asks, again = self._door.promote(db, now)
+        look, again = self._door.promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := self.recall(db, "claim_repeated", values, now):
             return Claimed(repeated, None)
         lanes = self._lanes(db, claim, now)
-        asked = services_of(lanes) if asks or self._services.has_rates else []
+        asked = services_of(lanes) if look.asks or self._services.has_rates else []
         grants = play(db, self._services.grants(claim, asked, now)) if asked else []
         taken = self._take(db, claim, Open(lanes, _restricted(db, asked), grants), now)
         if taken and claim.fair:

@@ -6,6 +6,7 @@ from typing import Any
 from mulligan.failure.classify import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.rows import records, to_json
+from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.settlement import damaged
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, play
@@ -18,7 +19,19 @@ def past_damage(db: "sqlite3.Connection", statement: str, values: dict[str, Any]
     try:
         return db.execute(statement, values)
     except sqlite3.IntegrityError:
-        return db.execute(statement.replace("UPDATE", "UPDATE OR IGNORE", 1), values)
+        return db.execute(_or_ignore(statement), values)
+
+
+def passing_damage(update: Statement) -> Steps[Rows]:
+    """The same as steps."""
+    try:
+        return (yield update)
+    except sqlite3.IntegrityError:
+        return (yield Statement(_or_ignore(update.sql), update.values))
+
+
+def _or_ignore(update: str) -> str:
+    return update.replace("UPDATE", "UPDATE OR IGNORE", 1)
 
 
 def left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:

@@ -1,85 +1,40 @@
-"""The door on SQLite: what is due is let through, in passes of bounded size."""
+"""The door on SQLite: a row that somebody damaged is passed over, and does not stand there for ever."""
 
-from mulligan.lifecycle import TABLE, Move, State
+from typing import Any
+
+from mulligan.lifecycle import State
+from mulligan.store import door
 from mulligan.store.limits import LimitDesk
+from mulligan.store.rows import to_json
+from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
-from mulligan.store.sqlite.damage import Damage, left, past_damage
+from mulligan.store.sqlite.damage import Damage, left, passing_damage
 from mulligan.store.sqlite.driver import sqlite3
-from mulligan.store.sqlite.play import SQL, append, play
+from mulligan.store.sqlite.play import SQL, play
 from mulligan.store.unrun import UnrunSteps
-from mulligan.store.values import event_values
-
-PROMOTE_PASS = 1_000
-PROMOTE_PASSES = 10
 
 
 class Door:
     def __init__(self, services: ServiceDesk, limits: LimitDesk, unrun: UnrunSteps, damage: Damage) -> None:
-        self._services = services
-        self._limits = limits
-        self._unrun = unrun
+        self._steps = door.DoorSteps(SQL, services, limits, unrun, _passing)
         self._damage = damage
 
-    def promote(self, db: "sqlite3.Connection", now: int) -> tuple[bool, int | None]:
-        """Whether a service has to be asked before its jobs are claimed, and in how many microseconds it is worth to
-        look at the limits again."""
-        self._say_limits(db, now)
-        is_somebody_there, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
-        is_any_held = False
-        for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
-            passed, held = self._pass(db, now)
-            is_any_held = is_any_held or held > 0
-            if passed + held < PROMOTE_PASS:
-                break
-        has_limit = has_limit or is_any_held
-        if has_budget or is_any_held:
-            has_limit = self._admit(db, now) > 0 or has_limit
-        return bool(asks), self._let_in(db, now) if has_limit else None
+    def promote(self, db: "sqlite3.Connection", now: int) -> tuple[door.Look, int | None]:
+        """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
+        return play(db, self._steps.promoting(now))
 
     def promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, now: int, *, by_hand: bool) -> int:
-        self._say_limits(db, now)
-        passed, _ = self._pass(db, now, duty=duty, limit=limit)
-        if by_hand and passed < limit:
-            passed += sum(self._pass(db, now, statement="admit", duty=duty, limit=limit - passed))
-        self._let_in(db, now)
-        return passed
+        return play(db, self._steps.promoting_by_duty(duty, limit, now, by_hand=by_hand))
 
     def promote_past_damage(self, db: "sqlite3.Connection", now: int) -> None:
         """Once more; who is due and still does not move is damaged, and would stand in the door for ever."""
-        limit = PROMOTE_PASS - sum(self._pass(db, now))
+        limit = door.PROMOTE_PASS - sum(play(db, self._steps.passing("promote", now, limit=door.PROMOTE_PASS)))
         self._damage.condemn(db, left(db, "promote_left", now, limit), now, sources=[State.WAITING])
 
-    def _say_limits(self, db: "sqlite3.Connection", now: int) -> None:
-        if self._limits.has_news:
-            play(db, self._limits.says(now))
 
-    def _let_in(self, db: "sqlite3.Connection", now: int) -> int | None:
-        """In how many microseconds it is worth to look again."""
-        admitted = play(db, self._limits.admit(now))
-        play(db, self._unrun.ending(admitted.failed, now))
-        return admitted.again_in
-
-    def _admit(self, db: "sqlite3.Connection", now: int) -> int:
-        """Retries that their services' budgets allow."""
-        return sum(
-            sum(self._pass(db, now, statement="admit", gate=gate, limit=number or PROMOTE_PASS))
-            for gate, number in play(db, self._services.admitted(now))
-        )
-
-    def _pass(
-        self,
-        db: "sqlite3.Connection",
-        now: int,
-        *,
-        statement: str = "promote",
-        duty: str | None = None,
-        gate: str | None = None,
-        limit: int | None = None,
-    ) -> tuple[int, int]:
-        """How many passed the door, and how many a pause holds back from now on."""
-        step = TABLE[Move.PROMOTE, State.WAITING]
-        where = {"duty": duty, "gate": gate or f"duty/{duty}", "limit": PROMOTE_PASS if limit is None else limit}
-        moved = past_damage(db, SQL[statement], {**where, "now": now, "queued": step.target}).fetchall()
-        rows = [row for *row, state in moved if state == step.target]
-        append(db, [event_values(step.event, id_, kind, owner, attempt, now=now) for id_, kind, owner, attempt in rows])
-        return len(rows), len(moved) - len(rows)
+def _passing(statement: str, values: dict[str, Any]) -> Steps[tuple[int, int]]:
+    moved = yield from passing_damage(Statement(SQL[statement], values))
+    if passed := [row for row in moved if row["state"] == values["queued"]]:
+        about = {"event": values["event"], "code": None, "data": "{}", "now": values["now"]}
+        yield Statement(SQL["events_of_many"], {**about, "jobs": to_json(passed)})
+    return len(passed), len(moved) - len(passed)

@@ -8,17 +8,16 @@ from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
 from mulligan.store.follow import FailedRow, follow_ups
-from mulligan.store.hearsay import hearsay
 from mulligan.store.limits import LimitDesk
 from mulligan.store.protocols import Answers, Outcome, Settled
-from mulligan.store.rows import is_repeat, to_json
-from mulligan.store.services import Heard, ServiceDesk
+from mulligan.store.refusal import refusing
+from mulligan.store.services import ServiceDesk
 from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.sqlite.damage import Damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.enqueue import Intake
 from mulligan.store.sqlite.play import SQL, append, find, play, savepoint
-from mulligan.store.values import SETTLE_EVENTS, event_values, refusal_values, settle_values
+from mulligan.store.values import event_values, settle_values
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
@@ -62,12 +61,7 @@ class SettleDesk:
             answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
         settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
         self._limits.freed(outcome.lease for outcome in settled)
-        return Answers(answers, *self._hear(db, settled, now))
-
-    def _hear(self, db: "sqlite3.Connection", settled: Sequence[Outcome], now: int) -> Heard:
-        """What these attempts tell of their services."""
-        heard = hearsay(settled)
-        return play(db, self._services.heard(heard, settled[0].teller, now)) if heard else Heard({}, [])
+        return Answers(answers, *play(db, self._services.hearing(settled, now)))
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
@@ -102,7 +96,7 @@ class SettleDesk:
         fence, common = outcome.lease.fence, {"now": now, "cancelled": State.CANCELLED.value}
         row = db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
         if row is None:
-            return _not_settled(db, outcome, change, now)
+            return play(db, refusing(SQL, outcome, change, now))
         state, owner, on_failed = row
         # A wish to cancel may have won over going back to the queue.
         type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
@@ -138,16 +132,3 @@ def _write_succeeded(db: "sqlite3.Connection", outcomes: Sequence[Outcome], now:
         db.execute("ROLLBACK TO succeeded")
     db.execute("RELEASE succeeded")
     return is_whole
-
-
-def _not_settled(db: "sqlite3.Connection", outcome: Outcome, change: Settlement, now: int) -> Settled:
-    fence = outcome.lease.fence
-    row = find(db, SQL["settled"], {"id": fence.id})
-    if row is None:
-        return Settled.REFUSED
-    values = {"id": fence.id, "attempt": fence.attempt, "types": to_json(SETTLE_EVENTS)}
-    if is_repeat(outcome, row, lambda: [data for (data,) in db.execute(SQL["settled_before"], values)]):
-        return Settled.REPEATED
-    if outcome.reclaimed_by is None:
-        append(db, [refusal_values(outcome, change, row, now=now)])
-    return Settled.REFUSED

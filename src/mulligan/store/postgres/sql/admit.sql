@@ -28,5 +28,5 @@ WITH clock AS (
     FROM passed
     WHERE state = :queued
 )
-SELECT count(*)
+SELECT count(*) FILTER (WHERE state = :queued) AS passed, count(*) FILTER (WHERE state <> :queued) AS held
 FROM passed

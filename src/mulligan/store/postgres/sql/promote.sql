@@ -102,7 +102,7 @@ WITH clock AS (
     SELECT :event, id, kind, owner, attempt, now
     FROM promoted
 )
-SELECT passed.number, kept.number + members.number
+SELECT passed.number AS passed, kept.number + members.number AS held
 FROM (SELECT count(*) AS number FROM promoted) AS passed,
      (SELECT count(*) AS number FROM held) AS kept,
      (SELECT count(*) AS number FROM waiting_on) AS members

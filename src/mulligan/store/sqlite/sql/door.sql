@@ -2,13 +2,13 @@
 -- budget, and whether jobs wait for a place: most claims find nobody, and need not look further.
 SELECT EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now)
     OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL AND gate >= 'duty/' AND gate < 'duty0')
-    OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits = 1),
-    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted),
+    OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits = 1) AS is_anyone,
+    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted) AS asks,
     EXISTS (
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-    ),
+    ) AS has_budget,
     EXISTS (
         SELECT 1
         FROM mulligan_jobs
@@ -17,4 +17,4 @@ SELECT EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS N
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'owner-budget/' AND gate < 'owner-budget0'
-    ) OR EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL)
+    ) OR EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS has_limit

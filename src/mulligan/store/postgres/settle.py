@@ -1,0 +1,164 @@
+"""Settling on PostgreSQL: all outcomes together, or one by one when one of them cannot be stored."""
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from mulligan.errors import StoreDamaged
+from mulligan.job import Fence
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.clock import Now
+from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.limits import LimitDesk
+from mulligan.store.postgres.connections import Connection
+from mulligan.store.postgres.enqueue import Intake
+from mulligan.store.postgres.play import BEGIN, SQL, execute, play, transaction
+from mulligan.store.protocols import Answers, Outcome, Settled
+from mulligan.store.refusal import refusing
+from mulligan.store.rows import to_json
+from mulligan.store.services import Heard, ServiceDesk
+from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.values import settle_values
+
+# What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
+DATA_ERRORS = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    StoreDamaged,
+    msgspec.MsgspecError,
+    OverflowError,
+    RecursionError,
+    ValueError,
+    TypeError,
+)
+# Never part of JSON, nor of an id of ours.
+SEPARATOR = "\x1e"
+SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
+
+
+class SettleDesk:
+    def __init__(self, services: ServiceDesk, limits: LimitDesk, intake: Intake) -> None:
+        self._services = services
+        self._limits = limits
+        self._intake = intake
+
+    def settle(self, db: Connection, outcomes: Sequence[Outcome], now: Now) -> Answers:
+        try:
+            return self._settle_together(db, outcomes, now)
+        except DATA_ERRORS:
+            alone = [self._settle_alone(db, outcome, now) for outcome in outcomes]
+        held = dict(item for _, heard in alone for item in heard.held.items())
+        return Answers(
+            [answer for answer, _ in alone], held, [change for _, heard in alone for change in heard.changes]
+        )
+
+    def settle_uncounted(self, db: Connection, outcome: Outcome, now: Now) -> tuple[Settled, Heard]:
+        """For a move that ends an attempt first: it counts what became of the job by itself."""
+        return self._settle_as(db, outcome, settlement(outcome), now)
+
+    def _settle_together(self, db: Connection, outcomes: Sequence[Outcome], now: Now) -> Answers:
+        firsts = _firsts(outcomes)
+        succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
+        others = {n: (outcome, settlement(outcome)) for n, outcome in firsts.items() if n not in succeeded}
+        # Most settles are one statement, and need no more.
+        is_more = (
+            (succeeded and others)
+            or any(change.target is State.FAILED for _, change in others.values())
+            or any(outcome.lease.service or outcome.calls for outcome in outcomes)
+            or any(outcome.lease.batch is not None for outcome in firsts.values())
+        )
+        with transaction(db, BEGIN) if is_more else contextlib.nullcontext():
+            accepted = {*_write_succeeded(db, succeeded, now), *self._write(db, others, now)}
+            heard = play(db, self._services.hearing([outcomes[n] for n in accepted], now))
+            self._count(db, [outcomes[n] for n in sorted(accepted)], Settled.ACCEPTED, now)
+        self._limits.freed(outcomes[n].lease for n in accepted)
+        answers = [
+            Settled.ACCEPTED if n in accepted else play(db, refusing(SQL, outcome, settlement(outcome), now))
+            for n, outcome in enumerate(outcomes)
+        ]
+        return Answers(answers, *heard)
+
+    def _settle_alone(self, db: Connection, outcome: Outcome, now: Now) -> tuple[Settled, Heard]:
+        """One by one, so that the culprit is found and loses nobody else's outcome."""
+        try:
+            with transaction(db, BEGIN):
+                answer, heard = self._settle_as(db, outcome, settlement(outcome), now)
+                self._count(db, [outcome], answer, now)
+                return answer, heard
+        except DATA_ERRORS:
+            with transaction(db, BEGIN):
+                answer, heard = self._settle_as(db, outcome, unstorable(outcome), now)
+                answer = Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
+                self._count(db, [outcome], answer, now)
+            return answer, heard
+
+    def _count(self, db: Connection, outcomes: Sequence[Outcome], answer: Settled, now: Now) -> None:
+        play(db, self._intake.batches.settling(outcomes, [answer] * len(outcomes), now))
+
+    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement, now: Now) -> tuple[Settled, Heard]:
+        if not self._write(db, {0: (outcome, change)}, now):
+            return play(db, refusing(SQL, outcome, change, now)), Heard({}, [])
+        return Settled.ACCEPTED, play(db, self._services.hearing([outcome], now))
+
+    def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now) -> list[int]:
+        """Which of them were accepted, by their numbers. In a transaction of the caller's, if one may fail its job."""
+        if not changes:
+            return []
+        rows = [
+            {
+                **settle_values(outcome, change),
+                "n": n,
+                "event": change.event,
+                "actor": outcome.actor,
+                "code": change.code,
+                "data": to_json(change.data),
+            }
+            for n, (outcome, change) in changes.items()
+        ]
+        values = {
+            # What is left out is NULL: half of it, for most.
+            "outcomes": to_json([{name: value for name, value in row.items() if value is not None} for row in rows]),
+            "now": now,
+            "cancelled": State.CANCELLED.value,
+            "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
+        }
+        settled = execute(db, SQL["settle"], values).fetchall()
+        if jobs := follow_ups([FailedRow(*row) for _, *row in settled]):
+            play(db, self._intake.enqueueing(jobs))
+        return [n for n, *_ in settled]
+
+
+def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:
+    """The first outcome of each lease, by its place: of several the server would take any."""
+    places: dict[tuple[Fence, str | None], int] = {}
+    for n, outcome in enumerate(outcomes):
+        places.setdefault((outcome.lease.fence, outcome.reclaimed_by), n)
+    return {n: outcomes[n] for n in places.values()}
+
+
+def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> list[int]:
+    """Which of them were accepted, by their numbers."""
+    if not outcomes:
+        return []
+    columns = zip(*map(succeeded_row, outcomes.values()), strict=True)
+    step, numbers = TABLE[Move.SUCCEED, State.RUNNING], list(outcomes)
+    values = {
+        **dict(zip(SUCCEEDED_COLUMNS, map(_joined, columns), strict=True)),
+        "separator": SEPARATOR,
+        "now": now,
+        "target": step.target.value,
+        "event": step.event,
+    }
+    return [numbers[place - 1] for (place,) in execute(db, SQL["settle_succeeded"], values)]
+
+
+def _joined(column: Iterable[Any]) -> str:
+    """A column as one text. A value that holds the separator would make two of one: it goes another way."""
+    values = ["" if value is None else str(value) for value in column]
+    text = SEPARATOR.join(values)
+    if text.count(SEPARATOR) != len(values) - 1:
+        raise ValueError("a value contains the separator")
+    return text
