@@ -75,6 +75,7 @@ from mulligan.store.script import Script, Statement, Steps, alone, play
 from mulligan.store.services import Grant, Heard, ServiceDesk, changes_of
 from mulligan.store.settlement import Settlement, has_succeeded, needs_record, settlement, succeeded_row, unstorable
 from mulligan.store.statements import Statements, in_pyformat
+from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 from mulligan.store.values import (
     SETTLE_EVENTS,
@@ -345,7 +346,7 @@ class PostgresStore:
     def _door(self, db: Connection) -> Door:
         return Door(*_row(db, SQL["door"], {"now": self._now}))
 
-    def _promote(self, db: Connection) -> tuple[Door, int | None]:
+    def _promote(self, db: Connection, tally: Tally | None = None) -> tuple[Door, int | None]:
         self._say_limits(db)
         door = self._door(db)
         if door.is_anyone:
@@ -355,17 +356,17 @@ class PostgresStore:
                     break
             door = self._door(db)
         has_admitted = door.has_budget and self._admit(db) > 0
-        again = self._let_in(db) if door.has_limit or has_admitted else None
+        again = self._let_in(db, tally) if door.has_limit or has_admitted else None
         return door, again
 
     def _say_limits(self, db: Connection) -> None:
         if self._limits.has_news:
             _play(db, self._limits.says(self._time(db)))
 
-    def _let_in(self, db: Connection) -> int | None:
+    def _let_in(self, db: Connection, tally: Tally | None = None) -> int | None:
         """In how many microseconds it is worth to look again."""
         admitted = _play(db, self._limits.admit(self._time(db)))
-        _play(db, self._unrun.ending(admitted.failed, self._now))
+        _play(db, self._unrun.ending(admitted.failed, self._now, tally=tally))
         return admitted.again_in
 
     def _time(self, db: Connection) -> int:
@@ -746,7 +747,8 @@ class PostgresStore:
 
     def _hands(self, db: Connection) -> Hands:
         return Hands(
-            settle=lambda first: self._settle_as(db, first, settlement(first)), promote=lambda: self._promote(db)
+            settle=lambda first: self._settle_as(db, first, settlement(first)),
+            promote=lambda tally: self._promote(db, tally),
         )
 
     # Looking

@@ -6,6 +6,7 @@ from mulligan.store.services import ServiceDesk
 from mulligan.store.sqlite.damage import Damage, left, past_damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, append, play
+from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 from mulligan.store.values import event_values
 
@@ -20,21 +21,19 @@ class Door:
         self._unrun = unrun
         self._damage = damage
 
-    def promote(self, db: "sqlite3.Connection", now: int) -> tuple[bool, int | None]:
+    def promote(self, db: "sqlite3.Connection", now: int, tally: Tally | None = None) -> tuple[bool, int | None]:
         """Whether a service has to be asked before its jobs are claimed, and in how many microseconds it is worth to
         look at the limits again."""
         self._say_limits(db, now)
         is_somebody_there, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
-        is_any_held = False
-        for _ in range(PROMOTE_PASSES if is_somebody_there else 0):
-            passed, held = self._pass(db, now)
-            is_any_held = is_any_held or held > 0
-            if passed + held < PROMOTE_PASS:
-                break
-        has_limit = has_limit or is_any_held
-        if has_budget or is_any_held:
+        if is_somebody_there:
+            for _ in range(PROMOTE_PASSES):
+                if sum(self._pass(db, now)) < PROMOTE_PASS:
+                    break
+            _, asks, has_budget, has_limit = db.execute(SQL["door"], {"now": now}).fetchone()
+        if has_budget:
             has_limit = self._admit(db, now) > 0 or has_limit
-        return bool(asks), self._let_in(db, now) if has_limit else None
+        return bool(asks), self._let_in(db, now, tally) if has_limit else None
 
     def promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, now: int, *, by_hand: bool) -> int:
         self._say_limits(db, now)
@@ -53,10 +52,10 @@ class Door:
         if self._limits.has_news:
             play(db, self._limits.says(now))
 
-    def _let_in(self, db: "sqlite3.Connection", now: int) -> int | None:
+    def _let_in(self, db: "sqlite3.Connection", now: int, tally: Tally | None = None) -> int | None:
         """In how many microseconds it is worth to look again."""
         admitted = play(db, self._limits.admit(now))
-        play(db, self._unrun.ending(admitted.failed, now))
+        play(db, self._unrun.ending(admitted.failed, now, tally=tally))
         return admitted.again_in
 
     def _admit(self, db: "sqlite3.Connection", now: int) -> int:

@@ -13,7 +13,7 @@ from mulligan.job import FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
 from mulligan.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Store
-from mulligan.testing.stores.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, retrying
+from mulligan.testing.stores.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
 
 OWNER = "acme"
 LOW, HIGH = 10, -10
@@ -151,6 +151,23 @@ class BudgetRules(Bench):
         assert {self.job(job.id).error_code for job in first} == {"BUDGET_EXHAUSTED"}
         found = self.store.batch(batch.id)
         assert (found.state, found.failed, found.cancelled) == (BatchState.FAILED, 2, 2)
+
+    def test_a_batch_is_not_settled_while_a_member_is_being_brought_back(self) -> None:
+        """One step lets the door's jobs in and brings another member back: the batch is not over between the two."""
+        self.budget(per_day=0, over="fail")
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring", owner=OWNER))
+        self.store.enqueue([self.new(owner=OWNER, batch=batch.id) for _ in range(2)])
+        self.store.publish(batch.id)
+        first, second = self.claim()
+        self.settle(first, failing())
+        self.settle(second, retrying(SECOND))
+        self.advance(2 * SECOND)
+        assert self.move(Move.RETRY_BY_HAND, first.fence.id).state is State.QUEUED
+        assert self.job(second.fence.id).error_code == "BUDGET_EXHAUSTED"
+        found = self.store.batch(batch.id)
+        assert (found.state, found.generation, found.failed, found.left) == (BatchState.PROCESSING, 1, 1, 1)
+        assert self.run() == 1
+        assert self.store.batch(batch.id).state is BatchState.PARTIAL
 
     def test_each_owner_has_the_budget_of_everybody(self) -> None:
         self.budget(owner="*", per_day=1)

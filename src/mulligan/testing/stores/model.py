@@ -117,10 +117,10 @@ class Model:
     def _promote(self, now: datetime, *, duty: str | None = None, by_hand: bool = False) -> int:
         """How many passed the door, up to what else they need; then who has budget and place is let in."""
         self.limits.tell()
-        is_anybody_held = any(job.parked in (BUDGET, LIMIT) for job in self.jobs.values()) or self.limits.unswept
         arrived = [job for job in self.jobs.values() if self._arrives(job, now, duty, by_hand=by_hand)]
         passed = sum(self._pass_door(job, now, by_hand=by_hand) for job in arrived)
-        if duty is not None or is_anybody_held or any(job.state is State.WAITING for job in arrived):
+        is_anybody_held = any(job.parked in (BUDGET, LIMIT) for job in self.jobs.values())
+        if duty is not None or is_anybody_held or self.limits.unswept:
             self._admit(now)
         return passed
 
