@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from mulligan import App, BatchClosed, BatchExpired, BatchNotFound, BatchState, FinalError, JobFilter, RetryPolicy
+from mulligan import (
+    App,
+    BatchClosed,
+    BatchExpired,
+    BatchNotFound,
+    BatchState,
+    FinalError,
+    JobFilter,
+    Owner,
+    Queue,
+    RetryPolicy,
+)
 from mulligan.batches import CHUNK
 from mulligan.errors import BadBatch, BadFilter, InvalidArguments, NotAllowed
 from mulligan.job import Job
@@ -85,6 +96,29 @@ def test_a_batch_is_drafted_filled_published_and_settled() -> None:
     found = batch.refresh()
     assert (found.state, found.succeeded, found.failed, found.left) == (BatchState.PARTIAL, 3, 1, 0)
     assert told == [(batch.id, "partial")]
+
+
+def test_what_follows_a_batch_takes_its_owners_turn_in_a_fair_queue() -> None:
+    app = App("sqlite:///:memory:", queues=[Queue("bulk", fair=True)], owners=[Owner("acme", weight=2)])
+    ran: list[str] = []
+
+    @app.task(queue="bulk")
+    async def after(batch_id: str) -> None:
+        ran.append(batch_id)
+
+    @app.task
+    async def member() -> None: ...
+
+    with sandbox(app) as box:
+        app.enqueue_many([after.options(owner="big").bind("big") for _ in range(40)])
+        batch = app.batch("spring", on_settled=after, owner="acme")
+        batch.add(member.options(owner="acme", delay="1h").bind())
+        batch.publish()
+        app.console.pause("2h", queue="bulk")
+        # By submission it would come an hour after all of them.
+        box.advance("2h")
+        assert len(ran) == 41
+        assert ran.index(batch.id) < 5
 
 
 def test_failed_members_are_retried_and_the_batch_is_settled_again() -> None:

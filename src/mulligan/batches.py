@@ -89,7 +89,7 @@ class Batches:
             success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
             abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
             expires_in=None if expires_in is None else _time(expires_in),
-            on_settled=checked_on_settled(on_settled, self._client),
+            on_settled=checked_on_settled(on_settled, self._client, owner=owner),
         )
         return self._seen(self._store().create_batch(new))
 

@@ -25,7 +25,7 @@ from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
-from mulligan.limit import LimitRecord, SpendingRecord, subjects_of
+from mulligan.limit import EVERYBODY, LimitRecord, SpendingRecord, subjects_of
 from mulligan.pause import Pause
 from mulligan.permission import require_permission
 from mulligan.rate import Rate
@@ -137,9 +137,18 @@ class Console:
             spending=store.spending(job.owner) if job.waiting_for == "budget" else None,
         )
 
-    def limits(self) -> list[LimitRecord]:
-        """The limits in force by name, and how many places of each are taken."""
-        return self._store().limits()
+    def limits(self, *, owner: str | None = None) -> list[LimitRecord]:
+        """The limits in force by name, and how many places of each are taken; those of an owner who has everybody's, if
+        he is asked for."""
+        listed = self._store().limits()
+        if owner is None or any((limit.what, limit.name) == ("owner", owner) for limit in listed):
+            return listed
+        return listed + self._store().limits([f"owner/{owner}"])
+
+    def limit_of_everybody(self) -> int | None:
+        """How many places each owner has who is not named."""
+        found = self._store().limits([f"owner/{EVERYBODY}"])
+        return found[0].most if found else None
 
     def spending(self, owner: str) -> SpendingRecord | None:
         """What an owner's automatic retries took of his budget; None when he has none."""

@@ -140,6 +140,10 @@ class Client:
         job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
         return self._quotas.over(job)
 
+    def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:
+        """With its owner's weight, if its queue is a fair one now."""
+        return self._quotas.weighed(task.follow_up, owner)
+
     def _used(self, bindings: Sequence[Binding[Any]], connection: Any) -> Any:
         given = [
             each for each in (connection, *(binding.options.connection for binding in bindings)) if each is not None
@@ -445,7 +449,7 @@ def _on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client)
     return on_failed
 
 
-def checked_on_settled(on_settled: Task[..., Any, Any] | None, client: Client) -> FollowUp | None:
+def checked_on_settled(on_settled: Task[..., Any, Any] | None, client: Client, *, owner: str) -> FollowUp | None:
     """What is stored when a batch is settled."""
     if on_settled is None:
         return None
@@ -459,7 +463,7 @@ def checked_on_settled(on_settled: Task[..., Any, Any] | None, client: Client) -
         raise BadBatch(
             f"on_settled is called with one argument, the batch's id; {on_settled.name!r}: {error}"
         ) from None
-    return on_settled.follow_up
+    return client.follow_up(on_settled, owner)
 
 
 def _batch(kind: str, batch: BatchRecord | str | None) -> str | None:

@@ -13,7 +13,7 @@ from postgres_server import emptied
 from mulligan import App, BatchState, JobFilter
 
 IS_SOAK = "MULLIGAN_SOAK" in os.environ
-MEMBERS, PROCESSES = (50_000, 4) if IS_SOAK else (2_000, 2)
+MEMBERS, PROCESSES = (50_000, 4) if IS_SOAK else (2_000, 4)
 SECONDS = 900 if IS_SOAK else 100
 
 APP = """

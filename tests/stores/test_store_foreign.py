@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from sqlalchemy.pool import NullPool
 
 from mulligan import App, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
+from mulligan.failure.policy import Succeed
+from mulligan.job import Lease
+from mulligan.limit import LimitBook
 from mulligan.policies import Quotas
 from mulligan.service import Family
 from mulligan.store import foreign
-from mulligan.store.protocols import Claim
+from mulligan.store.protocols import Claim, Outcome
 from mulligan.testing import sandbox
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"
@@ -304,6 +308,37 @@ def test_a_new_name_in_an_open_transaction_holds_up_nobody_who_comes_with_it(on_
         assert fetch.enqueue(1).service == "site:1"
         connection.commit()
     assert on_postgres.store.service_names() == [Family("*", 1, 1_000)], "two brought it, and it is one"
+
+
+def test_limits_hold_for_what_a_caller_stores_in_his_transaction(shop: Shop) -> None:
+    book = LimitBook(kinds={"ship": 3}, queues={"narrow": 1}, owners={"*": 2})
+    numbers = count(1)
+
+    def claimed() -> list[Lease]:
+        wish = Claim(incarnation="w", number=next(numbers), kinds=["ship"], limit=9, lease=timedelta(hours=1))
+        return shop.app.store.claim(wish).leases
+
+    try:
+        # Said by a worker they hold for clients that know nothing of them; known to a client, before any worker came.
+        for is_said in (True, False):
+            shop.app.store.limit_by(lambda: book)
+            if is_said:
+                claimed()
+                shop.app.store.limit_by(LimitBook)
+            shop.transact({"owner": "acme"}, then=Undone)
+            jobs = shop.transact(*[{"owner": "acme"}] * 3, *[{"queue": "narrow"}] * 2)
+            assert {(job.state, job.waiting_for) for job in jobs} == {("waiting", "limit")}
+            shop.app.store.limit_by(lambda: book)
+            first, second = claimed(), claimed()
+            assert sorted(lease.owner for lease in first) == ["", "acme", "acme"]
+            assert second == []
+            shop.app.store.settle([Outcome(lease, Succeed("1")) for lease in first])
+            shop.app.store.settle([Outcome(lease, Succeed("1")) for lease in claimed()])
+            shop.app.store.limit_by(LimitBook)
+            claimed()
+    finally:
+        shop.app.store.limit_by(LimitBook)
+        claimed()
 
 
 def test_who_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:

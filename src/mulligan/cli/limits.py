@@ -2,7 +2,7 @@
 
 import click
 
-from mulligan.cli.documents import document_of
+from mulligan.cli.documents import Document, document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
@@ -12,23 +12,29 @@ from mulligan.safe import safe
 
 
 @click.command("limits", cls=Command)
-@click.option("--owner", type=text, help="What this owner's retries took of his budget, too.")
+@click.option("--owner", type=text, help="His own limit too, and what his retries took of his budget.")
 @pass_given
 def limits(given: Given, *, owner: str | None) -> None:
     """List the concurrency limits in force. How many places each has, and how many are taken."""
     with opened_existing(given) as app:
-        found = app.console.limits()
+        found, everybody = app.console.limits(owner=owner), app.console.limit_of_everybody()
         spending = None if owner is None else app.console.spending(owner)
     if given.as_json:
         said = {"limits": [document_of(limit) for limit in found]}
-        say_json(said if owner is None else said | {"spending": spending and document_of(spending)})
+        say_json(said if owner is None else said | {"spending": spending and _document(spending)})
         return
     if found:
         say_table(("Limit", "Name", "Taken", "Of"), [_row(limit) for limit in found])
+    elif everybody is not None:
+        say(f"No limit is named; each owner has {everybody:,} places. Of one: mulligan limits --owner NAME")
     else:
         say("No limits. A worker that has some tells them when it asks for work.")
     if owner is not None:
         say(safe(_spent(owner, spending)))
+
+
+def _document(spent: SpendingRecord) -> Document:
+    return document_of(spent) | {"budget": document_of(spent.budget)}
 
 
 def _row(limit: LimitRecord) -> tuple[str, ...]:

@@ -90,10 +90,14 @@ class Quotas:
         if not standing.queues and not standing.owners:
             return job
         weight, rate = standing.weight(job.queue, job.owner), standing.owner(job.owner).rate
-        on_failed = _weighed(job.on_failed, job.owner, standing)
+        on_failed = None if job.on_failed is None else _weighed(job.on_failed, job.owner, standing)
         if weight is None and rate is None and on_failed is job.on_failed:
             return job
         return replace(job, weight=weight, submit_rate=rate, on_failed=on_failed)
+
+    def weighed(self, follow_up: FollowUp, owner: str) -> FollowUp:
+        """What is to be stored later, with its owner's weight."""
+        return _weighed(follow_up, owner, self.standing)
 
 
 def _limits(standing: Standing, kinds: Mapping[str, int]) -> LimitBook:
@@ -113,10 +117,9 @@ def _budget(owner: Owner) -> RetryBudget | None:
     return RetryBudget(*found, over=owner.over_budget or "wait")
 
 
-def _weighed(follow_up: FollowUp | None, owner: str, standing: Standing) -> FollowUp | None:
-    if follow_up is None:
-        return None
-    weight, then = standing.weight(follow_up.queue, owner), _weighed(follow_up.on_failed, owner, standing)
+def _weighed(follow_up: FollowUp, owner: str, standing: Standing) -> FollowUp:
+    weight, then = standing.weight(follow_up.queue, owner), follow_up.on_failed
+    then = None if then is None else _weighed(then, owner, standing)
     if weight is None and then is follow_up.on_failed:
         return follow_up
     return replace(follow_up, weight=weight, on_failed=then)

@@ -9,6 +9,7 @@ from mulligan.store.limits import LimitDesk
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
 from mulligan.store.statements import Statements
+from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 
 PROMOTE_PASS = 1_000
@@ -49,8 +50,9 @@ class DoorSteps:
         (row,) = yield Statement(self._sql["door"], {"now": now})
         return Look(**{name: bool(answer) for name, answer in row.items()})
 
-    def promoting(self, now: Now) -> Steps[tuple[Look, int | None]]:
-        """What is left to do, and in how many microseconds it is worth to look at the limits again."""
+    def promoting(self, now: Now, tally: Tally | None = None) -> Steps[tuple[Look, int | None]]:
+        """What is left to do, and in how many microseconds it is worth to look at the limits again. Members that fail
+        here count into the tally, if there is one."""
         yield from self._say_limits(now)
         look = yield from self.looking(now)
         if look.is_anyone:
@@ -60,7 +62,7 @@ class DoorSteps:
         has_admitted = look.has_budget and (yield from self._admit(now)) > 0
         if not (look.has_limit or has_admitted):
             return look, None
-        return look, (yield from self._let_in(now))
+        return look, (yield from self._let_in(now, tally))
 
     def promoting_by_duty(self, duty: str, limit: int, now: Now, *, by_hand: bool) -> Steps[int]:
         yield from self._say_limits(now)
@@ -95,8 +97,8 @@ class DoorSteps:
             moved += sum((yield from self.passing("admit", now, gate=gate, limit=number or PROMOTE_PASS)))
         return moved
 
-    def _let_in(self, now: Now) -> Steps[int | None]:
+    def _let_in(self, now: Now, tally: Tally | None = None) -> Steps[int | None]:
         """In how many microseconds it is worth to look again."""
         admitted = yield from self._limits.admit((yield from moment(self._sql, now)))
-        yield from self._unrun.ending(admitted.failed, now)
+        yield from self._unrun.ending(admitted.failed, now, tally=tally)
         return admitted.again_in

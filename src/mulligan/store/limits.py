@@ -53,8 +53,7 @@ class LimitDesk:
         self.budgets = BudgetDesk(sql)
         self.book: Callable[[], LimitBook] = LimitBook
         self._services = services
-        self._said = LimitBook()
-        self._saying = LimitBook()
+        self._said = self._saying = LimitBook()
         self._said_at = 0
         self._since = 0
         self._after = GATE
@@ -67,21 +66,22 @@ class LimitDesk:
 
     @property
     def has_news(self) -> bool:
-        """Whether this process has other limits than it told."""
+        """Whether this process has other limits than it told, or does not know whether it was heard."""
         book = self.book()
-        return book is not self._said and book != self._said
+        return self._saying is not self._said or (book is not self._said and book != self._said)
 
     def says(self, now: int) -> Steps[None]:
         """Tell the others which limits this process has: when they changed, and once a minute. It is told once what was
         written is committed: see `told`."""
-        book, before = self.book(), self._said
-        if self.has_news:
+        book, before = self.book(), {limit.subject for told in (self._said, self._saying) for limit in told}
+        if book != self._saying:
             self._since = now
-        elif not book or 0 <= now - self._said_at < SAID_AGAIN:
+        elif not self.has_news and 0 <= now - self._said_at < SAID_AGAIN:
             return
         if limits := [_limit_values(limit) for limit in book]:
             yield self._statement("limits_write", limits=to_json(limits), since=self._since, now=now)
-        gone = sorted({limit.subject for limit in before} - {limit.subject for limit in book})
+        # Also who has no limits: those that nobody says any more would stay for ever.
+        gone = sorted(before - {limit.subject for limit in book})
         yield self._statement("limits_forget", gone=to_json(gone), now=now, kept=KEPT)
         self._saying, self._said_at = book, now
 
@@ -174,7 +174,7 @@ class LimitDesk:
     def _write(self, decided: Admission, now: int) -> Steps[None]:
         if decided.moved:
             moved = [{"id": id_, "gate": gate} for id_, gate in decided.moved.items()]
-            yield self._statement("limits_move", jobs=to_json(moved), now=now)
+            yield self._statement("limits_move", jobs=to_json(moved))
         if decided.admitted:
             step = TABLE[Move.PROMOTE, State.WAITING]
             jobs = [{"id": id_, "is_limited": is_limited} for id_, is_limited in decided.admitted.items()]

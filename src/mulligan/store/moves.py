@@ -23,7 +23,8 @@ class Hands:
     """What each store does in its own way amid a move, on the connection that the move is played on."""
 
     settle: Callable[[Outcome], object]
-    promote: Callable[[], object]
+    promote: Callable[[Tally], object]
+    """What it does to members it adds to the tally: between the two a batch could look as if it were over."""
 
 
 class MoveSteps:
@@ -37,7 +38,7 @@ class MoveSteps:
     def moving(self, request: Request, now: Now, hands: Hands) -> Steps[Job[Any]]:
         tally = Tally()
         if (yield from self.making(request, now, tally, hands)):
-            hands.promote()
+            hands.promote(tally)
         yield from self._batches.counted(tally, now, actor=request.actor)
         return to_job((yield from self._row("job", request.job)))
 

@@ -68,7 +68,7 @@ class RedriveSteps:
         if after.state.is_over:
             yield Statement(self._sql["event"], end_event(after, now=now))
         if after.retried > redrive.retried:
-            hands.promote()
+            hands.promote(tally)
         yield from self._batches.counted(tally, now, actor=redrive.actor)
         return replace(after, course=replace(after.course, version=after.course.version + 1))
 

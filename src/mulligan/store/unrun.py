@@ -38,12 +38,13 @@ class UnrunSteps:
             values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
             yield Statement(self._sql["events_of_many"], {**values, **about})
 
-    def ending(self, rows: Sequence[Record], now: Now) -> Steps[None]:
-        """Store what is to follow, and count last."""
+    def ending(self, rows: Sequence[Record], now: Now, *, tally: Tally | None = None) -> Steps[None]:
+        """Store what is to follow, and count last; in the tally of a larger step, which counts it then."""
         yield from self.following(rows)
-        tally = Tally()
-        tally.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
-        yield from self._batches.counted(tally, now)
+        mine = Tally() if tally is None else tally
+        mine.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
+        if tally is None:
+            yield from self._batches.counted(mine, now)
 
     def following(self, rows: Sequence[Record]) -> Steps[None]:
         failed = [

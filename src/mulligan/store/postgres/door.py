@@ -9,6 +9,7 @@ from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.play import BEGIN, BEGIN_ASYNCHRONOUS, SQL, play, play_in, transaction
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
+from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 
 
@@ -27,9 +28,9 @@ class Door:
         with transaction(db, BEGIN_ASYNCHRONOUS):
             return self.promote(db, now)
 
-    def promote(self, db: Connection, now: Now) -> tuple[Look, int | None]:
+    def promote(self, db: Connection, now: Now, tally: Tally | None = None) -> tuple[Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
-        return play(db, self._steps.promoting(now))
+        return play(db, self._steps.promoting(now, tally))
 
     def promote_by_duty(self, db: Connection, duty: str, limit: int, now: Now, *, by_hand: bool) -> int:
         return play_in(db, BEGIN, self._steps.promoting_by_duty(duty, limit, now, by_hand=by_hand))

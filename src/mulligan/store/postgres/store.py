@@ -387,7 +387,7 @@ class PostgresStore:
     def _hands(self, db: Connection) -> Hands:
         return Hands(
             settle=lambda first: self._settling.settle_uncounted(db, first, self._now),
-            promote=lambda: self._door.promote(db, self._now),
+            promote=lambda tally: self._door.promote(db, self._now, tally),
         )
 
     # Looking

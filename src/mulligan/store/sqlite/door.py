@@ -11,6 +11,7 @@ from mulligan.store.services import ServiceDesk
 from mulligan.store.sqlite.damage import Damage, left, passing_damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, play
+from mulligan.store.tally import Tally
 from mulligan.store.unrun import UnrunSteps
 
 
@@ -19,9 +20,9 @@ class Door:
         self._steps = door.DoorSteps(SQL, services, limits, unrun, _passing)
         self._damage = damage
 
-    def promote(self, db: "sqlite3.Connection", now: int) -> tuple[door.Look, int | None]:
+    def promote(self, db: "sqlite3.Connection", now: int, tally: Tally | None = None) -> tuple[door.Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
-        return play(db, self._steps.promoting(now))
+        return play(db, self._steps.promoting(now, tally))
 
     def promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, now: int, *, by_hand: bool) -> int:
         return play(db, self._steps.promoting_by_duty(duty, limit, now, by_hand=by_hand))

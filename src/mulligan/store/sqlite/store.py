@@ -354,7 +354,7 @@ class SqliteStore:
     def _hands(self, db: "sqlite3.Connection", now: int) -> Hands:
         return Hands(
             settle=lambda first: self._settling.settle_uncounted(db, [first], now),
-            promote=lambda: self._door.promote(db, now),
+            promote=lambda tally: self._door.promote(db, now, tally),
         )
 
     # Looking

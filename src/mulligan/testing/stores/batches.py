@@ -2,6 +2,7 @@
 once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,7 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.limit import LimitBook
 from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.stores.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
@@ -437,6 +439,27 @@ class BatchRules(Bench):
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_ABORTED, BATCH_SETTLED]
 
     # Callback
+
+    def test_its_callback_takes_its_owners_turn_in_a_fair_queue(self) -> None:
+        fair: dict[str, Any] = {"queue": "bulk", "weight": 1.0}
+        self.store.enqueue([self.new("after", owner="big", **fair) for _ in range(50)])
+        self.claim("after", fair=["bulk"], limit=10)
+        self.advance(HOUR)
+        _, (job,) = self._published(1, on_settled=replace(AFTER, queue="bulk", weight=1.0), owner="acme")
+        self.settle(self._member_lease(job), DONE)
+        assert [lease.owner for lease in self.claim("after", fair=["bulk"], limit=2)] == ["big", "acme"]
+
+    def test_its_callback_needs_a_place_like_any_other_job(self) -> None:
+        self.store.limit_by(lambda: LimitBook(kinds={"after": 1}))
+        for _ in range(2):
+            _, (job,) = self._published(1, on_settled=AFTER)
+            self.settle(self._member_lease(job), DONE)
+        (first,) = self.claim("after")
+        assert self.claim("after") == []
+        self.settle(first, DONE)
+        assert len(self.claim("after")) == 1
+        self.store.limit_by(LimitBook)
+        self.claim("nothing")
 
     def test_the_callback_is_stored_with_the_settling(self) -> None:
         batch, (job,) = self._published(1, on_settled=AFTER, owner="acme")

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from mulligan.batch import BatchState, NewBatch
 from mulligan.failure.policy import Succeed
 from mulligan.job import FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
 from mulligan.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Store
-from mulligan.testing.stores.bench import DAY, KIND, SECOND, Bench, at_once, retrying
+from mulligan.testing.stores.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
 
 OWNER = "acme"
 LOW, HIGH = 10, -10
@@ -127,6 +128,46 @@ class BudgetRules(Bench):
         assert (failed.state, failed.error_code, failed.error_class) == (State.FAILED, "BUDGET_EXHAUSTED", "final")
         assert self.types(failed.id)[-1] == "job.failed"
         assert len(self.claim("after")) == 1
+
+    def test_members_that_fail_for_lack_of_budget_are_counted_in_their_batch(self) -> None:
+        self.budget(per_day=1, over="fail")
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring", owner=OWNER))
+        self.store.enqueue([self.new(owner=OWNER, batch=batch.id) for _ in range(3)])
+        self.store.publish(batch.id)
+        self.retried(0)
+        assert self.run() == 1
+        found = self.store.batch(batch.id)
+        assert (found.state, found.succeeded, found.failed) == (BatchState.PARTIAL, 1, 2)
+        assert [event.type for event in self.events() if event.type == "batch.settled"] == ["batch.settled"]
+
+    def test_a_batch_is_aborted_by_members_that_fail_for_lack_of_budget(self) -> None:
+        self.budget(per_day=0, over="fail")
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring", owner=OWNER, abort_above=0.25))
+        first = self.store.enqueue([self.new(owner=OWNER, batch=batch.id) for _ in range(2)])
+        self.store.enqueue([self.new(owner=OWNER, batch=batch.id, delay=HOUR) for _ in range(2)])
+        self.store.publish(batch.id)
+        self.retried(0)
+        self.claim("nothing")
+        assert {self.job(job.id).error_code for job in first} == {"BUDGET_EXHAUSTED"}
+        found = self.store.batch(batch.id)
+        assert (found.state, found.failed, found.cancelled) == (BatchState.FAILED, 2, 2)
+
+    def test_a_batch_is_not_settled_while_a_member_is_being_brought_back(self) -> None:
+        """One step lets the door's jobs in and brings another member back: the batch is not over between the two."""
+        self.budget(per_day=0, over="fail")
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring", owner=OWNER))
+        self.store.enqueue([self.new(owner=OWNER, batch=batch.id) for _ in range(2)])
+        self.store.publish(batch.id)
+        first, second = self.claim()
+        self.settle(first, failing())
+        self.settle(second, retrying(SECOND))
+        self.advance(2 * SECOND)
+        assert self.move(Move.RETRY_BY_HAND, first.fence.id).state is State.QUEUED
+        assert self.job(second.fence.id).error_code == "BUDGET_EXHAUSTED"
+        found = self.store.batch(batch.id)
+        assert (found.state, found.generation, found.failed, found.left) == (BatchState.PROCESSING, 1, 1, 1)
+        assert self.run() == 1
+        assert self.store.batch(batch.id).state is BatchState.PARTIAL
 
     def test_each_owner_has_the_budget_of_everybody(self) -> None:
         self.budget(owner="*", per_day=1)

@@ -12,7 +12,7 @@ from mulligan.failure.policy import Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import FollowUp, JobFilter, Lease
 from mulligan.lifecycle import Move, State
-from mulligan.limit import LimitBook
+from mulligan.limit import LimitBook, RetryBudget
 from mulligan.pause import PauseRequest
 from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Claim, Store
@@ -321,6 +321,34 @@ class LimitRules(Bench):
         self.beat()
         assert {limit.name for limit in self.store.limits()} == {OTHER}
         other.limit_by(LimitBook)
+
+    def test_a_limit_is_forgotten_also_by_those_who_have_none(self) -> None:
+        other = self.twin()
+        self.limit(stores=(other,), kinds={KIND: 1})
+        self.claim("nothing", store=other)
+        waiting = self.store.enqueue([self.new(), self.new()])
+        self.advance(timedelta(minutes=11))
+        self.beat()
+        assert self.store.limits() == []
+        assert len(self.claim()) == len(waiting)
+        other.limit_by(LimitBook)
+
+    def test_a_limit_that_only_a_duty_or_a_move_had_told_is_lifted(self) -> None:
+        self.limit(kinds={KIND: 1})
+        self.store.promote("promote", limit=10)
+        self.enqueue()
+        self.enqueue()
+        self.limit()
+        assert len(self.claim()) == 2
+        assert self.store.limits() == []
+
+    def test_an_owner_with_a_budget_of_his_own_has_the_places_of_everybody(self) -> None:
+        running = self.leased(owner="acme")
+        self.enqueue(owner="acme")
+        self.limit(owners={"*": 1}, budgets={"acme": RetryBudget(per_day=1)})
+        assert self.claim() == [], "one runs since before the limit came"
+        self.done([running])
+        assert len(self.claim()) == 1
 
     # A place belongs to a job that can run
 

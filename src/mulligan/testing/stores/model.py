@@ -1,232 +1,68 @@
 """A store in a page of plain Python: what is true after each operation, without a thought for how.
 
-Everything is a dictionary of jobs, one of batches, and lists of events. It repeats no SQL: where model and store
-disagree, one of them breaks a rule of the protocol.
+Everything is a dictionary of jobs, one of batches, and lists of events; turns, limits and budgets are in files of their
+own. It repeats no SQL: where model and store disagree, one of them breaks a rule of the protocol.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
-from mulligan.batch import BatchState, NewBatch
 from mulligan.duty import duty_of
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
-from mulligan.failure.verdict import Ledger, Verdict
-from mulligan.job import Fence, Job, NewJob
+from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
+from mulligan.job import Fence, NewJob
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
+from mulligan.redrive import MOVED_ON
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
-
-# What the store does not say of a job, or says in another way.
-ITS_OWN = ("asked", "claim", "parked", "touched_at", "settled", "refused")
-BATCH = "batch"
-
-
-@dataclass
-class ModelJob:
-    """A job as the model knows it; the names are those of `Job`."""
-
-    asked: NewJob
-    state: State
-    enqueued_at: datetime
-    submitted_at: datetime
-    due_at: datetime
-    deadline: datetime | None
-    dedupe_until: datetime | None
-    waiting_for: str | None
-    attempt: int = 0
-    failures: int = 0
-    crashes: int = 0
-    losses: int = 0
-    snoozes: int = 0
-    manual_retries: int = 0
-    code_failures: dict[str, int] = field(default_factory=dict)
-    previous_delay: timedelta | None = None
-    trigger: str = "automatic"
-    started_at: datetime | None = None
-    last_attempt_at: datetime | None = None
-    finished_at: datetime | None = None
-    result: Any = None
-    error_code: str | None = None
-    error_message: str | None = None
-    leased_by: str | None = None
-    lease_until: datetime | None = None
-    cancel_requested: bool = False
-    claim: int | None = None
-    parked: str | None = None
-    touched_at: datetime | None = None
-    settled: dict[int, str] = field(default_factory=dict)
-    refused: set[tuple[int, str]] = field(default_factory=set)
-
-    @property
-    def rank(self) -> tuple[int, datetime, str]:
-        return self.asked.priority, self.submitted_at, self.asked.id
-
-    @property
-    def key(self) -> tuple[str, str, str | None]:
-        return self.asked.owner, self.asked.kind, self.asked.dedupe_key
-
-    @property
-    def fence(self) -> Fence:
-        return Fence(self.asked.id, self.attempt, self.leased_by or "", self.claim or 0)
-
-    def differences(self, job: Job[Any]) -> dict[str, tuple[Any, Any]]:
-        """Where the store's record says something else: name → (model, store)."""
-        names = [name for name in self.__dataclass_fields__ if name not in ITS_OWN]
-        pairs = {name: (getattr(self, name), getattr(job, name)) for name in names}
-        if self.state is not State.WAITING:
-            del pairs["due_at"]
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-@dataclass
-class ModelBatch:
-    """A batch as the model knows it. It is never counted: whoever wants to know looks at the members."""
-
-    asked: NewBatch
-    expires_at: datetime | None
-    state: BatchState = BatchState.DRAFT
-    generation: int = 1
-    aborted_at: datetime | None = None
-    deleted: Counter[State] = field(default_factory=Counter)
-    failed: int = 0
-    """When it was last looked at."""
-
-
-class Refusal(Exception):
-    """The model's word for an IllegalMove (`twin` is None), a Conflict or a BatchExpired."""
-
-    def __init__(self, twin: str | None = None, *, is_expired: bool = False) -> None:
-        self.twin = twin
-        self.is_expired = is_expired
+from mulligan.testing.stores.model_batches import BATCH, Batches
+from mulligan.testing.stores.model_budgets import BUDGET, Budgets
+from mulligan.testing.stores.model_fair import Turns
+from mulligan.testing.stores.model_jobs import ModelJob, Refusal
+from mulligan.testing.stores.model_limits import LIMIT, Limits
 
 
 class Model:
     def __init__(self) -> None:
         self.jobs: dict[str, ModelJob] = {}
-        self.batches: dict[str, ModelBatch] = {}
-        self.batch_events: list[tuple[str, str, int]] = []
         self.events: list[tuple[str, str, int]] = []
+        self.batches = Batches(self.jobs, self._log)
+        self.turns = Turns()
+        self.limits = Limits()
+        self.budgets = Budgets()
         self.requests: set[str] = set()
-        # Duty and when its pause is over.
-        self.paused: dict[str, datetime | None] = {}
+        # What and its name, and when its pause is over.
+        self.paused: dict[tuple[str, str], datetime | None] = {}
 
     def new_events(self) -> list[tuple[str, str, int]]:
         """What was logged since the last time."""
         events, self.events = self.events, []
         return events
 
-    def new_batch_events(self) -> list[tuple[str, str, int]]:
-        events, self.batch_events = self.batch_events, []
-        return events
-
     # Batches
 
-    def members(self, batch: str, *states: State) -> list[ModelJob]:
-        return [job for job in self.jobs.values() if job.asked.batch == batch and job.state in (states or State)]
-
-    def counts(self, batch: str) -> Counter[State]:
-        return Counter(job.state for job in self.members(batch)) + self.batches[batch].deleted
-
-    def draft(self, asked: NewBatch, now: datetime) -> None:
-        expires_at = None if asked.expires_in is None else now + asked.expires_in
-        self.batches[asked.id] = ModelBatch(asked, expires_at)
-
-    def publish(self, batch: str, now: datetime) -> None:
-        found = self.batches[batch]
-        if found.state is BatchState.DRAFT:
-            found.state, found.failed = BatchState.PROCESSING, 0
-            self._tell("batch.published", batch)
-            self._judge(now)
-        self.promote(now, duty="promote")
-
     def retry_members(self, batch: str, jobs: Sequence[str], now: datetime) -> list[str]:
-        retried = [job for job in self.members(batch, State.FAILED, State.CANCELLED) if job.asked.id in jobs]
-        if retried and self._is_expired(batch, now):
+        over = self.batches.members(batch, State.FAILED, State.CANCELLED)
+        retried = [job for job in over if job.asked.id in jobs]
+        if retried and self.batches.known[batch].is_expired(now):
             raise Refusal(is_expired=True)
         for job in retried:
             self._log(job, "job.retry_requested")
             self._revive(job, Move.RETRY_BY_HAND, now)
             job.state, job.touched_at = State.WAITING, now
-            self._park(job)
+            self.batches.park(job)
         if retried:
-            self._tell("batch.retry_requested", batch)
-        self._judge(now)
+            self.batches.tell("batch.retry_requested", batch)
+        self.batches.judge(now)
         return [job.asked.id for job in retried]
-
-    def tend(self, now: datetime) -> int:
-        did = 0
-        for batch, found in self.batches.items():
-            if found.state.is_settled and self._is_expired(batch, now):
-                found.state = BatchState.EXPIRED
-                self._tell("batch.expired", batch)
-                did += 1
-        for batch, found in self.batches.items():
-            if found.state is BatchState.PROCESSING and found.aborted_at is not None:
-                did += self._sweep(batch, found.aborted_at, now)
-        self._judge(now)
-        return did
-
-    def _is_expired(self, batch: str, now: datetime) -> bool:
-        found = self.batches[batch]
-        is_past = found.expires_at is not None and found.expires_at <= now
-        return found.state is BatchState.EXPIRED or (found.state.is_settled and is_past)
-
-    def _park(self, job: ModelJob) -> None:
-        batch = job.asked.batch
-        if batch is not None and job.state is State.WAITING and self.batches[batch].state is BatchState.DRAFT:
-            job.parked = job.waiting_for = BATCH
-
-    def _judge(self, now: datetime) -> None:
-        for batch, found in self.batches.items():
-            counts = self.counts(batch)
-            left = sum(counts[state] for state in LIVE)
-            if left and found.state.is_settled:
-                found.state, found.generation, found.aborted_at = BatchState.PROCESSING, found.generation + 1, None
-                self._tell("batch.reopened", batch)
-            if found.state is BatchState.PROCESSING and left and self._is_hopeless(found, counts):
-                found.aborted_at = now
-                self._tell("batch.aborted", batch)
-                self._sweep(batch, now, now)
-                left = len(self.members(batch, State.RUNNING))
-            found.failed = counts[State.FAILED]
-            if found.state is BatchState.PROCESSING and not left:
-                found.state = self._outcome(found, self.counts(batch))
-                self._tell("batch.settled", batch)
-
-    def _is_hopeless(self, batch: ModelBatch, counts: Counter[State]) -> bool:
-        """One more failed, and too many have."""
-        limit, failed = batch.asked.abort_above, counts[State.FAILED]
-        return (
-            limit is not None and batch.aborted_at is None and failed > batch.failed and failed > limit * counts.total()
-        )
-
-    def _outcome(self, batch: ModelBatch, counts: Counter[State]) -> BatchState:
-        if counts[State.SUCCEEDED] >= batch.asked.success_at * counts.total():
-            return BatchState.READY
-        return BatchState.PARTIAL if counts[State.SUCCEEDED] else BatchState.FAILED
-
-    def _sweep(self, batch: str, aborted_at: datetime, now: datetime) -> int:
-        swept = [
-            job
-            for job in self.members(batch, State.WAITING, State.QUEUED)
-            if job.trigger == "automatic" or job.touched_at is None or job.touched_at <= aborted_at
-        ]
-        for job in swept:
-            job.state, job.waiting_for, job.parked, job.finished_at = State.CANCELLED, None, None, now
-            self._log(job, "job.cancelled")
-        return len(swept)
-
-    def _tell(self, event: str, batch: str) -> None:
-        self.batch_events.append((event, batch, self.batches[batch].generation))
 
     # Enqueue
 
     def enqueue(self, asked: NewJob, now: datetime) -> tuple[str, bool]:
         """The id of the job that stands for this one, and whether it is another's."""
+        rank = self.turns.next_rank(asked, now)
         if asked.id in self.jobs:
             return asked.id, False
         if asked.dedupe_key is not None:
@@ -238,6 +74,7 @@ class Model:
         job = ModelJob(
             asked=asked,
             state=State.WAITING if asked.delay or asked.batch else State.QUEUED,
+            rank=rank,
             enqueued_at=now,
             submitted_at=asked.submitted_at or now,
             due_at=now + asked.delay,
@@ -245,11 +82,14 @@ class Model:
             dedupe_until=None if asked.dedupe_for is None else now + asked.dedupe_for,
             waiting_for="delay" if asked.delay else None,
         )
-        self._park(job)
+        if job.state is State.QUEUED and self.limits.will_concern(job):
+            job.state, job.waiting_for = State.WAITING, LIMIT
+        self.batches.park(job)
         holder = self._holder(job)
         if holder is not None:
             return holder, True
         self.jobs[asked.id] = job
+        self.turns.take(job)
         self._log(job, "job.enqueued")
         return asked.id, False
 
@@ -270,43 +110,111 @@ class Model:
     # Claim
 
     def promote(self, now: datetime, *, duty: str | None = None, by_hand: bool = False) -> int:
-        """How many passed the door; those whose duty is paused are parked before it."""
-        passed = 0
-        for job in self.jobs.values():
-            own = duty_of(job.waiting_for).name
-            if job.parked == BATCH:
-                if duty not in (None, own) or self.batches[job.asked.batch or ""].state is BatchState.DRAFT:
-                    continue
-                job.parked, job.waiting_for = None, "delay"
-            is_due = job.state is State.WAITING and (job.parked is not None or job.due_at <= now)
-            if not is_due or duty not in (None, own):
-                continue
-            if self.is_paused(own, now) and job.trigger == "automatic" and not by_hand:
-                job.parked = own
-                continue
-            job.state, job.waiting_for, job.parked, job.touched_at = State.QUEUED, None, None, now
-            passed += 1
-            self._log(job, "job.queued")
+        passed = self._promote(now, duty=duty, by_hand=by_hand)
+        self.batches.judge(now)
         return passed
 
-    def is_paused(self, duty: str, now: datetime) -> bool:
-        until = self.paused.get(duty, now)
+    def _promote(self, now: datetime, *, duty: str | None = None, by_hand: bool = False) -> int:
+        """How many passed the door, up to what else they need; then who has budget and place is let in."""
+        self.limits.tell()
+        arrived = [job for job in self.jobs.values() if self._arrives(job, now, duty, by_hand=by_hand)]
+        passed = sum(self._pass_door(job, now, by_hand=by_hand) for job in arrived)
+        is_anybody_held = any(job.parked in (BUDGET, LIMIT) for job in self.jobs.values())
+        if duty is not None or is_anybody_held or self.limits.unswept:
+            self._admit(now)
+        return passed
+
+    def _arrives(self, job: ModelJob, now: datetime, duty: str | None, *, by_hand: bool) -> bool:
+        """Whether it stands at the door: it is due, or what it was parked for is over."""
+        own = duty_of(job.waiting_for).name
+        if job.state is not State.WAITING or duty not in (None, own) or job.parked in (BUDGET, LIMIT):
+            return False
+        if job.parked == BATCH:
+            return job.asked.batch not in self.batches.drafts()
+        if job.parked is not None:
+            return by_hand or not self.is_paused("duty", own, now)
+        return job.due_at <= now
+
+    def _pass_door(self, job: ModelJob, now: datetime, *, by_hand: bool) -> bool:
+        own, needs_budget = duty_of(job.waiting_for).name, self.budgets.needed(job, self.limits.book)
+        if job.parked == BATCH:
+            job.parked, job.waiting_for = None, "delay"
+            if job.due_at > now:
+                return False
+        is_held = self.is_paused("duty", own, now) and job.trigger == "automatic" and job.waiting_for != LIMIT
+        if is_held and not by_hand:
+            job.parked = own
+        elif needs_budget and not is_held:
+            job.parked = BUDGET
+        elif self.limits.concern(job):
+            job.park(LIMIT, waiting_for=LIMIT, now=now)
+            return is_held
+        else:
+            self._let_in(job, now)
+            return True
+        return False
+
+    def _let_in(self, job: ModelJob, now: datetime) -> None:
+        job.let_in(now, has_place=self.limits.concern(job))
+        self._log(job, "job.queued")
+
+    def _admit(self, now: datetime) -> None:
+        """By priority and rank: first who is in budget, then who has a place everywhere."""
+        for job in self._parked(BUDGET):
+            self._spend(job, now)
+        for job in self.limits.sweep(self.jobs.values()):
+            self._give_back(job, now)
+        for job in self.jobs.values():
+            if job.state is State.QUEUED and job.has_place and self._is_braked(job, now):
+                self._give_back(job, now)
+        for job in self._parked(LIMIT):
+            if not self._is_braked(job, now) and self.limits.have_room(job, self.jobs.values()):
+                self._let_in(job, now)
+
+    def _parked(self, under: str) -> list[ModelJob]:
+        return sorted((job for job in self.jobs.values() if job.parked == under), key=lambda job: job.turn)
+
+    def _spend(self, job: ModelJob, now: datetime) -> None:
+        until = self.budgets.obstacle(job, self.limits.book, now)
+        if until is None:
+            self.budgets.charge(job, now)
+            job.due_at = min(job.due_at, now)
+            if self.limits.concern(job):
+                job.park(LIMIT, waiting_for=LIMIT, now=now)
+            else:
+                self._let_in(job, now)
+        elif self.budgets.fails_beyond(job, self.limits.book):
+            self._fail(job, budget_exhausted(), now)
+        else:
+            job.waiting_for, job.due_at = BUDGET, until
+
+    def _give_back(self, job: ModelJob, now: datetime) -> None:
+        job.park(LIMIT, waiting_for=LIMIT, now=now)
+        self._log(job, "job.parked")
+
+    def is_paused(self, what: str, name: str, now: datetime) -> bool:
+        until = self.paused.get((what, name), now)
         return until is None or until > now
+
+    def _is_braked(self, job: ModelJob, now: datetime) -> bool:
+        return self.is_paused("queue", job.asked.queue, now) or self.is_paused("kind", job.asked.kind, now)
 
     def claim(self, claim: Claim, now: datetime) -> list[Fence]:
         self.promote(now)
         mine = (claim.incarnation, claim.number)
         repeated = [job for job in self.jobs.values() if (job.leased_by, job.claim) == mine]
         if repeated:
-            return [job.fence for job in sorted(repeated, key=lambda job: job.rank)]
+            return [job.fence for job in sorted(repeated, key=lambda job: job.turn)]
         ready = [job for job in self.jobs.values() if self._is_ready(job, claim, now)]
-        taken = sorted(ready, key=lambda job: job.rank)[: claim.limit]
+        taken = sorted(ready, key=lambda job: job.turn)[: claim.limit]
         for job in taken:
             job.state = State.RUNNING
             job.attempt += 1
             job.leased_by, job.claim, job.lease_until = claim.incarnation, claim.number, now + claim.lease
             job.started_at, job.last_attempt_at = job.started_at or now, now
             self._log(job, "job.started")
+            if job.asked.queue in claim.fair:
+                self.turns.claim(job)
         return [job.fence for job in taken]
 
     def _is_ready(self, job: ModelJob, claim: Claim, now: datetime) -> bool:
@@ -315,6 +223,7 @@ class Model:
             and job.asked.kind in claim.kinds
             and (claim.queues is None or job.asked.queue in claim.queues)
             and (job.deadline is None or job.deadline > now)
+            and not self._is_braked(job, now)
         )
 
     def next_due(self, now: datetime) -> timedelta | None:
@@ -325,6 +234,8 @@ class Model:
 
     def beat(self, fences: Sequence[Fence], lease: timedelta, now: datetime) -> list[Fence]:
         """Those that are lost."""
+        self.turns.forget(now)
+        self.limits.tell()
         lost = []
         for fence in fences:
             job = self.jobs.get(fence.id)
@@ -346,10 +257,10 @@ class Model:
 
     # Settle
 
-    def settle(self, outcome: Outcome, now: datetime) -> Settled:
-        answer = self._settle(outcome, now)
-        self._judge(now)
-        return answer
+    def settle(self, *outcomes: Outcome, now: datetime) -> list[Settled]:
+        answers = [self._settle(outcome, now) for outcome in outcomes]
+        self.batches.judge(now)
+        return answers
 
     def _settle(self, outcome: Outcome, now: datetime) -> Settled:
         fence = outcome.lease.fence
@@ -427,27 +338,29 @@ class Model:
             if job.state in (State.WAITING, State.QUEUED) and job.deadline is not None and job.deadline <= now
         ]
         for job in late[:limit]:
-            job.state, job.waiting_for, job.parked, job.finished_at = State.FAILED, None, None, now
-            job.error_code, job.error_message = verdict.code, verdict.message
-            self._log(job, "job.failed")
-        self._judge(now)
+            self._fail(job, verdict, now)
+        self.batches.judge(now)
         return len(late[:limit])
+
+    def _fail(self, job: ModelJob, verdict: Verdict, now: datetime) -> None:
+        """Outside an attempt: nobody ran it."""
+        job.end(State.FAILED, now)
+        job.error_code, job.error_message = verdict.code, verdict.message
+        self._log(job, "job.failed")
 
     def prune(self, state: State, before: datetime) -> int:
         gone = [job for job in self.jobs.values() if job.state is state and self._is_over(job, before)]
         for job in gone:
             del self.jobs[job.asked.id]
             if job.asked.batch is not None:
-                self.batches[job.asked.batch].deleted[job.state] += 1
+                self.batches.known[job.asked.batch].deleted[job.state] += 1
         return len(gone)
 
     def _is_over(self, job: ModelJob, before: datetime) -> bool:
         if job.state is State.SUCCEEDED and job.asked.dedupe_scope == "succeeded" and job.asked.dedupe_key is not None:
             return False
-        if job.asked.batch is not None:
-            batch = self.batches[job.asked.batch].state
-            if batch in (BatchState.DRAFT, BatchState.PROCESSING):
-                return False
+        if self.batches.keeps(job):
+            return False
         ends = [end for end in (job.finished_at, job.dedupe_until) if end is not None]
         return max(ends) < before
 
@@ -461,30 +374,53 @@ class Model:
 
     # By hand
 
-    def move(self, request: Request, now: datetime) -> None:
+    def move(self, *requests: Request, now: datetime) -> None:
+        """In one transaction."""
+        changed = [self._change(request, now) for request in requests]
+        if any(changed):
+            self._promote(now)
+        self.batches.judge(now)
+
+    def redrive(self, requests: Iterable[Request], state: State, before: datetime, now: datetime) -> list[str | None]:
+        """Why each was not moved; None, it was."""
+        skipped = [self._skipped(request, state, before, now) for request in requests]
+        if None in skipped:
+            self._promote(now)
+        self.batches.judge(now)
+        return skipped
+
+    def _skipped(self, request: Request, state: State, before: datetime, now: datetime) -> str | None:
+        if request.job not in self.candidates(state, before):
+            return MOVED_ON
+        try:
+            self._change(request, now)
+        except Refusal:
+            return "conflict"
+        return None
+
+    def _change(self, request: Request, now: datetime) -> bool:
+        """Whether it was not made before."""
         if request.job not in self.jobs:
             raise Refusal
-        job = self.jobs[request.job]
         if request.id in self.requests:
-            return
+            return False
+        job = self.jobs[request.job]
         before = replace(
             job, code_failures=dict(job.code_failures), settled=dict(job.settled), refused=set(job.refused)
         )
         written = len(self.events)
-        was_over = job.state.is_final
         try:
             self._move(job, request, now)
-            if was_over and job.asked.batch is not None and self._is_expired(job.asked.batch, now):
-                raise Refusal(is_expired=True)
         except Refusal:
             # All or nothing: what was to be settled first is as it was.
             self.jobs[request.job] = before
             del self.events[written:]
-            self.requests.discard(request.id)
             raise
-        self._judge(now)
+        self.requests.add(request.id)
+        return True
 
     def _move(self, job: ModelJob, request: Request, now: datetime) -> None:
+        was_over = job.state.is_final
         if request.first is not None:
             self._settle(request.first, now)
         step = TABLE.get((request.move, job.state))
@@ -500,10 +436,10 @@ class Model:
         else:
             job.waiting_for, job.due_at = "snooze", now + request.delay
         job.state, job.touched_at = step.target, now
-        self.requests.add(request.id)
+        if was_over and self.batches.is_expired(job, now):
+            raise Refusal(is_expired=True)
         self._log(job, step.event)
-        self._park(job)
-        self.promote(now)
+        self.batches.park(job)
 
     def _revive(self, job: ModelJob, move: Move, now: datetime) -> None:
         # A period belongs to whoever was enqueued in it; coming back to life does not ask for one.

@@ -1,5 +1,5 @@
--- To wait under another gate.
+-- To wait under another gate: nobody sees that of a job, so it is no change of it.
 UPDATE mulligan_jobs AS job
-SET gate = said.gate, updated_at = :now
+SET gate = said.gate
 FROM json_to_recordset(:jobs::json) AS said (id text, gate text)
 WHERE job.id = said.id AND job.state = 'waiting'

@@ -6,7 +6,7 @@ WHERE state = 'queued' AND NOT is_limited
           WHEN 'kind' THEN kind = :name::text
           WHEN 'queue' THEN queue = :name::text
           ELSE owner <> '' AND (owner = :name::text OR (:name::text = '*' AND NOT EXISTS (
-              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner
+              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner AND own.most IS NOT NULL
           )))
       END
 LIMIT :limit

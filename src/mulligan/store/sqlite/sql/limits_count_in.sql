@@ -6,6 +6,6 @@ WHERE state = 'running' AND NOT is_limited
           WHEN 'kind' THEN kind = :name
           WHEN 'queue' THEN queue = :name
           ELSE owner <> '' AND (owner = :name OR (:name = '*' AND NOT EXISTS (
-              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner
+              SELECT 1 FROM mulligan_limits AS own WHERE own.gate = 'owner/' || mulligan_jobs.owner AND own.most IS NOT NULL
           )))
       END

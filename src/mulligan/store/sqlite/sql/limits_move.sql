@@ -1,5 +1,5 @@
--- To wait under another gate.
+-- To wait under another gate: nobody sees that of a job, so it is no change of it.
 UPDATE mulligan_jobs
-SET gate = json_extract(said.value, '$.gate'), updated_at = :now
+SET gate = json_extract(said.value, '$.gate')
 FROM json_each(:jobs) AS said
 WHERE mulligan_jobs.id = json_extract(said.value, '$.id') AND state = 'waiting'

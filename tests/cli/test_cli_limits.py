@@ -1,0 +1,119 @@
+"""`mulligan limits`: what is limited, how many places are taken, what of a budget is spent; and for programs."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from mulligan import App
+from mulligan.failure.policy import Retry
+from mulligan.job import Lease, NewJob
+from mulligan.limit import LimitBook, RetryBudget
+from mulligan.store.protocols import Claim, Outcome
+from mulligan.testing.stores.bench import verdict
+
+Invoke = Callable[..., Result]
+ReadJson = Callable[[Result], Any]
+HERE = ("--app", "shop:app")
+BOOK = LimitBook(
+    kinds={"convert": 2},
+    queues={"bulk": 1_000},
+    owners={"*": 5, "acme": 3},
+    budgets={"acme": RetryBudget(per_day=10, cost_per_month=2_000)},
+)
+
+
+@pytest.fixture(autouse=True)
+def _a_shop(shop: str, app: App) -> None:
+    """The commands load its app; its limits are said here, as by a worker."""
+    app.migrate()
+
+
+@pytest.fixture
+def limited(app: App) -> App:
+    """Two of three jobs run: one is a retry that cost 40."""
+    app.store.limit_by(lambda: BOOK)
+    claimed(app, 1)
+    options: dict[str, Any] = {"kind": "convert", "arguments": "{}", "owner": "acme", "cost": 40}
+    app.store.enqueue([NewJob(id=f"job-{n}", **options) for n in range(3)])
+    first, _ = claimed(app, 2)
+    app.store.settle([Outcome(first, Retry(timedelta(0), verdict(), {}))])
+    claimed(app, 3)
+    return app
+
+
+def claimed(app: App, number: int) -> list[Lease]:
+    wish = Claim(incarnation="w", number=number, kinds=["convert"], limit=9, lease=timedelta(hours=1))
+    return app.store.claim(wish).leases
+
+
+def test_each_limit_is_listed_with_its_places(invoke: Invoke, limited: App) -> None:
+    said = invoke("limits", *HERE)
+    assert said.exit_code == 0
+    assert [line.split() for line in said.stdout.splitlines()] == [
+        ["Limit", "Name", "Taken", "Of"],
+        ["kind", "convert", "2", "2"],
+        ["owner", "acme", "2", "3"],
+        ["queue", "bulk", "0", "1,000"],
+    ]
+
+
+def test_an_owner_is_told_with_what_his_retries_took(invoke: Invoke, limited: App) -> None:
+    last = invoke("limits", "--owner", "acme", *HERE).stdout.splitlines()[-1]
+    assert last == "Retries of owner 'acme': today 1 of 10, this month 1, cost this month 40 of 2,000."
+
+
+def test_an_owner_who_is_not_named_has_the_places_of_everybody(
+    invoke: Invoke, limited: App, read_json: ReadJson
+) -> None:
+    *_, places, budget = invoke("limits", "--owner", "other", *HERE).stdout.splitlines()
+    assert places.split() == ["owner", "other", "0", "5"]
+    assert budget == "Owner 'other' has no retry budget."
+    found = read_json(invoke("limits", "--owner", "other", "--json", *HERE))
+    assert found["limits"][-1] == {"what": "owner", "name": "other", "most": 5, "taken": 0}
+    assert found["spending"] is None
+
+
+def test_limits_are_given_to_programs(invoke: Invoke, limited: App, read_json: ReadJson) -> None:
+    found = read_json(invoke("limits", "--json", *HERE))
+    assert found == {
+        "limits": [
+            {"what": "kind", "name": "convert", "most": 2, "taken": 2},
+            {"what": "owner", "name": "acme", "most": 3, "taken": 2},
+            {"what": "queue", "name": "bulk", "most": 1_000, "taken": 0},
+        ]
+    }
+    spending = read_json(invoke("limits", "--owner", "acme", "--json", *HERE))["spending"]
+    assert (spending["owner"], spending["today"], spending["this_month"]) == ("acme", 1, 1)
+    assert (spending["cost_this_month"], spending["budget"]["per_day"]) == (40, 10)
+
+
+def test_without_limits_it_says_where_they_come_from(invoke: Invoke, read_json: ReadJson) -> None:
+    assert invoke("limits", *HERE).stdout == "No limits. A worker that has some tells them when it asks for work.\n"
+    assert read_json(invoke("limits", "--json", *HERE)) == {"limits": []}
+    assert read_json(invoke("limits", "--owner", "acme", "--json", *HERE)) == {"limits": [], "spending": None}
+    said = invoke("limits", "--owner", "acme", *HERE)
+    assert (said.exit_code, said.stdout.splitlines()[-1]) == (0, "Owner 'acme' has no retry budget.")
+
+
+def test_a_limit_that_only_everybody_has_is_no_lack_of_limits(invoke: Invoke, app: App) -> None:
+    book = LimitBook(owners={"*": 5})
+    app.store.limit_by(lambda: book)
+    claimed(app, 1)
+    said = invoke("limits", *HERE).stdout
+    assert said == "No limit is named; each owner has 5 places. Of one: mulligan limits --owner NAME\n"
+
+
+def test_no_name_can_steer_the_terminal(invoke: Invoke, app: App) -> None:
+    book = LimitBook(owners={"evil\x1b[2J": 1})
+    app.store.limit_by(lambda: book)
+    claimed(app, 1)
+    assert "\x1b" not in invoke("limits", *HERE).stdout
+    assert "\x1b" not in invoke("limits", "--owner", "bad\x1b[2J", *HERE).stdout
+
+
+@pytest.mark.parametrize("words", [("--owner",), ("--queue", "bulk"), ("bulk",)])
+def test_what_it_does_not_know_is_wrong_usage(invoke: Invoke, words: tuple[str, ...]) -> None:
+    assert invoke("limits", *HERE, *words).exit_code == 2
