@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mulligan.failure.policy import Succeed
 from mulligan.failure.service import Service, ServiceBook
-from mulligan.testing.simulation.office import Broken, Call, Entry
+from mulligan.testing.simulation.broken import Broken
+from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.timeline import SECOND, Timeline
 
 if TYPE_CHECKING:

@@ -18,6 +18,8 @@ COLUMNS = (
     "cancel_requested, due_at, deadline, settled_attempt, settled_by"
 )
 
+BY_ABORT = "the batch was aborted"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -32,6 +34,16 @@ class Entry:
     code: str | None
     data: dict[str, Any]
 
+    @property
+    def is_swept(self) -> bool:
+        """Of a job that went with its batch."""
+        return bool(self.job) and self.data.get("reason") == BY_ABORT
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """And of what the operation itself is about."""
+        return not self.is_swept and not self.type.startswith(("batch.", "service."))
+
 
 @dataclass(slots=True)
 class Call:
@@ -44,10 +56,6 @@ class Call:
     now: int
     answer: Any = None
     error: Exception | None = None
-
-
-class Broken(Exception):
-    """A promise was not kept."""
 
 
 class ObservedStore(SqliteStore):

@@ -214,14 +214,14 @@ class Process(Party):
         if self.is_dead:
             return
         self.world.tell(self.name, "is gone")
-        self.world.oracle.left(self)
+        self.world.oracle.bodies.left(self)
         self._die()
         self.world.timeline.call_in(0, self._bury)
 
     def _die(self) -> None:
         self.is_dead = True
         self.loop.is_stopped = True
-        self.world.oracle.died(self)
+        self.world.oracle.bodies.died(self)
         self.world.timeline.forget(self.loop)
 
     def _bury(self) -> None:

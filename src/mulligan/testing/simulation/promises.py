@@ -38,7 +38,7 @@ class Promises:
             if life.lost_at is not None and not life.is_late(world.clock.microseconds):
                 self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
-            if (late := world.clock.microseconds - life.due) > 0 and not world.oracle.is_draft(life):
+            if (late := world.clock.microseconds - life.due) > 0 and not world.oracle.batches.is_draft(life):
                 self._found(life, max(life.ready_at, world.timeline.now - late), up)
         for life in lives.running.values():
             self._recovered(life, up)

@@ -147,8 +147,8 @@ def _word(words: list[str]) -> str:
 def _watched(process: "Process") -> Iterator[None]:
     now = attempt()
     job, number = now.idempotency_key(), now.number
-    process.world.oracle.body_begins(process, job, number)
+    process.world.oracle.bodies.begins(process, job, number)
     try:
         yield
     finally:
-        process.world.oracle.body_ends(process, job, number)
+        process.world.oracle.bodies.ends(process, job, number)

@@ -1,0 +1,73 @@
+"""What the oracle knows of new jobs: what was accepted is there, once, and a twin is called one."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from mulligan.clock import microseconds
+from mulligan.job import NewJob
+from mulligan.testing.simulation.broken import require
+from mulligan.testing.simulation.lives import Life, Lives
+from mulligan.testing.simulation.office import Call, Entry
+
+if TYPE_CHECKING:
+    from mulligan.testing.simulation.batches import BatchWatch
+    from mulligan.testing.simulation.world import World
+
+
+class EnqueueWatch:
+    def __init__(self, world: "World", lives: Lives, batches: "BatchWatch") -> None:
+        self._world = world
+        self._reached = world.reached.note
+        self._lives = lives
+        self._batches = batches
+
+    def enqueued(self, call: Call, entries: list[Entry]) -> None:
+        written = {entry.job: entry for entry in entries}
+        for new, job in zip(call.asked, call.answer, strict=True):
+            entry = written.pop(new.id, None)
+            if entry is None:
+                self._known(new.id, job)
+                continue
+            require(entry.type == "job.enqueued" and new.id not in self._lives.by_id, "enqueued twice")
+            require(job.id == new.id and not job.is_duplicate, "another job was returned")
+            require(not self._has_twin(new), "a second job holds the key of one that is not over")
+            life = self._born(new, call.now)
+            self._lives.add(life)
+            self._batches.joined(life)
+        require(not written, "the log tells of jobs nobody asked for")
+
+    def _born(self, new: NewJob, now: int) -> Life:
+        delay = new.delay // timedelta(microseconds=1)
+        return Life(
+            id=new.id,
+            name=f"job {len(self._lives.by_id) + 1}",
+            kind=new.kind,
+            owner=new.owner,
+            priority=new.priority,
+            rank=now if new.submitted_at is None else microseconds(new.submitted_at),
+            max_attempts=new.max_attempts,
+            state="waiting" if delay or new.batch else "queued",
+            batch=new.batch,
+            due=now + delay,
+            deadline=None if new.deadline is None else now + new.deadline // timedelta(microseconds=1),
+            key=new.dedupe_key,
+            service=new.service,
+            ready_at=self._world.timeline.now,
+        )
+
+    def _has_twin(self, new: NewJob) -> bool:
+        return new.dedupe_key is not None and any(
+            (life.owner, life.kind, life.key) == (new.owner, new.kind, new.dedupe_key)
+            for place in (self._lives.waiting, self._lives.queued, self._lives.running)
+            for life in place.values()
+        )
+
+    def _known(self, asked: str, job: Any) -> None:
+        """No event: it is there already, or its twin is."""
+        require(job.id in self._lives.by_id, "a job was accepted, and the log does not know it")
+        require(job.is_duplicate == (job.id != asked), "a twin is not called one")
+        if job.id == asked:
+            self._reached("an enqueue is repeated")
+            return
+        require(asked not in self._lives.by_id, "a stored job was answered with its twin")
+        self._reached("a job is its twin")
