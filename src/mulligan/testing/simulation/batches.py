@@ -26,7 +26,7 @@ class BatchWatch:
         self._reached = world.reached.note
         self._chronicle = chronicle
         self._books: dict[str, Book] = {}
-        self._is_first = False
+        self._published_by: Call | None = None
 
     def created(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
@@ -39,8 +39,9 @@ class BatchWatch:
     def is_draft(self, life: Life) -> bool:
         return life.batch is not None and self._books[life.batch].state == "draft"
 
-    def published(self) -> None:
-        if not self._is_first:
+    def published(self, call: Call) -> None:
+        """Once more, if the log did not tell of it now."""
+        if self._published_by is not call:
             self._reached("a batch is published twice")
 
     def tended(self, call: Call, entries: list[Entry]) -> None:
@@ -48,9 +49,8 @@ class BatchWatch:
 
     def open(self, call: Call, entries: list[Entry]) -> None:
         """Told before what it brings: its members pass the door."""
-        published = [entry for entry in entries if entry.type == "batch.published"]
-        self._is_first = bool(published)
-        for entry in published:
+        for entry in [each for each in entries if each.type == "batch.published"]:
+            self._published_by = call
             self._told(call, entry)
 
     def look(self, call: Call, entries: list[Entry]) -> None:

@@ -15,9 +15,13 @@ class StoreClock:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._offset = 0
+        self._told = (0, EPOCH)
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(microseconds=self.microseconds)
+        now = self.microseconds
+        if self._told[0] != now:
+            self._told = (now, EPOCH + timedelta(microseconds=now))
+        return self._told[1]
 
     @property
     def microseconds(self) -> int:

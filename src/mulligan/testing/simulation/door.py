@@ -29,7 +29,7 @@ class DoorWatch:
 
     def published(self, call: Call, entries: list[Entry]) -> None:
         self.promoted(call, entries)
-        self._batches.published()
+        self._batches.published(call)
 
     def expired(self, call: Call, entries: list[Entry]) -> None:
         for entry in entries:

@@ -28,7 +28,9 @@ class Line:
         self._open: dict[asyncio.Future[Any], None] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return partial(self._ask, name)
+        # Kept: the next time it is found without asking here.
+        self.__dict__[name] = call = partial(self._ask, name)
+        return call
 
     def cut(self) -> None:
         """The party is dead: it reaches nothing any more."""

@@ -229,9 +229,8 @@ class Process(Party):
         self.line.cut()
         nowhere = Timeline(self.world.fork())
         nowhere.now = self.world.timeline.now
-        self.loop.timeline = nowhere
+        nowhere.inherit(self.loop)
         self.loop.is_stopped = False
-        nowhere.adopt(self.loop)
         if self._worker is not None:
             self._worker.stop()
             self._worker.stop()
