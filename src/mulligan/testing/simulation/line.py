@@ -45,9 +45,12 @@ class Line:
     def _ask(self, name: str, *args: Any, **options: Any) -> Any:
         if self._is_cut:
             raise StoreClosed
-        perform = partial(self._world.office.perform, self._party, name, args, options)
         strand = current_strand()
-        answer = self._at_once(perform) if strand is None else self._send(strand, perform, self._fate(name))
+        if strand is None:
+            answer = self._at_once(name, args, options)
+        else:
+            perform = partial(self._world.office.perform, self._party, name, args, options)
+            answer = self._send(strand, perform, self._fate(name))
         self._party.hears(name, answer)
         return answer
 
@@ -57,11 +60,11 @@ class Line:
             self._party.trouble(f"{name}: {_story(fate)}", seconds=fate.seconds)
         return fate
 
-    def _at_once(self, perform: Callable[[], Any]) -> Any:
+    def _at_once(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._world.weather.is_out:
             self._party.trouble()
             raise StoreUnavailable(NOT_THERE)
-        return perform()
+        return self._world.office.perform(self._party, name, args, options)
 
     def _send(self, strand: Strand, perform: Callable[[], Any], fate: Fate) -> Any:
         answer: asyncio.Future[Any] = self._party.loop.create_future()
