@@ -73,6 +73,8 @@ class BatchWatch:
         book = self._books[entry.data["batch"]]
         book.follow(call, entry)
         self._reached(POINTS[entry.type])
+        if entry.data.get("state") == "partial":
+            self._reached("a batch is partly done")
         if entry.type == "batch.published":
             for life in book.members:
                 life.ready_at = self._world.timeline.now

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.testing.simulation.broken import Broken
+from mulligan.testing.simulation.chronicle import DOOR
 from mulligan.testing.simulation.lives import Life
 from mulligan.testing.simulation.office import Call, Entry
 
 WRITTEN_BY = {
     "batch.published": ("publish",),
-    "batch.settled": ("publish", "settle", "expire", "move", "tend_batches"),
-    "batch.aborted": ("publish", "settle", "expire"),
+    "batch.settled": (*DOOR, "settle", "expire", "tend_batches"),
+    "batch.aborted": (*DOOR, "settle", "expire"),
     "batch.reopened": ("move", "advance_redrive"),
     "batch.expired": ("tend_batches",),
 }

@@ -8,9 +8,13 @@ from mulligan.testing.simulation.lives import Life, Lives
 from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.timeline import Timeline
 
+# Whoever opens the door.
+DOOR = ("claim", "promote", "move", "advance_redrive", "publish")
+
 # event → (state before → state after)
 LEGAL: dict[str, dict[str, str]] = {
     "job.queued": {"waiting": "queued"},
+    "job.parked": {"queued": "waiting"},
     "job.started": {"queued": "running"},
     "job.succeeded": {"running": "succeeded"},
     "job.retried": {"running": "waiting"},
@@ -25,7 +29,8 @@ LEGAL: dict[str, dict[str, str]] = {
 
 # (event, was it running) → the operations that may have written it
 WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
-    ("job.queued", False): ("claim", "promote", "move", "advance_redrive", "publish"),
+    ("job.queued", False): DOOR,
+    ("job.parked", False): DOOR,
     ("job.started", False): ("claim",),
     ("job.succeeded", True): ("settle",),
     ("job.retried", True): ("settle",),
@@ -33,10 +38,11 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.snoozed", False): ("move",),
     ("job.released", True): ("settle",),
     ("job.failed", True): ("settle",),
-    ("job.failed", False): ("expire",),
+    # By the deadline, or because the owner has no budget left.
+    ("job.failed", False): ("expire", *DOOR),
     ("job.cancelled", True): ("settle",),
     # By an abort of its batch, if not by hand.
-    ("job.cancelled", False): ("move", "publish", "settle", "expire", "tend_batches"),
+    ("job.cancelled", False): (*DOOR, "settle", "expire", "tend_batches"),
     ("job.cancel_requested", True): ("move",),
     ("job.retry_requested", False): ("move", "advance_redrive"),
     ("job.run_requested", False): ("move",),

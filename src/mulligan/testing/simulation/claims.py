@@ -7,20 +7,26 @@ from mulligan.job import Fence
 from mulligan.testing.simulation.broken import require
 from mulligan.testing.simulation.chronicle import Chronicle
 from mulligan.testing.simulation.door import DoorWatch
+from mulligan.testing.simulation.gateway import ServiceWatch
 from mulligan.testing.simulation.lives import Life
 from mulligan.testing.simulation.office import Call, Entry
+from mulligan.testing.simulation.shares import ShareWatch
 
 if TYPE_CHECKING:
     from mulligan.testing.simulation.world import World
 
 
 class ClaimWatch:
-    def __init__(self, world: "World", chronicle: Chronicle, door: DoorWatch) -> None:
+    def __init__(
+        self, world: "World", chronicle: Chronicle, door: DoorWatch, shares: ShareWatch, services: ServiceWatch
+    ) -> None:
         self._world = world
         self._reached = world.reached.note
         self._chronicle = chronicle
         self._lives = chronicle.lives
         self._door = door
+        self._shares = shares
+        self._services = services
 
     def claimed(self, call: Call, entries: list[Entry]) -> None:
         claim, leases = call.asked, call.answer.leases
@@ -33,14 +39,15 @@ class ClaimWatch:
             return
         started = []
         for entry in entries:
-            if entry.type == "job.queued":
-                self._door.queued(call, entry)
-            else:
+            if entry.type == "job.started":
                 started.append(self._started(call, entry))
+            else:
+                self._door.opened(call, entry)
         fences = {Fence(life.id, life.attempt, *name) for life in started}
         require({lease.fence for lease in leases} == fences, "the answer and the log differ")
         require(len(leases) <= claim.limit, "more than was wanted")
         self._in_order(claim, started, call.now)
+        self._shares.taken(started, claim.fair)
 
     def _started(self, call: Call, entry: Entry) -> Life:
         claim = call.asked
@@ -61,10 +68,20 @@ class ClaimWatch:
 
     def _in_order(self, claim: Any, started: list[Life], now: int) -> None:
         """By priority, then by rank: nobody who could be taken comes before one who was."""
-        # What has a service may have to wait for it.
-        free = [life for life in self._lives.queued.values() if life.kind in claim.kinds and not life.service]
-        left = [life.order for life in free if not life.is_late(now)]
-        if not left:
-            return
-        require(len(started) == claim.limit, "jobs were left behind although there was room")
-        require(not started or max(life.order for life in started) < min(left), "taken out of turn")
+        queued = self._lives.queued.values()
+        left = [life for life in queued if life.kind in claim.kinds and not life.is_late(now)]
+        held = {life.service for life in left if self._services.is_restricted(life.service)}
+        free = [life for life in left if life.service not in held]
+        require(not free or len(started) == claim.limit, "jobs were left behind although there was room")
+        require(_is_before(started, free), "taken out of turn")
+        # What has to wait for its service does so in its own order; a probe of it comes before the others.
+        for service, kind in {(life.service, life.kind) for life in left if life.service in held}:
+            taken, waiting = (
+                [life for life in lives if (life.service, life.kind) == (service, kind)] for lives in (started, left)
+            )
+            require(_is_before(taken, waiting), f"taken out of turn of {service}")
+
+
+def _is_before(some: list[Life], others: list[Life]) -> bool:
+    """All of them, by priority, rank and age."""
+    return not some or not others or max(life.order for life in some) < min(life.order for life in others)

@@ -69,5 +69,5 @@ class HandWatch:
                 if life.state == "running" and life.wish_at is None:
                     life.wish_at = self._timeline.now
             case Move.SNOOZE_BY_HAND:
-                life.due = now + request.delay // timedelta(microseconds=1)
+                life.due, life.is_unpaid = now + request.delay // timedelta(microseconds=1), False
                 self._reached("a job is snoozed by hand")

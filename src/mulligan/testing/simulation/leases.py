@@ -7,6 +7,7 @@ from mulligan.job import Fence
 from mulligan.testing.simulation.broken import require
 from mulligan.testing.simulation.lives import Life, Lives
 from mulligan.testing.simulation.office import Call, Entry
+from mulligan.testing.simulation.shares import ShareWatch
 from mulligan.testing.simulation.timeline import SECOND
 
 if TYPE_CHECKING:
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class LeaseWatch:
-    def __init__(self, world: "World", lives: Lives) -> None:
+    def __init__(self, world: "World", lives: Lives, shares: ShareWatch) -> None:
         self._world = world
         self._reached = world.reached.note
         self._lives = lives
+        self._shares = shares
 
     def adopted(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
@@ -44,6 +46,7 @@ class LeaseWatch:
             if life.wish_at is not None and life.holder
         }
         require(set(call.answer.cancelled) == wished, "told of the wrong wishes to cancel")
+        self._shares.beaten(call.now)
 
     def _extended(self, call: Call, fence: Fence) -> bool:
         life = self._lives.by_id[fence.id]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreClosed, StoreUnavailable
+from mulligan.limit import LimitBook
 from mulligan.testing.simulation.faults import Fate, Strike
 from mulligan.testing.simulation.strand import Strand, current_strand
 
@@ -41,6 +42,10 @@ class Line:
 
     def close(self) -> None:
         pass
+
+    def limit_by(self, book: Callable[[], LimitBook]) -> None:
+        """Said to the party's own part of the store: nothing goes over the wire."""
+        self._party.branch.limit_by(book)
 
     def _ask(self, name: str, *args: Any, **options: Any) -> Any:
         if self._is_cut:

@@ -11,7 +11,7 @@ from mulligan.testing.simulation.office import COLUMNS
 FINAL = ("succeeded", "failed", "cancelled")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Life:
     id: str
     name: str
@@ -26,6 +26,7 @@ class Life:
     key: str | None
     ready_at: int
     """Since when it has been where it is, by the timeline."""
+    queue: str = "default"
     batch: str | None = None
     service: str = ""
     attempt: int = 0
@@ -46,6 +47,17 @@ class Life:
     lost_at: int | None = None
     """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
 
+    gate: str = ""
+    """What it is parked under, as far as somebody looked."""
+    is_unpaid: bool = False
+    """A retry that its owner's budget, if he has one, has not let in yet."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """What limits may be about that concern it."""
+        own = (f"owner/{self.owner}",) if self.owner else ()
+        return (*own, f"queue/{self.queue}", f"kind/{self.kind}")
+
     @property
     def is_over(self) -> bool:
         return self.state in FINAL
@@ -61,7 +73,7 @@ class Life:
         self.due_at_once(now)
 
     def due_at_once(self, now: int) -> None:
-        self.due = now
+        self.due, self.is_unpaid = now, False
         if self.is_late(now):
             self.deadline = None
 

@@ -7,6 +7,7 @@ rows must be one story. Each part of it watches one sort of operation.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mulligan.errors import SubmitRateExceeded
 from mulligan.testing.simulation.batches import BatchWatch
 from mulligan.testing.simulation.bodies import Bodies
 from mulligan.testing.simulation.broken import Broken, require
@@ -14,12 +15,15 @@ from mulligan.testing.simulation.chronicle import Chronicle
 from mulligan.testing.simulation.claims import ClaimWatch
 from mulligan.testing.simulation.door import DoorWatch
 from mulligan.testing.simulation.enqueues import EnqueueWatch
+from mulligan.testing.simulation.gates import GateWatch
 from mulligan.testing.simulation.gateway import ServiceWatch
 from mulligan.testing.simulation.hands import HandWatch
 from mulligan.testing.simulation.leases import LeaseWatch
+from mulligan.testing.simulation.limits import LimitWatch
 from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.redrives import RedriveWatch
 from mulligan.testing.simulation.settles import SettleWatch
+from mulligan.testing.simulation.shares import ShareWatch
 
 if TYPE_CHECKING:
     from mulligan.testing.simulation.world import World
@@ -33,15 +37,18 @@ class Oracle:
         self._position = 0
         chronicle = Chronicle(world.timeline)
         self.lives = chronicle.lives
+        self.limits = LimitWatch(world, self.lives)
+        self._gates = GateWatch(world, self.lives)
+        shares = ShareWatch(world)
         self.bodies = Bodies(world, self.lives)
         self.batches = BatchWatch(world, chronicle)
-        self.redrives = RedriveWatch(world.reached.note, chronicle.follow)
-        self._services = ServiceWatch(world.reached.note, world.office.store)
-        door = DoorWatch(world, chronicle, self.batches)
-        leases = LeaseWatch(world, self.lives)
+        self._services = ServiceWatch(world)
+        door = DoorWatch(world, chronicle, self.batches, self._gates)
+        leases = LeaseWatch(world, self.lives, shares)
+        self.redrives = RedriveWatch(world.reached.note, follow=chronicle.follow, opened=door.opened)
         self._looks: dict[str, Look] = {
-            "enqueue": EnqueueWatch(world, self.lives, self.batches).enqueued,
-            "claim": ClaimWatch(world, chronicle, door).claimed,
+            "enqueue": EnqueueWatch(world, self.lives, self.batches, shares).enqueued,
+            "claim": ClaimWatch(world, chronicle, door, shares, self._services).claimed,
             "promote": door.promoted,
             "publish": door.published,
             "expire": door.expired,
@@ -70,9 +77,10 @@ class Oracle:
 
     def _look(self, call: Call) -> None:
         entries = self._world.office.store.log(self._position)
+        self._services.read()
         if call.name in ("claim", "beat"):
             self._introduce(call)
-        if call.error is not None and call.name != "move":
+        if call.error is not None and call.name != "move" and not isinstance(call.error, SubmitRateExceeded):
             require(not entries, f"failed with {call.error!r} and wrote to the log all the same")
             raise Broken(f"failed with {call.error!r}")
         look = self._looks.get(call.name)
@@ -84,7 +92,12 @@ class Oracle:
             self.batches.open(call, entries)
         if look is not None:
             look(call, [entry for entry in entries if entry.is_of_jobs])
+        if self._world.office.store.has_changed:
+            self._gates.look(call, entries)
         if entries:
+            for entry in entries:
+                if entry.type == "job.queued":
+                    self.limits.admitted(self.lives.by_id[entry.job])
             self._services.look(call, entries)
             self.batches.look(call, entries)
             self._compare(call, [entry for entry in entries if entry.job])
@@ -113,6 +126,7 @@ class Oracle:
             require([row[0] for row in rows] == list(self.lives.by_id), "rows are missing or nobody's")
             for id_, *row in rows:
                 self.lives.by_id[id_].compare(tuple(row))
+            self.limits.recount()
         except Broken as broken:
             self._world.break_promise(str(broken))
 

@@ -32,6 +32,7 @@ class Party:
         self.name = name
         self.loop = world.timeline.new_loop(self._complain)
         self.line = Line(self)
+        self.branch = world.office.store.branch()
         self.is_dead = False
         self.on_resume: list[Callable[[], None]] = []
         self.troubled_at = world.timeline.now
@@ -71,6 +72,7 @@ class Process(Party):
     def __init__(self, world: "World", name: str, kinds: tuple[str, ...], *, concurrency: int) -> None:
         super().__init__(world, name)
         self.kinds = kinds
+        self.allotment = world.allotment
         self.concurrency = concurrency
         self.incarnation = ""
         self.started_at = world.timeline.now
@@ -91,7 +93,10 @@ class Process(Party):
     def _app(self) -> App:
         chance = self.world.fork()
         app = App(
-            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease)
+            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease),
+            queues=self.allotment.queues,
+            owners=self.allotment.owners,
+            services=self.world.services,
         )
         register(app, self)
         parts = Parts(

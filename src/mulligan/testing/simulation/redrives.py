@@ -13,9 +13,16 @@ NAMES = {RedriveState.DONE: "a redrive is done", RedriveState.STOPPED: "a redriv
 
 
 class RedriveWatch:
-    def __init__(self, reached: Callable[[str], None], follow: Callable[[Call, Entry], Life]) -> None:
+    def __init__(
+        self,
+        reached: Callable[[str], None],
+        *,
+        follow: Callable[[Call, Entry], Life],
+        opened: Callable[[Call, Entry], None],
+    ) -> None:
         self._reached = reached
         self._follow = follow
+        self._open = opened
         self._known: dict[str, Redrive] = {}
         self._retried: dict[str, dict[str, None]] = {}
         """The jobs that each of them has retried, as the log tells."""
@@ -67,11 +74,10 @@ class RedriveWatch:
             require(entry.type == ENDS.get(after.state), f"{entry.type} of a redrive that is {after.state}")
             self._reached(NAMES[after.state])
             return
-        if entry.type == "job.queued":
-            self._follow(call, entry)
+        if entry.type != "job.retry_requested":
+            self._open(call, entry)
             return
         life = self._follow(call, entry)
-        require(entry.type == "job.retry_requested", f"{entry.type} by a redrive")
         require(entry.data.get("redrive") == after.id, "the log names another redrive")
         require(entry.job not in self._retried[after.id], f"{life.name} was retried twice by one redrive")
         require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
@@ -91,5 +97,7 @@ class RedriveWatch:
             self._reached("a redrive skips a job")
         if before.course.held_by not in (None, after.course.held_by):
             self._reached("a redrive is carried on by another worker")
+        if (before.state, after.state) == (RedriveState.CANARY, RedriveState.STOPPED):
+            self._reached("a redrive is stopped by its canaries")
         if (before.state, after.state) == (RedriveState.CANARY, RedriveState.RUNNING):
             self._reached("a redrive lets its canaries go first")

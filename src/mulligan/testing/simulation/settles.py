@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.failure.decision import Fail, Release, Retry, Snooze, Succeed
 from mulligan.job import MAX_LOSSES
+from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.simulation.bodies import Bodies
 from mulligan.testing.simulation.broken import require
@@ -131,6 +132,8 @@ class SettleWatch:
         if isinstance(outcome.decision, Succeed):
             if ran > self._world.parameters.lease.total_seconds() * 1.5 * SECOND:
                 self._reached("a job runs long after its first lease would have ended")
+            if life.kind == PROBE_KIND:
+                self._reached("a probe job runs")
             if life.wish_at is not None:
                 self._reached("success wins over a wish to cancel")
         if entry.code in POINTS:
@@ -149,6 +152,7 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
         life.losses = life.crashes = 0
     if isinstance(decision, Retry):
         life.failures += 1
+        life.is_unpaid = True
         require(life.failures < life.max_attempts, f"{life.name} is tried more often than allowed")
     if isinstance(decision, Snooze):
         life.snoozes += 1

@@ -51,7 +51,8 @@ def plan(kind: str, chance: random.Random, *, killers: float = 0.0) -> list[str]
 def register(app: App, process: "Process") -> None:
     for kind in process.kinds:
         body: Callable[[list[str]], Any] = _plain(process) if kind == "plain" else _coroutine(process)
-        app.task(kind, retry=POLICIES[kind], timeout=TIMEOUTS[kind])(body)
+        most = process.allotment.kinds.get(kind)
+        app.task(kind, retry=POLICIES[kind], timeout=TIMEOUTS[kind], concurrency=most)(body)
 
 
 def _coroutine(process: "Process") -> Callable[[list[str]], Coroutine[Any, Any, object]]:
