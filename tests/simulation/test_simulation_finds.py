@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mulligan.failure.policy import Release
+from mulligan.store import budgets
 from mulligan.store.protocols import Outcome
+from mulligan.store.shares import Bucket
 from mulligan.store.sqlite import operations
 from mulligan.store.sqlite import store as sqlite
 from mulligan.testing.simulation import simulate
@@ -124,6 +126,14 @@ def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
     statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
 
 
+def without_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "_is_over", lambda *_: False)
+
+
+def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bucket, "fits", lambda *_: True)
+
+
 def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "POLL_SECONDS", 2.4)
 
@@ -168,6 +178,20 @@ MUTANTS: dict[str, Break] = {
     "a worker that lets lost jobs wait": with_a_slow_poll,
     "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
     "a deadline its batch does not hear of": without_counting_deadlines,
+    "a place given to one too many": statement(
+        "limits_taken", "kind = said.name", "kind = said.name AND state = 'running'"
+    ),
+    "a new limit that counts nobody from before": statement("limits_sweep", "AND NOT is_limited", "AND is_limited"),
+    "a budget without an end": without_budgets,
+    "a retry that costs nothing": statement("spending_write", "json_extract(value, '$.retries')", "0"),
+    "a fair queue that forgets whose turn it was": statement("turns_raise", "rank < taken.rank", "rank > taken.rank"),
+    "an owner who takes every turn": statement(
+        "shares_take", "max(mulligan_shares.rank + excluded.taken, excluded.rank)", "excluded.rank"
+    ),
+    "a rate that holds nobody back": without_rates,
+    "a service whose jobs pass each other": statement(
+        "claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority, iif(service = '', rank, -rank), id"
+    ),
     "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
 }
 
