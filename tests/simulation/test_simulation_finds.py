@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from mulligan.failure.policy import Release
-from mulligan.store import budgets
+from mulligan.store import budgets, redrives
 from mulligan.store.protocols import Outcome
 from mulligan.store.shares import Bucket
-from mulligan.store.sqlite import operations
-from mulligan.store.sqlite import store as sqlite
+from mulligan.store.sqlite import settle
+from mulligan.store.sqlite.play import SQL
+from mulligan.store.unrun import UnrunSteps
 from mulligan.testing.simulation import simulate
 from mulligan.upkeep import redrive
 from mulligan.upkeep.reclaim import Reclaim
@@ -23,21 +24,13 @@ SEEDS = range(120)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-class Rewritten:
-    """The store's statements, one of them changed."""
-
-    def __init__(self, name: str, old: str, new: str, module: Any = sqlite) -> None:
-        self._name, self._old, self._new = name, old, new
-        self._statements = module.SQL
-        assert old in self._statements[name], "the statement is no longer what this test changes"
-
-    def __getitem__(self, name: str) -> str:
-        statement = self._statements[name]
-        return statement.replace(self._old, self._new) if name == self._name else statement
-
-
 def statement(name: str, old: str, new: str = "") -> Break:
-    return lambda monkeypatch: monkeypatch.setattr(sqlite, "SQL", Rewritten(name, old, new))
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        text = SQL[name]
+        assert old in text, "the statement is no longer what this test changes"
+        monkeypatch.setitem(SQL, name, text.replace(old, new))
+
+    return break_it
 
 
 def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,14 +40,12 @@ def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     statement("settle_succeeded", fence, "AND coalesce(?5, ?6, ?7) IS NOT NULL")(monkeypatch)
 
 
-def operation(name: str, old: str, new: str = "") -> Break:
-    return lambda monkeypatch: monkeypatch.setattr(operations, "SQL", Rewritten(name, old, new, operations))
-
-
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
-    monkeypatch.setattr(operations, "is_candidate", lambda row, _redrive: row is not None)
-    operation("candidates", "finished_at <= :before", ":before = :before")(monkeypatch)
+    monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
+    filtered, bound = SQL.filtered, "finished_at <= :before"
+    assert bound in SQL["candidates"]
+    monkeypatch.setattr(SQL, "filtered", lambda *given: filtered(*given).replace(bound, ":before = :before"))
 
 
 def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,9 +56,9 @@ def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_events(type_: str) -> Break:
     def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
-        append = sqlite._append
+        append = settle.append
         kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
-        monkeypatch.setattr(sqlite, "_append", kept)
+        monkeypatch.setattr(settle, "append", kept)
 
     return break_it
 
@@ -94,7 +85,7 @@ def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "is_repeat", lambda *_: False)
+    monkeypatch.setattr(settle, "is_repeat", lambda *_: False)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +96,7 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite.SqliteStore, "_count_failed", lambda *_: None)
+    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now: self.following(rows))
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +141,7 @@ MUTANTS: dict[str, Break] = {
     "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
     "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
     "a beat that extends for anybody": statement(
-        "extend", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
+        "extend", "AND (id, attempt, leased_by, claim) IN", "AND true OR (id, attempt, leased_by, claim) IN"
     ),
     "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
     "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
