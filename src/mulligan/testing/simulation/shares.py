@@ -1,5 +1,6 @@
 """What the oracle knows of owners who submit: where their jobs stand in a fair queue, and how fast they may come."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from mulligan.job import NewJob
 from mulligan.rate import Rate
 from mulligan.store.owners import IDLE
 from mulligan.store.shares import step
-from mulligan.testing.simulation.broken import require
+from mulligan.testing.simulation.broken import Broken, require
 from mulligan.testing.simulation.lives import Life
 from mulligan.testing.simulation.office import Call
 from mulligan.testing.simulation.timeline import SECOND
@@ -28,6 +29,7 @@ class Turns:
     shares: dict[str, int] = field(default_factory=dict)
     is_maybe_forgotten: bool = False
     """Nobody took turns for a while: it may begin anew at the present time."""
+    maybe_begun: list[int] = field(default_factory=list)
 
     def ranks(self, jobs: list[NewJob]) -> dict[str, int]:
         """Where they stand, each a step behind the one before of the same owner."""
@@ -38,11 +40,21 @@ class Turns:
             found[job.id] = last[job.owner] = start + step(job.weight or 1)
         return found
 
+    def candidates(self, now: int) -> Iterator["Turns"]:
+        """As they were, or begun anew: by this call, or by one before that stored nothing."""
+        yield self
+        if self.is_maybe_forgotten:
+            yield from (Turns(begun) for begun in (*self.maybe_begun, now))
+
+    def explains(self, jobs: list[NewJob], stored: dict[str, int]) -> bool:
+        return stored.items() <= self.ranks(jobs).items()
+
     def follow(self, jobs: list[NewJob], stored: dict[str, int]) -> None:
         for job in jobs:
             start = max(self.rank, self.shares.get(job.owner, 0))
             self.shares[job.owner] = stored.get(job.id, start)
-        self.is_maybe_forgotten &= not stored
+        self.is_maybe_forgotten = False
+        self.maybe_begun.clear()
 
 
 class ShareWatch:
@@ -59,15 +71,16 @@ class ShareWatch:
             if new.weight is not None:
                 by_place.setdefault((new.queue, new.priority), []).append(new)
         for place, jobs in by_place.items():
-            turns = self._turns.setdefault(place, Turns(call.now))
-            right = turns.ranks(jobs)
-            if any(ranks.get(job, rank) != rank for job, rank in right.items()) and turns.is_maybe_forgotten:
-                turns = self._turns[place] = Turns(call.now)
-                right = turns.ranks(jobs)
-            for job, rank in right.items():
-                is_right = ranks.get(job, rank) == rank
-                require(is_right, f"{job} stands at {ranks.get(job)} in queue {place}, its turn is {rank}")
-            turns.follow(jobs, ranks)
+            known = self._turns.setdefault(place, Turns(call.now))
+            stored = {job.id: ranks[job.id] for job in jobs if job.id in ranks}
+            turns = next((turns for turns in known.candidates(call.now) if turns.explains(jobs, stored)), None)
+            if turns is None:
+                raise Broken(f"{stored} in queue {place}, and by their turns {known.ranks(jobs)}")
+            if stored:
+                self._turns[place] = turns
+                turns.follow(jobs, stored)
+            elif known.is_maybe_forgotten:
+                known.maybe_begun.append(call.now)
 
     def taken(self, started: list[Life], fair: tuple[str, ...]) -> None:
         for life in started:
