@@ -1,17 +1,16 @@
 """A simulator is worth what it finds: the engine is broken on purpose, and must be caught."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pytest
 
 from mulligan.failure.policy import Release
-from mulligan.job import Fence
-from mulligan.store import redrives, refusal
-from mulligan.store.beats import BeatSteps
-from mulligan.store.protocols import Beat, Outcome
+from mulligan.store import budgets, redrives, refusal
+from mulligan.store.protocols import Outcome
 from mulligan.store.script import Steps
+from mulligan.store.shares import Bucket
+from mulligan.store.sqlite import settle
 from mulligan.store.sqlite.play import SQL
 from mulligan.store.unrun import UnrunSteps
 from mulligan.testing.simulation import simulate
@@ -26,13 +25,10 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def statement(name: str, old: str, new: str = "") -> Break:
-    """One of the store's statements, changed."""
-
     def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
-        text = SQL._text
-        assert old in text(name), "the statement is no longer what this test changes"
-        monkeypatch.setattr(SQL, "_text", lambda one: text(one).replace(old, new) if one == name else text(one))
-        monkeypatch.setattr(SQL, "_read", cache(SQL._load))
+        text = SQL[name]
+        assert old in text, "the statement is no longer what this test changes"
+        monkeypatch.setitem(SQL, name, text.replace(old, new))
 
     return break_it
 
@@ -47,13 +43,24 @@ def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
     monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
-    statement("candidates", "finished_at <= :before", ":before = :before")(monkeypatch)
+    filtered, bound = SQL.filtered, "finished_at <= :before"
+    assert bound in SQL["candidates"]
+    monkeypatch.setattr(SQL, "filtered", lambda *given: filtered(*given).replace(bound, ":before = :before"))
 
 
 def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive, "has_passed", lambda _redrive: False)
     monkeypatch.setattr(redrive, "reason_to_stop", lambda _redrive: None)
     monkeypatch.setattr(redrive, "allowance", lambda _redrive, _now, limit: limit)
+
+
+def without_events(type_: str) -> Break:
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        append = settle.append
+        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
+        monkeypatch.setattr(settle, "append", kept)
+
+    return break_it
 
 
 def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +100,7 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now: self.following(rows))
+    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now, **_: self.following(rows))
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,19 +111,6 @@ def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keeper, "_note", note)
 
 
-def with_beats_for_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lease is extended for whoever held the job once, and he is told that he holds it."""
-    fence = "AND (id, attempt, leased_by, claim) IN ("
-    statement("extend", fence, "AND true OR false " + fence)(monkeypatch)
-    extend = BeatSteps._extend
-
-    def extend_all(self: BeatSteps, beat: Beat, now: int | None) -> Steps[list[Fence]]:
-        yield from extend(self, beat, now)
-        return []
-
-    monkeypatch.setattr(BeatSteps, "_extend", extend_all)
-
-
 def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose reply was lost is made anew instead of repeated, and what it took is never adopted."""
 
@@ -125,6 +119,14 @@ def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Worker, "_adopt", nothing)
     statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
+
+
+def without_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "_is_over", lambda *_: False)
+
+
+def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bucket, "fits", lambda *_: True)
 
 
 def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +144,9 @@ MUTANTS: dict[str, Break] = {
     "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
     "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
     "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
-    "a beat that extends for anybody": with_beats_for_anybody,
+    "a beat that extends for anybody": statement(
+        "extend", "AND (id, attempt, leased_by, claim) IN", "AND true OR (id, attempt, leased_by, claim) IN"
+    ),
     "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
     "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
     "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
@@ -174,6 +178,20 @@ MUTANTS: dict[str, Break] = {
     "a worker that lets lost jobs wait": with_a_slow_poll,
     "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
     "a deadline its batch does not hear of": without_counting_deadlines,
+    "a place given to one too many": statement(
+        "limits_taken", "kind = said.name", "kind = said.name AND state = 'running'"
+    ),
+    "a new limit that counts nobody from before": statement("limits_sweep", "AND NOT is_limited", "AND is_limited"),
+    "a budget without an end": without_budgets,
+    "a retry that costs nothing": statement("spending_write", "json_extract(value, '$.retries')", "0"),
+    "a fair queue that forgets whose turn it was": statement("turns_raise", "rank < taken.rank", "rank > taken.rank"),
+    "an owner who takes every turn": statement(
+        "shares_take", "max(mulligan_shares.rank + excluded.taken, excluded.rank)", "excluded.rank"
+    ),
+    "a rate that holds nobody back": without_rates,
+    "a service whose jobs pass each other": statement(
+        "claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority, iif(service = '', rank, -rank), id"
+    ),
     "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
 }
 

@@ -12,6 +12,7 @@ from transactions import enqueue_on, held, meanwhile, until_blocked
 from mulligan.failure.policy import Succeed
 from mulligan.job import Lease, NewJob
 from mulligan.rate import parse_rate
+from mulligan.store.beats import EVERY
 from mulligan.store.owners import FORGOTTEN_AT_ONCE, IDLE
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim, Outcome
@@ -53,6 +54,7 @@ class Small(Owners):
         self.beat()
         assert self.known == (1, 50, 50), "they have jobs waiting"
         self.done(self.take(50))
+        self.advance(EVERY)
         self.beat()
         assert self.known == (1, 0, 50)
         self.advance(IDLE + SECOND)
@@ -66,6 +68,7 @@ class Small(Owners):
         self.advance(HOUR)
         self.beat()
         assert self.known == (1, 20, 20)
+        self.advance(EVERY)
         self.beat()
         assert self.known == (0, 0, 0)
 
@@ -161,6 +164,7 @@ class TestOpenTransactions(OnPostgres):
         with held(self.url) as other:
             enqueue_on(other, self.store, *[self.of("big") for _ in range(100)])
             self.beat()
+            self.advance(EVERY)
             self.beat()
             assert self.known == (1, 0, 0)
             self.store.enqueue([self.of("small")])

@@ -1,5 +1,7 @@
 """A worker's sign of life, in every store."""
 
+from datetime import timedelta
+
 from mulligan.job import Fence
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import LimitDesk
@@ -11,6 +13,9 @@ from mulligan.store.services import ServiceDesk
 from mulligan.store.statements import Statements
 from mulligan.store.values import FORGOTTEN_AFTER, fence_values, worker_values
 
+# What can go, besides silent workers, is of minutes ago at least: no need to look for it with every beat.
+EVERY = timedelta(seconds=5)
+
 
 class BeatSteps:
     def __init__(self, sql: Statements, services: ServiceDesk, limits: LimitDesk, owners: OwnerSteps) -> None:
@@ -18,6 +23,7 @@ class BeatSteps:
         self._services = services
         self._limits = limits
         self._owners = owners
+        self._forgot_at = 0
 
     def beating(self, beat: Beat, now: Now) -> Steps[BeatReply]:
         lost = yield from self._extend(beat, now)
@@ -43,6 +49,9 @@ class BeatSteps:
     def _forget(self, time: int, now: Now) -> Steps[None]:
         """What nobody has to know any more."""
         yield Statement(self._sql["forget"], {"silence": to_duration(FORGOTTEN_AFTER), "now": now})
+        if 0 <= time - self._forgot_at < to_duration(EVERY):
+            return
+        self._forgot_at = time
         yield from self._services.forget(now)
         yield from self._owners.forgetting(now)
         yield from self._limits.budgets.forget(time)

@@ -2,30 +2,27 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib.resources import files
 
 _INCLUDED = re.compile(r"\{\{([a-z_]+)\}\}")
 
 
-class Statements:
+class Statements(dict[str, str]):
     """The `.sql` files of one store, read once. `{{name}}` stands for what is in the file of that name."""
 
     def __init__(self, package: str, written: Callable[[str], str] = str) -> None:
+        super().__init__()
         self._folder = files(package) / "sql"
         self._written = written
-        self._read = cache(self._load)
 
-    def __getitem__(self, name: str) -> str:
-        return self._read(name)
+    def __missing__(self, name: str) -> str:
+        self[name] = text = self._written(self._text(name))
+        return text
 
     def filtered(self, name: str, conditions: Sequence[str]) -> str:
         """A statement with the `{conditions}` that a filter asks for."""
         text = self._text(name).format(conditions=" AND ".join(conditions))
         return self._written(self._included(text))
-
-    def _load(self, name: str) -> str:
-        return self._written(self._text(name))
 
     def _text(self, name: str) -> str:
         return self._included((self._folder / f"{name}.sql").read_text("utf-8"))

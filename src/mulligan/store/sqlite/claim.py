@@ -95,7 +95,6 @@ class ClaimDesk:
             "picked": to_json(picked),
             "grants": to_json(lanes.grants),
             "running": step.target,
-            "queued": State.QUEUED,
             "version": claim.version,
         }
         cursor = past_damage(db, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)

@@ -5,7 +5,8 @@ one takes nothing with it. A file lock is held around every write and checkpoint
 SQLite's own busy handler sleeps and starves, and it keeps a checkpoint from meeting a commit, which
 is what the WAL-reset bug of SQLite before 3.51.3 needs.
 
-`Writer.step` is the whole logic; a thread drives it, or the caller itself (`threaded=False`).
+`Writer.step` is the whole logic, driven by a thread; `Writer.alone` is the same for one caller in his own thread
+(`threaded=False`).
 """
 
 import contextlib
@@ -66,6 +67,30 @@ class FileLock:
         os.close(self._file)
 
 
+_NO_LOCK = contextlib.nullcontext()
+
+
+class _Transaction:
+    """All of it, or nothing."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: "sqlite3.Connection") -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, type_: object, _error: object, _traceback: object) -> None:
+        try:
+            if type_ is None:
+                self._connection.execute("COMMIT")
+        finally:
+            # After SQLITE_FULL or an I/O error SQLite may have rolled back already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
 class Writer:
     """Runs operations in one transaction and answers each of them."""
 
@@ -75,6 +100,15 @@ class Writer:
         self._lock = FileLock(path) if path else None
         self._checkpointed = 0
         self._inode = path.stat().st_ino if path else None
+
+    def alone(self, work: Work[T]) -> T:
+        """For a caller who waits in this very thread: one operation, and nobody else to be told."""
+        with translated(self._place), self._lock.held() if self._lock else _NO_LOCK:
+            self._check_file()
+            with _Transaction(self._connection):
+                result = work(self._connection)
+            self._checkpoint()
+        return result
 
     def step(self, operations: Sequence[Operation[Any]]) -> None:
         with contextlib.ExitStack() as held:
@@ -108,19 +142,11 @@ class Writer:
         return str(self._path or "the database in memory")
 
     def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            work = self._alone if len(operations) == 1 else self._attempt
-            answers = [work(operation) for operation in operations]
-            self._connection.execute("COMMIT")
-        except BaseException:
-            # After SQLITE_FULL or an I/O error SQLite may have rolled back already.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        return answers
+        with _Transaction(self._connection):
+            work = self._only if len(operations) == 1 else self._attempt
+            return [work(operation) for operation in operations]
 
-    def _alone(self, operation: Operation[Any]) -> Callable[[], None]:
+    def _only(self, operation: Operation[Any]) -> Callable[[], None]:
         """Whatever it raises ends the transaction: there is nobody to be spared."""
         if not operation.future.set_running_or_notify_cancel():
             return lambda: None
@@ -214,19 +240,24 @@ class Database:
     def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction; returns once it is durable."""
         self._check_process()
-        operation = Operation(work)
         if self._queue is None:
-            with self._inline:
-                self._step([operation])
-        else:
-            if self._is_closed:
-                raise StoreClosed
-            self._queue.put(operation)
-            if self._is_closed:
-                # Closed in between: nobody may be left to answer.
-                self._thread.join()
-                self._refuse_the_rest()
+            return self._write_here(work)
+        operation = Operation(work)
+        if self._is_closed:
+            raise StoreClosed
+        self._queue.put(operation)
+        if self._is_closed:
+            # Closed in between: nobody may be left to answer.
+            self._thread.join()
+            self._refuse_the_rest()
         return self._answer(operation)
+
+    def _write_here(self, work: Work[T]) -> T:
+        with self._inline:
+            before = self._connection.total_changes
+            result = self._writer.alone(work)
+            self._notify(before)
+        return result
 
     def _answer(self, operation: Operation[T]) -> T:
         try:
@@ -343,6 +374,9 @@ class Database:
     def _step(self, operations: Sequence[Operation[Any]]) -> None:
         before = self._connection.total_changes
         self._writer.step(operations)
+        self._notify(before)
+
+    def _notify(self, before: int) -> None:
         if self._connection.total_changes == before:
             # Whoever waits for changes would wake himself up by looking.
             return

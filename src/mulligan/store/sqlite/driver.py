@@ -1,8 +1,6 @@
 """The SQLite library in use, and its errors in our words."""
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mulligan.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
@@ -27,19 +25,32 @@ def _primary_code(error: BaseException) -> int | None:
     return None if code is None else code & 0xFF
 
 
-@contextmanager
-def translated(place: str) -> Iterator[None]:
+class translated:  # noqa: N801
     """Raise what SQLite raises as one of our store errors, each with what can be done."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise _translate(error, place) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull(f"no space left for {place}: free some; nothing was lost") from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise StoreReadOnly(f"{place} cannot be written: {error.strerror}; give this user write access") from error
-        raise StoreUnavailable(f"{place} cannot be used now: {error}") from error
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _translate(error, self._place) from error
+        if isinstance(error, OSError):
+            raise _translate_system(error, self._place) from error
+
+
+def _translate_system(error: OSError, place: str) -> StoreError:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return StoreFull(f"no space left for {place}: free some; nothing was lost")
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return StoreReadOnly(f"{place} cannot be written: {error.strerror}; give this user write access")
+        case _:
+            return StoreUnavailable(f"{place} cannot be used now: {error}")
 
 
 def _translate(error: Exception, place: str) -> StoreError:

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 class SqliteStore:
     """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
-    force."""
+    force; `database` is one that is open already."""
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class SqliteStore:
         now: Callable[[], datetime] | None = None,
         threaded: bool = True,
         services: Callable[[], ServiceBook] = ServiceBook,
+        database: Database | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_VERSION:
             oldest = ".".join(map(str, OLDEST_VERSION))
@@ -86,7 +87,7 @@ class SqliteStore:
         self._given_now = now
         self._synchronous = synchronous.lower()
         self._wire(services)
-        self._database = Database(path, synchronous=synchronous, threaded=threaded)
+        self._database = database or Database(path, synchronous=synchronous, threaded=threaded)
         try:
             self.migrate()
         except BaseException:

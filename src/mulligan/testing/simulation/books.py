@@ -4,21 +4,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from mulligan.testing.simulation.broken import Broken
+from mulligan.testing.simulation.chronicle import DOOR
 from mulligan.testing.simulation.lives import Life
 from mulligan.testing.simulation.office import Call, Entry
 
 WRITTEN_BY = {
     "batch.published": ("publish",),
-    "batch.settled": ("publish", "settle", "expire", "move", "tend_batches"),
-    "batch.aborted": ("publish", "settle", "expire"),
+    "batch.settled": (*DOOR, "settle", "expire", "tend_batches"),
+    "batch.aborted": (*DOOR, "settle", "expire"),
     "batch.reopened": ("move", "advance_redrive"),
     "batch.expired": ("tend_batches",),
 }
-BY_ABORT = "the batch was aborted"
-
-
-class WrongBook(Exception):
-    """Counts or events of a batch that cannot be."""
 
 
 @dataclass(slots=True)
@@ -68,4 +65,4 @@ class Book:
 
     def _require(self, is_so: bool, otherwise: str) -> None:  # noqa: FBT001
         if not is_so:
-            raise WrongBook(f"batch {self.id}: {otherwise}")
+            raise Broken(f"batch {self.id}: {otherwise}")

@@ -6,25 +6,35 @@ from mulligan.clock import EPOCH
 from mulligan.testing.simulation.timeline import SECOND, Timeline
 from mulligan.testing.virtual import START
 
-_START = (START - EPOCH) // timedelta(microseconds=1)
+_MIDNIGHT = (START.replace(hour=0, minute=0, second=0, microsecond=0) - EPOCH) // timedelta(microseconds=1)
 
 
 class StoreClock:
-    """Decides every instant. It goes with the timeline, except when it steps."""
+    """Decides every instant. It goes with the timeline, except when it steps. A day ends after `midnight` seconds."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, *, midnight: float) -> None:
         self._timeline = timeline
-        self._offset = 0
+        self._offset = _MIDNIGHT - int(midnight * SECOND)
+        self._behind = 0.0
+        self._told = (0, EPOCH)
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(microseconds=self.microseconds)
+        now = self.microseconds
+        if self._told[0] != now:
+            self._told = (now, EPOCH + timedelta(microseconds=now))
+        return self._told[1]
 
     @property
     def microseconds(self) -> int:
-        return _START + self._timeline.now + self._offset
+        return self._timeline.now + self._offset
 
     def step(self, seconds: float) -> None:
         self._offset += int(seconds * SECOND)
+        self._behind = max(0.0, self._behind - seconds)
+
+    def put_right(self) -> None:
+        """Make up for having been set back."""
+        self.step(self._behind)
 
 
 class SkewedClock:

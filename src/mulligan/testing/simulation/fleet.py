@@ -71,4 +71,5 @@ class Fleet:
             process.stop()
         self._seats = [KINDS, KINDS]
         self._concurrency = 20
+        self._world.allotment = self._world.allotment.raised
         self.come()

@@ -1,21 +1,22 @@
 """A service that some tasks depend on, down from time to time, and what the oracle knows of it."""
 
 import random
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.failure.policy import Succeed
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.testing.simulation.office import Broken, Call, Entry
+from mulligan.failure.service import Service
+from mulligan.testing.simulation.broken import Broken, require
+from mulligan.testing.simulation.office import Call, Entry
+from mulligan.testing.simulation.parameters import Parameters
 from mulligan.testing.simulation.timeline import SECOND, Timeline
 
 if TYPE_CHECKING:
-    from mulligan.testing.simulation.office import ObservedStore
+    from mulligan.testing.simulation.world import World
 
 NAME = "gateway"
 KIND = "brisk"
 PROBES = 1
-BOOK = ServiceBook([Service(NAME, window=4, min_calls=2, cooldown="5s", probes=PROBES)])
 EVENTS = {
     "service.opened": "a service opens",
     "service.half_opened": "a service is probed",
@@ -46,17 +47,58 @@ class Gateway:
             self._is_down, self._until = not self._is_down, next(self._changes)
         return self._is_down and not self._is_healed
 
+    def services(self, parameters: Parameters) -> tuple[Service, ...]:
+        """As the apps of the world describe it."""
+        options = parameters.gateway
+        probe = self._probe if options.has_probe else None
+        service = Service(
+            NAME,
+            window=4,
+            min_calls=2,
+            cooldown="5s",
+            probes=PROBES,
+            mode=options.mode,
+            budget=options.budget,
+            rate=options.rate,
+            probe=probe,
+        )
+        return (service,) if parameters.has_gateway else ()
+
+    async def _probe(self) -> bool:
+        return not self.is_down
+
     def heal(self) -> None:
         """For good."""
         self._is_healed = True
 
 
+class Standing(NamedTuple):
+    """How the service stands, as its row says."""
+
+    epoch: int = 0
+    state: str = "closed"
+    is_restricted: bool = False
+    is_paced: bool = False
+
+
 class ServiceWatch:
     """No claim of what is open, no more probes than permits, and only a probe's own success closes."""
 
-    def __init__(self, reached: Callable[[str], None], store: "ObservedStore") -> None:
-        self._reached = reached
-        self._store = store
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._reached = world.reached.note
+        self._before = self._now = Standing()
+
+    def read(self) -> None:
+        """How it stands after an operation, and how it did before."""
+        self._before = self._now
+        store = self._world.office.store
+        if self._world.services and store.has_changed:
+            self._now = Standing(*store.service(NAME))
+
+    def is_restricted(self, service: str) -> bool:
+        """Whether a claim may have had to leave its jobs behind."""
+        return service == NAME and (self._before.is_restricted or self._now.is_restricted)
 
     def look(self, call: Call, entries: list[Entry]) -> None:
         for entry in entries:
@@ -68,19 +110,23 @@ class ServiceWatch:
             self._claimed(call)
 
     def _claimed(self, call: Call) -> None:
-        epoch, state, probing = self._store.service(NAME)
+        epoch, state, _, is_paced = self._now
         new = [lease for lease in call.answer.leases if lease.service == NAME and lease.service_epoch == epoch]
-        if state == "open" and new:
-            raise Broken(f"{new[0].fence.id} was claimed although its service is open")
-        if state == "half_open" and probing > PROBES:
-            raise Broken(f"{probing} probes are running, {PROBES} may")
+        if any(lease.is_refused for lease in new):
+            self._reached("a job of a service is refused unrun")
+        tried = [lease.fence.id for lease in new if not lease.is_refused]
+        if tried and is_paced and any(self._world.oracle.lives.by_id[job].failures for job in tried):
+            self._reached("a retry is paced")
+        require(state != "open" or not tried, f"{tried[:1]} was claimed although its service is open")
+        if state == "half_open":
+            probing = self._world.office.store.running_of(NAME, epoch)
+            require(probing <= PROBES, f"{probing} probes are running, {PROBES} may")
 
     def _closed(self, call: Call) -> None:
-        epoch = self._store.service(NAME)[0]
         probes = [
             outcome
             for outcome in (call.asked if call.name == "settle" else ())
-            if outcome.lease.service == NAME and outcome.lease.service_epoch == epoch - 1
+            if outcome.lease.service == NAME and outcome.lease.service_epoch == self._now.epoch - 1
         ]
         is_well = [not getattr(getattr(one.decision, "verdict", None), "blames_service", False) for one in probes]
         if not any(is_well) and not any(isinstance(one.decision, Succeed) for one in probes):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreClosed, StoreUnavailable
+from mulligan.limit import LimitBook
 from mulligan.testing.simulation.faults import Fate, Strike
 from mulligan.testing.simulation.strand import Strand, current_strand
 
@@ -28,7 +29,9 @@ class Line:
         self._open: dict[asyncio.Future[Any], None] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return partial(self._ask, name)
+        # Kept: the next time it is found without asking here.
+        self.__dict__[name] = call = partial(self._ask, name)
+        return call
 
     def cut(self) -> None:
         """The party is dead: it reaches nothing any more."""
@@ -40,12 +43,19 @@ class Line:
     def close(self) -> None:
         pass
 
+    def limit_by(self, book: Callable[[], LimitBook]) -> None:
+        """Said to the party's own part of the store: nothing goes over the wire."""
+        self._party.branch.limit_by(book)
+
     def _ask(self, name: str, *args: Any, **options: Any) -> Any:
         if self._is_cut:
             raise StoreClosed
-        perform = partial(self._world.office.perform, self._party, name, args, options)
         strand = current_strand()
-        answer = self._at_once(perform) if strand is None else self._send(strand, perform, self._fate(name))
+        if strand is None:
+            answer = self._at_once(name, args, options)
+        else:
+            perform = partial(self._world.office.perform, self._party, name, args, options)
+            answer = self._send(strand, perform, self._fate(name))
         self._party.hears(name, answer)
         return answer
 
@@ -55,11 +65,11 @@ class Line:
             self._party.trouble(f"{name}: {_story(fate)}", seconds=fate.seconds)
         return fate
 
-    def _at_once(self, perform: Callable[[], Any]) -> Any:
+    def _at_once(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._world.weather.is_out:
             self._party.trouble()
             raise StoreUnavailable(NOT_THERE)
-        return perform()
+        return self._world.office.perform(self._party, name, args, options)
 
     def _send(self, strand: Strand, perform: Callable[[], Any], fate: Fate) -> Any:
         answer: asyncio.Future[Any] = self._party.loop.create_future()

@@ -1,47 +1,17 @@
-"""The life of each job as the event log tells it: a small table of its own, made without the engine's."""
+"""The life of each job, as far as it is known."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mulligan.job import Fence
+from mulligan.testing.simulation.broken import require
+from mulligan.testing.simulation.office import COLUMNS
+
 FINAL = ("succeeded", "failed", "cancelled")
 
-# event → (state before → state after)
-LEGAL: dict[str, dict[str, str]] = {
-    "job.queued": {"waiting": "queued"},
-    "job.started": {"queued": "running"},
-    "job.succeeded": {"running": "succeeded"},
-    "job.retried": {"running": "waiting"},
-    "job.snoozed": {"running": "waiting", "waiting": "waiting", "queued": "waiting"},
-    "job.released": {"running": "queued"},
-    "job.failed": {"running": "failed", "waiting": "failed", "queued": "failed"},
-    "job.cancelled": {"running": "cancelled", "waiting": "cancelled", "queued": "cancelled"},
-    "job.cancel_requested": {"running": "running"},
-    "job.retry_requested": dict.fromkeys(("failed", "cancelled", "waiting"), "waiting"),
-    "job.run_requested": dict.fromkeys(("failed", "cancelled", "waiting"), "waiting"),
-}
 
-# (event, was it running) → the operations that may have written it
-WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
-    ("job.queued", False): ("claim", "promote", "move", "advance_redrive", "publish"),
-    ("job.started", False): ("claim",),
-    ("job.succeeded", True): ("settle",),
-    ("job.retried", True): ("settle",),
-    ("job.snoozed", True): ("settle",),
-    ("job.snoozed", False): ("move",),
-    ("job.released", True): ("settle",),
-    ("job.failed", True): ("settle",),
-    ("job.failed", False): ("expire",),
-    ("job.cancelled", True): ("settle",),
-    # By an abort of its batch, if not by hand.
-    ("job.cancelled", False): ("move", "publish", "settle", "expire", "tend_batches"),
-    ("job.cancel_requested", True): ("move",),
-    ("job.retry_requested", False): ("move", "advance_redrive"),
-    ("job.run_requested", False): ("move",),
-}
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Life:
     id: str
     name: str
@@ -56,6 +26,7 @@ class Life:
     key: str | None
     ready_at: int
     """Since when it has been where it is, by the timeline."""
+    queue: str = "default"
     batch: str | None = None
     service: str = ""
     attempt: int = 0
@@ -76,6 +47,17 @@ class Life:
     lost_at: int | None = None
     """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
 
+    gate: str = ""
+    """What it is parked under, as far as somebody looked."""
+    is_unpaid: bool = False
+    """A retry that its owner's budget, if he has one, has not let in yet."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """What limits may be about that concern it."""
+        own = (f"owner/{self.owner}",) if self.owner else ()
+        return (*own, f"queue/{self.queue}", f"kind/{self.kind}")
+
     @property
     def is_over(self) -> bool:
         return self.state in FINAL
@@ -91,9 +73,13 @@ class Life:
         self.due_at_once(now)
 
     def due_at_once(self, now: int) -> None:
-        self.due = now
+        self.due, self.is_unpaid = now, False
         if self.is_late(now):
             self.deadline = None
+
+    def is_held_by(self, fence: Fence) -> bool:
+        holder = (fence.incarnation, fence.claim)
+        return self.state == "running" and self.attempt == fence.attempt and self.holder == holder
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -120,6 +106,19 @@ class Life:
             last,
             None if last is None else self.settled[last],
         )
+
+    def compare(self, row: tuple[Any, ...] | None) -> None:
+        """Raises Broken, if the row holds anything else."""
+        expected = self.row()
+        if row == expected:
+            return
+        names = COLUMNS.split(", ")
+        wrong = row and {
+            name: (is_, should)
+            for name, is_, should in zip(names, row, expected, strict=True)
+            if is_ != should and not (name == "due_at" and self.state != "waiting")
+        }
+        require(row is not None and not wrong, f"{self.name}: row and log differ (is, should be): {wrong}")
 
 
 class Lives:

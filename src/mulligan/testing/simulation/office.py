@@ -1,12 +1,14 @@
 """The store itself: everybody's requests, one after the other, each under the eyes of the oracle."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mulligan.failure.service import ServiceBook
 from mulligan.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ COLUMNS = (
     "state, attempt, failures, crashes, losses, snoozes, manual_retries, leased_by, claim, lease_until, "
     "cancel_requested, due_at, deadline, settled_attempt, settled_by"
 )
+
+BY_ABORT = "the batch was aborted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,16 @@ class Entry:
     code: str | None
     data: dict[str, Any]
 
+    @property
+    def is_swept(self) -> bool:
+        """Of a job that went with its batch."""
+        return bool(self.job) and self.data.get("reason") == BY_ABORT
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """And of what the operation itself is about."""
+        return not self.is_swept and not self.type.startswith(("batch.", "service."))
+
 
 @dataclass(slots=True)
 class Call:
@@ -46,19 +60,28 @@ class Call:
     error: Exception | None = None
 
 
-class Broken(Exception):
-    """A promise was not kept."""
-
-
 class ObservedStore(SqliteStore):
     """The store with its pages open: what no caller may see, an oracle must."""
 
+    def __init__(self, *, now: Callable[[], datetime], book: Callable[[], ServiceBook]) -> None:
+        super().__init__("sqlite:///:memory:", now=now, threaded=False, services=book)
+        self._book = book
+
     _changes = 0
+    has_changed = False
+    """A row was written between the last two looks at the log."""
+
+    def branch(self) -> SqliteStore:
+        """The same database, as another process has it open."""
+        return SqliteStore(
+            "sqlite:///:memory:", now=self._given_now, threaded=False, services=self._book, database=self._database
+        )
 
     def log(self, after: int) -> list[Entry]:
         """What is new in the log: nothing, unless a row was written since it was asked for last."""
         before, self._changes = self._changes, self._connection.total_changes
-        if self._changes == before:
+        self.has_changed = self._changes != before
+        if not self.has_changed:
             return []
         found: list[tuple[Any, ...]] = self._connection.execute(
             "SELECT position, request, type, job, attempt, at, code, data FROM mulligan_events WHERE position > ?",
@@ -85,18 +108,47 @@ class ObservedStore(SqliteStore):
         ).fetchall()
         return found
 
-    def service(self, name: str) -> tuple[int, str, int]:
-        """Its epoch and state, and how many of its jobs run in that epoch."""
-        found = self._connection.execute(
-            "SELECT epoch, coalesce(standing ->> 'state', 'closed') FROM mulligan_services WHERE name = ?", (name,)
+    def ranks(self, jobs: Sequence[str]) -> dict[str, int]:
+        marks = ", ".join("?" * len(jobs))
+        return dict(self._connection.execute(f"SELECT id, rank FROM mulligan_jobs WHERE id IN ({marks})", jobs))  # noqa: S608
+
+    def parked(self) -> list[tuple[str, str, int, str]]:
+        """Job, gate, when it is due, and what it waits for."""
+        return self._connection.execute(
+            "SELECT id, gate, due_at, waiting_for FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL"
+        ).fetchall()
+
+    def limits_said(self) -> dict[str, int]:
+        """By subject, how many at once."""
+        return dict(self._connection.execute("SELECT gate, most FROM mulligan_limits WHERE most IS NOT NULL"))
+
+    def limits_in_force(self) -> dict[str, int]:
+        """Those that count also who was let in before they were said."""
+        return dict(
+            self._connection.execute("SELECT gate, most FROM mulligan_limits WHERE most IS NOT NULL AND is_swept")
+        )
+
+    def spending_by_owner(self) -> dict[tuple[str, str], int]:
+        """Retries by owner and period."""
+        rows = self._connection.execute("SELECT owner, period, retries FROM mulligan_spending")
+        return {(owner, period): retries for owner, period, retries in rows}
+
+    def service(self, name: str) -> tuple[int, str, bool, bool]:
+        """Its epoch and state, whether it is restricted, and whether it is paced."""
+        found: tuple[int, str, bool, bool] | None = self._connection.execute(
+            "SELECT epoch, coalesce(standing ->> 'state', 'closed'), is_restricted, standing ->> 'pace' IS NOT NULL "
+            "FROM mulligan_services WHERE name = ?",
+            (name,),
         ).fetchone()
-        epoch, state = found or (0, "closed")
-        (running,) = self._connection.execute(
+        return found or (0, "closed", False, False)
+
+    def running_of(self, service: str, epoch: int) -> int:
+        found = self._connection.execute(
             "SELECT count(*) FROM mulligan_jobs "
             "WHERE state = 'running' AND service <> '' AND service = ? AND service_epoch = ?",
-            (name, epoch),
+            (service, epoch),
         ).fetchone()
-        return epoch, state, running
+        return int(found[0])
 
     def whole_log(self) -> Sequence[tuple[Any, ...]]:
         return self._connection.execute("SELECT * FROM mulligan_events ORDER BY position").fetchall()
@@ -115,7 +167,7 @@ class Office:
         world = self._world
         call = Call(party, name, args[0] if args else None, options, world.clock.microseconds)
         try:
-            call.answer = getattr(self.store, name)(*args, **options)
+            call.answer = getattr(party.branch, name)(*args, **options)
         except Exception as error:
             call.error = error
             raise

@@ -5,6 +5,8 @@ import random
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mulligan.testing.simulation.quotas import Allotment
+
 KINDS = ("brisk", "lengthy", "plain", "hurried", "rare")
 
 
@@ -35,6 +37,25 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """How the apps describe the service."""
+
+    mode: str = "hold"
+    budget: float | None = 0.1
+    rate: str | None = None
+    has_probe: bool = False
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> "GatewayOptions":
+        return cls(
+            mode=chance.choice(("hold", "hold", "hold", "fail_fast")),
+            budget=chance.choice((0.1, 0.1, None)),
+            rate=chance.choice((None, None, None, "2/s")),
+            has_probe=chance.random() < 0.3,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
     seats: tuple[tuple[str, ...], ...]
     """The kinds each worker of the fleet knows."""
@@ -59,6 +80,10 @@ class Parameters:
     redrives: float
     has_gateway: bool
     """Tasks of one kind depend on a service that is down from time to time."""
+    gateway: GatewayOptions
+    allotment: Allotment
+    midnight: float
+    """Seconds from the beginning of the world to the next day."""
     batches: float
     """The share of enqueue calls that make a batch."""
 
@@ -84,6 +109,9 @@ class Parameters:
             redrives=chance.choice((0, 0.02, 0.1)),
             has_gateway=chance.random() < 0.4,
             batches=chance.choice((0, 0.2, 0.4)),
+            gateway=GatewayOptions.draw(chance),
+            allotment=Allotment.draw(chance, KINDS),
+            midnight=chance.uniform(300, 3600),
         )
 
 

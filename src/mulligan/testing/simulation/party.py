@@ -32,6 +32,7 @@ class Party:
         self.name = name
         self.loop = world.timeline.new_loop(self._complain)
         self.line = Line(self)
+        self.branch = world.office.store.branch()
         self.is_dead = False
         self.on_resume: list[Callable[[], None]] = []
         self.troubled_at = world.timeline.now
@@ -71,6 +72,7 @@ class Process(Party):
     def __init__(self, world: "World", name: str, kinds: tuple[str, ...], *, concurrency: int) -> None:
         super().__init__(world, name)
         self.kinds = kinds
+        self.allotment = world.allotment
         self.concurrency = concurrency
         self.incarnation = ""
         self.started_at = world.timeline.now
@@ -91,7 +93,10 @@ class Process(Party):
     def _app(self) -> App:
         chance = self.world.fork()
         app = App(
-            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease)
+            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease),
+            queues=self.allotment.queues,
+            owners=self.allotment.owners,
+            services=self.world.services,
         )
         register(app, self)
         parts = Parts(
@@ -214,14 +219,14 @@ class Process(Party):
         if self.is_dead:
             return
         self.world.tell(self.name, "is gone")
-        self.world.oracle.left(self)
+        self.world.oracle.bodies.left(self)
         self._die()
         self.world.timeline.call_in(0, self._bury)
 
     def _die(self) -> None:
         self.is_dead = True
         self.loop.is_stopped = True
-        self.world.oracle.died(self)
+        self.world.oracle.bodies.died(self)
         self.world.timeline.forget(self.loop)
 
     def _bury(self) -> None:
@@ -229,9 +234,8 @@ class Process(Party):
         self.line.cut()
         nowhere = Timeline(self.world.fork())
         nowhere.now = self.world.timeline.now
-        self.loop.timeline = nowhere
+        nowhere.inherit(self.loop)
         self.loop.is_stopped = False
-        nowhere.adopt(self.loop)
         if self._worker is not None:
             self._worker.stop()
             self._worker.stop()

@@ -17,6 +17,8 @@ FOUND = int(2.5 * SECOND)
 MARGIN = int(1.5 * SECOND)
 # Within two seconds a lost job is claimed again; the store's answers take a moment.
 AGAIN = 2.1
+# What a waiting job may be parked under for as long as it takes.
+HELD = ("owner-budget/", "budget/", "limit/service/", "limit/pause/")
 
 
 class Promises:
@@ -38,13 +40,18 @@ class Promises:
             if life.lost_at is not None and not life.is_late(world.clock.microseconds):
                 self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
-            if (late := world.clock.microseconds - life.due) > 0 and not world.oracle.is_draft(life):
-                self._found(life, max(life.ready_at, world.timeline.now - late), up)
+            if (late := world.clock.microseconds - life.due) > 0 and not self._is_held(life):
+                free_since = world.oracle.limits.free_since(life)
+                self._found(life, max(life.ready_at, world.timeline.now - late, free_since), up)
         for life in lives.running.values():
             self._recovered(life, up)
             self._cancelled(life)
         for life in [*lives.queued.values(), *lives.waiting.values()]:
             self._expired(life, up)
+
+    def _is_held(self, life: Life) -> bool:
+        """By what nobody promised to end."""
+        return life.gate.startswith(HELD) or self._world.oracle.batches.is_draft(life)
 
     def _found(self, life: Life, ready_at: int, up: "list[Process]") -> None:
         """No worker is idle while a job that it can run is ready."""

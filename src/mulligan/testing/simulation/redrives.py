@@ -4,17 +4,25 @@ from collections.abc import Callable
 
 from mulligan.clock import microseconds
 from mulligan.redrive import Redrive, RedriveState
+from mulligan.testing.simulation.broken import require
 from mulligan.testing.simulation.lives import Life
-from mulligan.testing.simulation.office import Broken, Call, Entry
+from mulligan.testing.simulation.office import Call, Entry
 
 ENDS = {RedriveState.DONE: "redrive.finished", RedriveState.STOPPED: "redrive.stopped"}
 NAMES = {RedriveState.DONE: "a redrive is done", RedriveState.STOPPED: "a redrive stops itself"}
 
 
 class RedriveWatch:
-    def __init__(self, reached: Callable[[str], None], follow: Callable[[Call, Entry], Life]) -> None:
+    def __init__(
+        self,
+        reached: Callable[[str], None],
+        *,
+        follow: Callable[[Call, Entry], Life],
+        opened: Callable[[Call, Entry], None],
+    ) -> None:
         self._reached = reached
         self._follow = follow
+        self._open = opened
         self._known: dict[str, Redrive] = {}
         self._retried: dict[str, dict[str, None]] = {}
         """The jobs that each of them has retried, as the log tells."""
@@ -27,12 +35,12 @@ class RedriveWatch:
     def begun(self, call: Call, entries: list[Entry]) -> None:
         redrive: Redrive = call.answer
         if redrive.id in self._known:
-            _require(not entries, "a redrive that was there already was begun again")
-            _require(redrive.request_id == call.asked.request_id, "another redrive was returned")
+            require(not entries, "a redrive that was there already was begun again")
+            require(redrive.request_id == call.asked.request_id, "another redrive was returned")
             self._reached("a redrive is begun twice with one request id")
             return
-        _require([entry.type for entry in entries] == ["redrive.started"], "a redrive began without a word")
-        _require(redrive.id == call.asked.id, "another redrive was returned")
+        require([entry.type for entry in entries] == ["redrive.started"], "a redrive began without a word")
+        require(redrive.id == call.asked.id, "another redrive was returned")
         self._known[redrive.id] = redrive
         self._retried[redrive.id] = {}
 
@@ -40,8 +48,8 @@ class RedriveWatch:
         redrive: Redrive = call.answer
         before = self._known[redrive.id]
         was_over = before.state.is_over
-        _require([entry.type for entry in entries] == ([] if was_over else ["redrive.cancelled"]), "told wrongly")
-        _require(redrive.state is (before.state if was_over else RedriveState.CANCELLED), "it was not cancelled")
+        require([entry.type for entry in entries] == ([] if was_over else ["redrive.cancelled"]), "told wrongly")
+        require(redrive.state is (before.state if was_over else RedriveState.CANCELLED), "it was not cancelled")
         self._known[redrive.id] = redrive
         if not was_over:
             self._reached("a redrive is cancelled")
@@ -50,12 +58,12 @@ class RedriveWatch:
         asked, after = call.asked, call.answer
         before = self._known[asked.id]
         if after is None:
-            _require(not entries, "another was faster, and it wrote all the same")
-            _require(asked.course.version < before.course.version or before.state.is_over, "nobody was faster")
+            require(not entries, "another was faster, and it wrote all the same")
+            require(asked.course.version < before.course.version or before.state.is_over, "nobody was faster")
             self._reached("of two that carry on a redrive one writes")
             return
-        _require(not before.state.is_over, "a redrive went on after its end")
-        _require(asked.course.version == before.course.version, "written from an older version")
+        require(not before.state.is_over, "a redrive went on after its end")
+        require(asked.course.version == before.course.version, "written from an older version")
         for entry in entries:
             self._told(call, entry, after)
         self._known[after.id] = after
@@ -63,37 +71,33 @@ class RedriveWatch:
 
     def _told(self, call: Call, entry: Entry, after: Redrive) -> None:
         if not entry.job:
-            _require(entry.type == ENDS.get(after.state), f"{entry.type} of a redrive that is {after.state}")
+            require(entry.type == ENDS.get(after.state), f"{entry.type} of a redrive that is {after.state}")
             self._reached(NAMES[after.state])
             return
-        if entry.type == "job.queued":
-            self._follow(call, entry)
+        if entry.type != "job.retry_requested":
+            self._open(call, entry)
             return
         life = self._follow(call, entry)
-        _require(entry.type == "job.retry_requested", f"{entry.type} by a redrive")
-        _require(entry.data.get("redrive") == after.id, "the log names another redrive")
-        _require(entry.job not in self._retried[after.id], f"{life.name} was retried twice by one redrive")
-        _require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
-        _require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
-        _require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
+        require(entry.data.get("redrive") == after.id, "the log names another redrive")
+        require(entry.job not in self._retried[after.id], f"{life.name} was retried twice by one redrive")
+        require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
+        require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
+        require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
         self._retried[after.id][entry.job] = None
         life.start_again(call.now)
         self._reached("a redrive retries a job")
 
     def _compare(self, before: Redrive, after: Redrive) -> None:
-        _require(after.retried == len(self._retried[after.id]), "the count of retried jobs is wrong")
+        require(after.retried == len(self._retried[after.id]), "the count of retried jobs is wrong")
         if after.state is RedriveState.CANARY:
-            _require(after.retried <= after.canary, "others went with the canaries")
+            require(after.retried <= after.canary, "others went with the canaries")
         if after.state is RedriveState.DONE:
-            _require(after.looked_at >= after.matched, "a matched job was neither retried nor skipped")
+            require(after.looked_at >= after.matched, "a matched job was neither retried nor skipped")
         if sum(after.skipped.values()) > sum(before.skipped.values()):
             self._reached("a redrive skips a job")
         if before.course.held_by not in (None, after.course.held_by):
             self._reached("a redrive is carried on by another worker")
+        if (before.state, after.state) == (RedriveState.CANARY, RedriveState.STOPPED):
+            self._reached("a redrive is stopped by its canaries")
         if (before.state, after.state) == (RedriveState.CANARY, RedriveState.RUNNING):
             self._reached("a redrive lets its canaries go first")
-
-
-def _require(is_so: bool, otherwise: str) -> None:  # noqa: FBT001
-    if not is_so:
-        raise Broken(otherwise)

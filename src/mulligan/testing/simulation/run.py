@@ -1,5 +1,6 @@
 """Run a world: the same seed is the same story, to the last byte of its log."""
 
+import gc
 import hashlib
 import logging
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ import msgspec
 from mulligan.testing.simulation.sometimes import Reached
 from mulligan.testing.simulation.timeline import SECOND
 from mulligan.testing.simulation.world import World
+
+# So many new objects before the young ones are looked through.
+YOUNG = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Report:
 def simulate(seed: int, *, hours: float = 1.0, is_told: bool = False) -> Report:
     """One world, from its beginning until nothing is left to do."""
     world = World(seed, is_told=is_told)
-    with _listening(world):
+    with _listening(world), _seldom_collected():
         try:
             world.run(hours)
         finally:
@@ -63,6 +67,17 @@ class Ear(logging.Handler):
         self._world.tell("log", record.getMessage())
         if record.exc_info:
             self._world.break_promise(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """A world makes little garbage that only a collection finds, and lives for a second."""
+    before = gc.get_threshold()
+    gc.set_threshold(YOUNG, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager

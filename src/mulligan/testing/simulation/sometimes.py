@@ -62,6 +62,17 @@ SOMETIMES = (
     "a batch is opened again",
     "a batch is aborted",
     "a batch expires",
+    "a batch is partly done",
+    "a redrive is stopped by its canaries",
+    "a job waits for a place",
+    "a job is sent back to the door",
+    "a fair turn is taken",
+    "a submission comes too fast",
+    "a budget is out",
+    "a retry waits for the budget of its service",
+    "a retry is paced",
+    "a job of a service is refused unrun",
+    "a probe job runs",
 )
 
 

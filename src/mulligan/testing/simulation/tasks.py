@@ -51,7 +51,8 @@ def plan(kind: str, chance: random.Random, *, killers: float = 0.0) -> list[str]
 def register(app: App, process: "Process") -> None:
     for kind in process.kinds:
         body: Callable[[list[str]], Any] = _plain(process) if kind == "plain" else _coroutine(process)
-        app.task(kind, retry=POLICIES[kind], timeout=TIMEOUTS[kind])(body)
+        most = process.allotment.kinds.get(kind)
+        app.task(kind, retry=POLICIES[kind], timeout=TIMEOUTS[kind], concurrency=most)(body)
 
 
 def _coroutine(process: "Process") -> Callable[[list[str]], Coroutine[Any, Any, object]]:
@@ -147,8 +148,8 @@ def _word(words: list[str]) -> str:
 def _watched(process: "Process") -> Iterator[None]:
     now = attempt()
     job, number = now.idempotency_key(), now.number
-    process.world.oracle.body_begins(process, job, number)
+    process.world.oracle.bodies.begins(process, job, number)
     try:
         yield
     finally:
-        process.world.oracle.body_ends(process, job, number)
+        process.world.oracle.bodies.ends(process, job, number)

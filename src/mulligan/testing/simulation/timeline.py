@@ -11,7 +11,7 @@ import random
 from asyncio import events
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from math import ceil
 from typing import Any
 
@@ -25,56 +25,85 @@ class Timeline:
         self.now = 0
         self._chance = chance
         self._loops: list[ProcessLoop] = []
-        self._happenings: list[tuple[int, int, Callable[[], None]]] = []
+        self._agenda: list[tuple[int, int, ProcessLoop | None, Any]] = []
+        """What is to come: a happening of the world, or a step of a process."""
         self._counter = itertools.count()
         self.is_over = False
 
     def call_at(self, when: int, happening: Callable[[], None]) -> None:
-        heapq.heappush(self._happenings, (max(when, self.now), next(self._counter), happening))
+        heapq.heappush(self._agenda, (max(when, self.now), next(self._counter), None, happening))
 
     def call_in(self, seconds: float, happening: Callable[[], None]) -> None:
         self.call_at(self.now + ceil(seconds * SECOND), happening)
 
+    def note(self, when: int, loop: "ProcessLoop", step: "Step") -> None:
+        heapq.heappush(self._agenda, (when, next(self._counter), loop, step))
+
     def new_loop(self, fail: Callable[[str, BaseException | None], None]) -> "ProcessLoop":
         loop = ProcessLoop(self, fail)  # type: ignore[abstract]  # no files, no signals, no programs
-        self.adopt(loop)
-        return loop
-
-    def adopt(self, loop: "ProcessLoop") -> None:
         self._loops.append(loop)
+        return loop
 
     def forget(self, loop: "ProcessLoop") -> None:
         self._loops.remove(loop)
 
+    def inherit(self, loop: "ProcessLoop") -> None:
+        """Take over a loop that another has forgotten, with all that it waits for."""
+        before, loop.timeline = loop.timeline, self
+        self._loops.append(loop)
+        self._agenda = [each for each in before._agenda if each[2] is loop]
+        before._agenda = [each for each in before._agenda if each[2] is not loop]
+        heapq.heapify(self._agenda)
+        heapq.heapify(before._agenda)
+
     def run(self, until: int) -> None:
-        while not self.is_over:
-            ready = [loop for loop in self._loops if loop.ready and not loop.is_stopped]
-            if ready:
-                (ready[0] if len(ready) == 1 else self._chance.choice(ready)).turn()
-            elif (following := self._following()) <= until:
-                self._move_to(following)
-            else:
-                self.now = until
-                return
+        try:
+            while not self.is_over:
+                ready = [loop for loop in self._loops if loop.ready and not loop.is_stopped]
+                if ready:
+                    (ready[0] if len(ready) == 1 else self._chance.choice(ready)).turn()
+                elif (following := self._following()) <= until:
+                    self._move_to(following)
+                else:
+                    self.now = until
+                    return
+        finally:
+            events._set_running_loop(None)
 
     def _following(self) -> int:
         """When something happens next."""
-        moment = self._happenings[0][0] if self._happenings else NEVER
-        for loop in self._loops:
-            if loop.timers and not loop.is_stopped and (timer := loop.next_timer) < moment:
-                moment = timer
-        return moment
+        agenda = self._agenda
+        while agenda and agenda[0][2] is not None and agenda[0][3]._cancelled:
+            heapq.heappop(agenda)
+        return agenda[0][0] if agenda else NEVER
 
     def _move_to(self, moment: int) -> None:
         now = self.now = max(self.now, moment)
-        while self._happenings and self._happenings[0][0] <= now:
-            heapq.heappop(self._happenings)[2]()
-        for loop in self._loops:
-            if loop.timers and loop.timers[0][0] <= now:
-                loop.ring()
+        while self._agenda and self._agenda[0][0] <= now:
+            _, _, loop, what = heapq.heappop(self._agenda)
+            if loop is None:
+                what()
+            elif not what._cancelled:
+                loop.ready.append(what)
 
 
 NEVER = 1 << 62
+
+
+class Step(asyncio.TimerHandle):
+    """A callback to be run. asyncio's own handles ask at every turn whether somebody is debugging."""
+
+    __slots__ = ("args", "callback", "context")
+
+    def __init__(self, callback: Callable[..., Any], args: Any, context: Context | None) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Passed over when its time comes."""
+        self._cancelled = True
 
 
 class ProcessLoop(asyncio.AbstractEventLoop):
@@ -82,41 +111,26 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, timeline: Timeline, fail: Callable[[str, BaseException | None], None]) -> None:
         self.timeline = timeline
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[Step] = deque()
         self.is_stopped = False
         """Nothing runs; timers become due all the same, as the clock goes on while a process is stopped."""
-        self.timers: list[tuple[int, int, asyncio.TimerHandle]] = []
-        self._counter = itertools.count()
         self._fail = fail
 
     def turn(self) -> None:
         """Run what is ready now."""
         events._set_running_loop(self)
-        try:
-            ready = self.ready
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
-                if self.is_stopped:
-                    return
-        finally:
-            events._set_running_loop(None)
-
-    @property
-    def next_timer(self) -> int:
-        timers = self.timers
-        while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)
-        return timers[0][0] if timers else NEVER
-
-    def ring(self) -> None:
-        """Make ready what is due."""
-        now, timers = self.timeline.now, self.timers
-        while timers and timers[0][0] <= now:
-            timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:
-                self.ready.append(timer)
+        ready = self.ready
+        for _ in range(len(ready)):
+            step = ready.popleft()
+            if not step._cancelled:
+                try:
+                    step.context.run(step.callback, *step.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._fail(f"exception in {step.callback!r}", error)
+            if self.is_stopped:
+                return
 
     # What asyncio asks of a loop
 
@@ -124,9 +138,9 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         return self.timeline.now / SECOND
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        handle = asyncio.Handle(callback, args, self, context)
-        self.ready.append(handle)
-        return handle
+        step = Step(callback, args, context)
+        self.ready.append(step)
+        return step
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -141,13 +155,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        step = Step(callback, args, context)
         # A microsecond more than asked: at that time the clock must not fall short of it by a rounding.
-        heapq.heappush(self.timers, (int(when * SECOND) + 1, next(self._counter), timer))
-        return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Passed over when its time comes."""
+        self.timeline.note(int(when * SECOND) + 1, self, step)
+        return step
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.batch import NewBatch
 from mulligan.clock import Ids
-from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable
-from mulligan.job import JobFilter, NewJob
+from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
+from mulligan.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import Move, State
 from mulligan.redrive import Redrive
 from mulligan.redrives import Redrives
@@ -43,6 +43,8 @@ class Town(Party):
         self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._chance)
         self._driver = SimulatedDriver(self)
         self._latest: list[str] = []
+        self._queues = world.parameters.allotment.names
+        self._quotas = world.parameters.allotment.quotas
         self.accepted: dict[str, None] = {}
         """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
         self._drafts: dict[str, None] = {}
@@ -76,11 +78,18 @@ class Town(Party):
             is_batch = parameters.batches > self._chance.random()
             if is_batch:
                 jobs = await self._draft()
-            stored = await self._surely(lambda jobs=jobs: self.store.enqueue(jobs))  # type: ignore[misc]
+            stored = await self._accepted(jobs)
             self.accepted |= dict.fromkeys(job.id for job in stored)
             self._latest = [*self._latest, *(job.id for job in stored)][-30:]
             if is_batch and jobs[0].batch is not None:
                 self._work.append(self.begin(self._publish(jobs[0].batch, after=self._chance.uniform(0, 20))))
+
+    async def _accepted(self, jobs: list[NewJob]) -> list[Job[Any]]:
+        """None of them, if their owner is too fast: he gives up."""
+        try:
+            return await self._surely(lambda: self.store.enqueue(jobs))
+        except SubmitRateExceeded:
+            return []
 
     async def _draft(self) -> list[NewJob]:
         chance = self._chance
@@ -106,9 +115,10 @@ class Town(Party):
         chance, kind = self._chance, self._chance.choice(KINDS)
         policy = POLICIES[kind]
         is_keyed = chance.random() < 0.15
-        return NewJob(
+        job = NewJob(
             id=self._ids(),
             kind=kind,
+            queue=chance.choice(self._queues),
             service=GATEWAY if kind == NEEDS_GATEWAY and self.world.parameters.has_gateway else "",
             arguments=json.dumps({"words": plan(kind, chance, killers=self.world.parameters.killers)}),
             owner=chance.choice(OWNERS),
@@ -123,6 +133,7 @@ class Town(Party):
             dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
             dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
         )
+        return self._quotas.over(job)
 
     async def _meddle(self) -> None:
         if not self.world.parameters.moves:

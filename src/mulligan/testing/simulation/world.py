@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mulligan.failure.service import ServiceBook
 from mulligan.testing.simulation.clocks import StoreClock
 from mulligan.testing.simulation.faults import Weather
 from mulligan.testing.simulation.fleet import Fleet
-from mulligan.testing.simulation.gateway import BOOK, Gateway
 from mulligan.testing.simulation.gateway import KIND as NEEDS_GATEWAY
+from mulligan.testing.simulation.gateway import Gateway
 from mulligan.testing.simulation.office import ObservedStore, Office
 from mulligan.testing.simulation.oracle import Oracle
 from mulligan.testing.simulation.parameters import Parameters
@@ -21,6 +22,8 @@ from mulligan.testing.simulation.town import Town
 if TYPE_CHECKING:
     from mulligan.testing.simulation.party import Party, Process
 
+# Of a retry, a delay or a snooze, in seconds.
+LONGEST_WAIT = 600
 STEPS = (-600, -60, -1.5, 0.7, 5, 60, 120, 600)
 
 
@@ -37,17 +40,18 @@ class World:
         self.broken: str | None = None
         self.reached = Reached()
         self.timeline = Timeline(self.fork())
-        self.clock = StoreClock(self.timeline)
+        self.clock = StoreClock(self.timeline, midnight=self.parameters.midnight)
+        self.allotment = self.parameters.allotment
         self.weather = Weather(self.parameters, self.fork())
         self.by_incarnation: dict[str, Process] = {}
         self.troubled_at = 0
         self.outage_at = 0
         self.is_shift = False
         self._is_closing = self._is_ended = False
-        self.office = Office(
-            self, ObservedStore("sqlite:///:memory:", now=self.clock.now, threaded=False, services=lambda: BOOK)
-        )
         self.gateway = Gateway(seed, self.timeline)
+        self.services = self.gateway.services(self.parameters)
+        book = ServiceBook(self.services)
+        self.office = Office(self, ObservedStore(now=self.clock.now, book=lambda: book))
         self.oracle = Oracle(self)
         self.promises = Promises(self)
         self._fleet = Fleet(self)
@@ -109,6 +113,7 @@ class World:
 
     def _watch(self) -> None:
         self.promises.look()
+        self.oracle.limits.look()
         # While nobody works, nothing is promised.
         self.timeline.call_in(1 if self.processes else 5, self._watch)
 
@@ -194,6 +199,13 @@ class World:
 
     # The end: no more faults, and nothing may be left over
 
+    @property
+    def _is_any_left(self) -> bool:
+        """Who waits for the budget of another day is not waited for."""
+        lives = self.oracle.lives
+        latest = self.clock.microseconds + LONGEST_WAIT * SECOND
+        return bool(lives.queued or lives.running) or any(life.due < latest for life in lives.waiting.values())
+
     def _close(self) -> None:
         if self.timeline.is_over:
             return
@@ -201,13 +213,15 @@ class World:
         self.is_shift = self._is_closing = True
         self.weather.is_stormy = self.weather.is_out = False
         self.gateway.heal()
+        self.clock.put_right()
+        self.troubled_at = self.timeline.now
         self.town.rest()
         self.town.finish()
         self._fleet.close()
         lives = self.oracle.lives
         deadline = self.timeline.now + int((600 + 12 * self.parameters.lease.total_seconds()) * SECOND)
         redrives = self.oracle.redrives
-        while (lives.waiting or lives.queued or lives.running or redrives.going) and self.timeline.now < deadline:
+        while (self._is_any_left or redrives.going) and self.timeline.now < deadline:
             self.timeline.run(self.timeline.now + 5 * SECOND)
             if self.timeline.is_over:
                 return

@@ -10,7 +10,8 @@ SET state = :running,
         0
     )),
     version = :version
-WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = :queued
+-- The state is spelled out: SQLite would make the plan anew at each claim, to see whether what is bound fits a partial index.
+WHERE seq IN (SELECT value FROM json_each(:picked)) AND state = 'queued'
   -- Beyond that only a number written by hand can be, and one more would not fit.
   AND attempt BETWEEN 0 AND 2000000000
 RETURNING {columns}
