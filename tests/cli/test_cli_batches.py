@@ -1,6 +1,7 @@
 """`mulligan batches`: listed, shown, published, retried, cancelled; and for programs."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_batch_nobody_knows_is_not_found(invoke: Invoke, app: App) -> None:
 
 
 def test_an_expired_batch_cannot_be_retried_now(invoke: Invoke, works: App) -> None:
-    batch = works.batch("old", expires_in=0)
+    batch = works.batch("old", expires_in=timedelta(microseconds=1))
     batch.add(works.tasks["convert"].bind("bad"))
     batch.publish()
     works.run_until_idle()

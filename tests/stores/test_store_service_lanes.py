@@ -12,7 +12,7 @@ from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import NewJob
 from mulligan.store.names import CHECKED_AT_ONCE
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres import store as postgres_store
+from mulligan.store.postgres import play as postgres_play
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.play import play
@@ -90,7 +90,7 @@ def test_on_postgres_a_job_whose_name_is_known_reads_no_other_name(server: Postg
             connection.execute(NAMES.format(names=names).encode())
             connection.execute("VACUUM ANALYZE")
             for _ in range(3):
-                found = reading.read_by(lambda db: store._enqueue(db, known()))
+                found = reading.read_by(lambda db: store._intake.enqueue(db, known()))
             read.append(found)
     reading.close()
     store.close()
@@ -140,7 +140,7 @@ def test_on_postgres_a_name_is_looked_up_among_the_jobs_that_wait(server: Postgr
         connection.execute(NAMES.format(names=400).replace("4000000000000000", "1").encode())
         connection.execute("VACUUM ANALYZE")
     reading = Reading(url)
-    read = reading.read_by(lambda db: postgres_store._play(db, store._services.names.forget(None)))
+    read = reading.read_by(lambda db: postgres_play.play(db, store._services.names.forget(None)))
     reading.close()
     store.close()
     assert read.rows <= 20 * CHECKED_AT_ONCE

@@ -1,6 +1,8 @@
 """What the oracle knows of limits: never more let in than there are places, and the store's count is a recount."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mulligan.testing.simulation.broken import require
@@ -36,9 +38,9 @@ class LimitWatch:
         """Once in a while: the store counts what a recount finds, and who has no place left."""
         if not self._is_wanted:
             return
-        limits = self._world.office.store.limits_in_force()
-        for subject, most in limits.items():
-            self._note(subject, self._taken(subject), most)
+        taken = Counter(subject for life in self._let_in() for subject in life.subjects)
+        for subject, most in self._world.office.store.limits_in_force().items():
+            self._note(subject, taken[subject], most)
 
     def recount(self) -> None:
         swept = self._world.office.store.limits_in_force()
@@ -57,5 +59,7 @@ class LimitWatch:
             self._full_at[subject] = self._world.timeline.now
 
     def _taken(self, subject: str) -> int:
-        places = (self._lives.queued, self._lives.running)
-        return sum(subject in life.subjects for place in places for life in place.values())
+        return sum(subject in life.subjects for life in self._let_in())
+
+    def _let_in(self) -> Iterator[Life]:
+        return chain(self._lives.queued.values(), self._lives.running.values())

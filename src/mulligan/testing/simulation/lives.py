@@ -52,11 +52,12 @@ class Life:
     is_unpaid: bool = False
     """A retry that its owner's budget, if he has one, has not let in yet."""
 
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """What limits may be about that concern it."""
+    subjects: tuple[str, ...] = field(init=False)
+    """What limits may be about that concern it."""
+
+    def __post_init__(self) -> None:
         own = (f"owner/{self.owner}",) if self.owner else ()
-        return (*own, f"queue/{self.queue}", f"kind/{self.kind}")
+        self.subjects = (*own, f"queue/{self.queue}", f"kind/{self.kind}")
 
     @property
     def is_over(self) -> bool:

@@ -48,7 +48,7 @@ class EnqueueRules(Bench):
             cost=12,
         )
         (job,) = self.store.enqueue([asked])
-        derived = {"delay", "deadline", "dedupe_for", "on_failed", "weight", "submit_rate"}
+        derived = {"delay", "deadline", "dedupe_for", "on_failed", "weight", "submit_rate", "is_service_computed"}
         same = [field.name for field in fields(NewJob) if field.name not in derived]
         assert {name: getattr(job, name) for name in same} == {name: getattr(asked, name) for name in same}
         assert (job.enqueued_at, job.updated_at, job.due_at) == (self.now, self.now, self.now + MINUTE)

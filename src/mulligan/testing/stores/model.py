@@ -394,8 +394,8 @@ class Model:
             return MOVED_ON
         try:
             self._change(request, now)
-        except Refusal:
-            return "conflict"
+        except Refusal as refusal:
+            return "its batch has expired" if refusal.is_expired else "conflict"
         return None
 
     def _change(self, request: Request, now: datetime) -> bool:
