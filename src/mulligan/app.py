@@ -78,6 +78,7 @@ from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
+from mulligan.worker.threads import quick_turns
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
@@ -599,7 +600,8 @@ class App:
     @checked
     def run(self, *, concurrency: int | None = None, queues: Sequence[str] | None = None) -> None:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
-        self._run(self._serve(self._worker(concurrency, queues)))
+        with quick_turns():
+            self._run(self._serve(self._worker(concurrency, queues)))
 
     async def _serve(self, worker: Worker) -> None:
         loop = asyncio.get_running_loop()

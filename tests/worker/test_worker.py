@@ -509,6 +509,21 @@ def test_a_store_that_does_not_answer_for_a_while_costs_no_attempt(app: App, tmp
     assert len(runs) == 2
 
 
+def test_in_a_process_of_its_own_no_thread_waits_long_for_its_turn(tmp_path: Path) -> None:
+    usual = sys.getswitchinterval()
+    with quick(tmp_path) as app:
+
+        @app.task
+        def look() -> float:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return sys.getswitchinterval()
+
+        job = look.enqueue()
+        app.run()
+        assert app.job(job.id).result < usual
+    assert sys.getswitchinterval() == usual
+
+
 KILLED = """
     import logging, sys
     from datetime import timedelta
