@@ -6,13 +6,12 @@ transaction, and whether he blocks or awaits.
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """SQL with named parameters: `%(name)s` for PostgreSQL, `:name` for SQLite."""
 
     sql: str
