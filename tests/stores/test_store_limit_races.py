@@ -1,6 +1,7 @@
 """Limits with real transactions that stay open while others go on."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -12,6 +13,7 @@ from mulligan.job import Lease
 from mulligan.lifecycle import State
 from mulligan.limit import LimitBook, RetryBudget
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.play import SQL
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, retrying
 
@@ -42,6 +44,19 @@ class TestLimitRaces(Bench):
 
     def wish(self, by: str, number: int = 1) -> Claim:
         return Claim(incarnation=by, number=number, kinds=(KIND,), limit=10, lease=MINUTE)
+
+    def test_nobody_claims_while_another_still_counts_who_came_before_a_limit(self) -> None:
+        for _ in range(5):
+            self.enqueue("new")
+        self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
+        wish = Claim(incarnation="w", number=1, kinds=("new",), limit=10, lease=MINUTE)
+        with held(self.url) as other:
+            other.begin().execute(SQL["limits_alone"])
+            claimed = self.store.claim(wish)
+            assert claimed.leases == []
+            assert claimed.next_due is not None
+            assert claimed.next_due < SECOND, "it looks again soon"
+        assert len(self.store.claim(replace(wish, number=2)).leases) == 2
 
     def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:
         first = self.enqueue()

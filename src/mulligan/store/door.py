@@ -30,10 +30,12 @@ class Look(NamedTuple):
     """Retries wait for a service's budget."""
     has_limit: bool
     """Jobs wait for a limit or an owner's budget."""
+    is_new_limit: bool
+    """A limit does not count yet who came before it: until it does, whatever is claimed may be one too many."""
 
     @property
     def has_work(self) -> bool:
-        return self.is_anyone or self.has_budget or self.has_limit
+        return self.is_anyone or self.has_budget or self.has_limit or self.is_new_limit
 
 
 class DoorSteps:
@@ -60,9 +62,12 @@ class DoorSteps:
             # Some of them may wait for a budget or a limit from now on.
             look = yield from self.looking(now)
         has_admitted = look.has_budget and (yield from self._admit(now)) > 0
-        if not (look.has_limit or has_admitted):
+        if not (look.has_limit or look.is_new_limit or has_admitted):
             return look, None
-        return look, (yield from self._let_in(now, tally))
+        again = yield from self._let_in(now, tally)
+        if look.is_new_limit:
+            look = yield from self.looking(now)
+        return look, again
 
     def promoting_by_duty(self, duty: str, limit: int, now: Now, *, by_hand: bool) -> Steps[int]:
         yield from self._say_limits(now)

@@ -8,6 +8,7 @@ from typing import Any
 from mulligan.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.clock import Now, moment
+from mulligan.store.limits import AGAIN
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.door import Door
 from mulligan.store.postgres.play import (
@@ -40,6 +41,8 @@ class ClaimDesk:
 
     def claim(self, db: Connection, claim: Claim, now: Now) -> Claimed:
         look, again = self._door.promote_if_needed(db, now)
+        if look.is_new_limit:
+            return Claimed(self._repeated(db, claim, now), timedelta(microseconds=AGAIN))
         where: dict[str, Any] = {
             "now": now,
             "kinds": list(claim.kinds),

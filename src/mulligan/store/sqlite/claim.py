@@ -9,6 +9,7 @@ from typing import Any
 
 from mulligan.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.limits import AGAIN
 from mulligan.store.protocols import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import ServiceDesk, changes_of
@@ -34,6 +35,8 @@ class ClaimDesk:
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := self.recall(db, "claim_repeated", values, now):
             return Claimed(repeated, None)
+        if look.is_new_limit:
+            return Claimed([], timedelta(microseconds=AGAIN))
         lanes = self._lanes(db, claim, now)
         asked = services_of(lanes) if look.asks or self._services.has_rates else []
         grants = play(db, self._services.grants(claim, asked, now)) if asked else []

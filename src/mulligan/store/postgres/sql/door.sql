@@ -1,6 +1,7 @@
 -- What there is to do at the door, without doing it: most of the time nothing, and `promote.sql` costs as much as
 -- claiming fifty jobs. Whether anybody may pass or is to be parked, whether a service has to be asked before its jobs are
--- claimed, and whether retries wait for a service's budget, or jobs for a limit or an owner's budget.
+-- claimed, whether retries wait for a service's budget, or jobs for a limit or an owner's budget, and whether a
+-- limit does not count yet who came before it.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 )
@@ -27,4 +28,5 @@ SELECT EXISTS (
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'owner-budget/' AND gate < 'owner-budget0'
-    ) OR EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS has_limit
+    ) AS has_limit,
+    EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS is_new_limit

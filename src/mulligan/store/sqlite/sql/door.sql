@@ -1,5 +1,5 @@
 -- Whether anybody stands at the door, or is parked beside it; whether a service is to be asked, whether retries wait for a
--- budget, and whether jobs wait for a place: most claims find nobody, and need not look further.
+-- budget, whether jobs wait for a place, and whether a limit does not count yet who came before it: most claims find nobody, and need not look further.
 SELECT EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now)
     OR EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL AND gate >= 'duty/' AND gate < 'duty0')
     OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits = 1) AS is_anyone,
@@ -17,4 +17,5 @@ SELECT EXISTS (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate IS N
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'owner-budget/' AND gate < 'owner-budget0'
-    ) OR EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS has_limit
+    ) AS has_limit,
+    EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS is_new_limit
