@@ -12,9 +12,12 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import Lease
 from mulligan.lifecycle import State
 from mulligan.limit import LimitBook, RetryBudget
+from mulligan.store.clock import Now
+from mulligan.store.door import Look
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import SQL
 from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.script import Steps
 from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, retrying
 
 ONE = LimitBook(kinds={KIND: 1})
@@ -57,6 +60,24 @@ class TestLimitRaces(Bench):
             assert claimed.next_due is not None
             assert claimed.next_due < SECOND, "it looks again soon"
         assert len(self.store.claim(replace(wish, number=2)).leases) == 2
+
+    def test_limits_that_the_keeper_tells_in_the_middle_of_a_claim_hold_for_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(5):
+            self.enqueue("new")
+        self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
+        steps = self.store._door._steps
+        looking = steps.looking
+
+        def look_and_be_slow(now: Now) -> Steps[Look]:
+            look = yield from looking(now)
+            monkeypatch.undo()
+            self.beat()
+            return look
+
+        monkeypatch.setattr(steps, "looking", look_and_be_slow)
+        assert len(self.claim("new")) == 2
 
     def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:
         first = self.enqueue()

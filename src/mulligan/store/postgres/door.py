@@ -20,8 +20,10 @@ class Door:
 
     def promote_if_needed(self, db: Connection, now: Now) -> tuple[Look, int | None]:
         """For a claim, which mostly finds nobody there."""
+        # Asked first: the keeper may tell the limits in this very moment, and the look came too early for them.
+        has_news = self._limits.has_news
         look = play(db, self._steps.looking(now))
-        if not (look.has_work or self._limits.has_news):
+        if not (look.has_work or has_news):
             return look, None
         # In its own transaction: its id would be older than those of jobs that come now, and the log would start them
         # before they came.
