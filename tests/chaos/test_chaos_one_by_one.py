@@ -49,7 +49,13 @@ class Scene:
 
     def runner_of(self, run: Run) -> Life:
         """The worker's own process, whatever process the code ran in."""
-        (pid,) = {record.pid for record in self.store.workers() if record.incarnation == run.worker}
+
+        def found() -> list[int]:
+            return [record.pid for record in self.store.workers() if record.incarnation == run.worker]
+
+        # It may claim before its first beat.
+        eventually(found, 60.0)
+        (pid,) = found()
         (life,) = (life for life in self.workers.lives if life.pid == pid)
         return life
 
