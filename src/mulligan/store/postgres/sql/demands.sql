@@ -1,23 +1,5 @@
 -- Ready jobs and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
-WITH RECURSIVE lane (queue, kind, service) AS (
-    (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service
-    FROM lane
-    CROSS JOIN LATERAL (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
-        ORDER BY queue, kind, service
-        LIMIT 1
-    ) AS following
-), parked (gate) AS (
+{{ready_lanes}}, parked (gate) AS (
     SELECT min(gate)
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'

@@ -1,24 +1,6 @@
 -- A bounded number of names that were not looked at for long, and whether anybody still needs them: jobs that are not over, what was
 -- heard of them, how they stand. One that stands twice is needed once.
-WITH RECURSIVE lane (queue, kind, service) AS (
-    (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service
-    FROM lane
-    CROSS JOIN LATERAL (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued' AND (queue, kind, service) > (lane.queue, lane.kind, lane.service)
-        ORDER BY queue, kind, service
-        LIMIT 1
-    ) AS following
-), old AS MATERIALIZED (
+{{ready_lanes}}, old AS MATERIALIZED (
     SELECT seq, family, name
     FROM mulligan_service_names
     WHERE checked_at < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :kept

@@ -1,40 +1,6 @@
 -- A bounded number of names that were not looked at for long, and whether anybody still needs them: jobs that are not over, what was
 -- heard of them, how they stand. One that stands twice is needed once.
-WITH RECURSIVE lane (queue, kind, service) AS (
-    SELECT * FROM (
-        SELECT queue, kind, service
-        FROM mulligan_jobs
-        WHERE state = 'queued'
-        ORDER BY queue, kind, service
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT following.queue, following.kind, following.service
-    FROM lane
-    JOIN mulligan_jobs AS following ON following.seq = coalesce(
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service > lane.service
-            ORDER BY service
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue = lane.queue AND kind > lane.kind
-            ORDER BY kind, service
-            LIMIT 1
-        ),
-        (
-            SELECT seq
-            FROM mulligan_jobs
-            WHERE state = 'queued' AND queue > lane.queue
-            ORDER BY queue, kind, service
-            LIMIT 1
-        )
-    )
-), old AS MATERIALIZED (
+{{ready_lanes}}, old AS MATERIALIZED (
     SELECT seq, family, name
     FROM mulligan_service_names
     WHERE checked_at < :now - :kept
