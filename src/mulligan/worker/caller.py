@@ -1,14 +1,13 @@
 """Calls to the store that go on until it answers. Each of its operations can be repeated."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mulligan.errors import StoreClosed, StoreError
 from mulligan.worker.drivers import Driver
+from mulligan.worker.outage import Outage
 
-logger = logging.getLogger("mulligan.worker")
 T = TypeVar("T")
 
 SHORTEST_PAUSE = 0.05
@@ -21,11 +20,11 @@ class GaveUpError(Exception):
 class Caller:
     """`troubled` is called whenever the store does not answer."""
 
-    def __init__(self, driver: Driver, *, longest_pause: float, troubled: Callable[[], None]) -> None:
+    def __init__(self, driver: Driver, *, outage: Outage, longest_pause: float, troubled: Callable[[], None]) -> None:
         self._driver = driver
+        self._outage = outage
         self._longest_pause = longest_pause
         self._troubled = troubled
-        self._is_troubled = False
 
     async def persist(self, call: Callable[[], T]) -> T:
         pause = SHORTEST_PAUSE
@@ -35,16 +34,12 @@ class Caller:
             except StoreClosed:
                 raise
             except StoreError as error:
-                if not self._is_troubled:
-                    logger.error("the store does not answer, trying again: %s", error)
-                self._is_troubled = True
+                self._outage.failed(error)
                 self._troubled()
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, self._longest_pause)
             else:
-                if self._is_troubled:
-                    logger.warning("the store answers again")
-                self._is_troubled = False
+                self._outage.answered()
                 return answer
 
     async def ask(self, call: Callable[[], T], patience: "asyncio.Task[Any]") -> T:

@@ -4,7 +4,6 @@
 keeps its lease all the same.
 """
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -13,9 +12,8 @@ from mulligan.errors import StoreError
 from mulligan.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
 from mulligan.worker.ended import Why
+from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running
-
-logger = logging.getLogger("mulligan.keeper")
 
 BEATS_PER_LEASE = 3
 LONGEST_INTERVAL = 1.0
@@ -31,6 +29,7 @@ class Keeper:
         worker: WorkerRecord,
         lease: timedelta,
         clock: Clock,
+        outage: Outage,
         held: Callable[[], list[Running]],
         interrupt: Callable[[Running, Why], None],
     ) -> None:
@@ -38,9 +37,9 @@ class Keeper:
         self._worker = worker
         self.lease = lease
         self._clock = clock
+        self._outage = outage
         self._held = held
         self._interrupt = interrupt
-        self._is_troubled = False
         self._seen_at: float | None = None
         self.interval = min(LONGEST_INTERVAL, lease.total_seconds() / BEATS_PER_LEASE / 2)
 
@@ -58,9 +57,9 @@ class Keeper:
         try:
             reply = self._store.beat(beat)
         except StoreError as error:
-            self._trouble(error)
+            self._outage.failed(error)
             return
-        self._is_troubled = False
+        self._outage.answered()
         self._seen_at = now
         self._note(beat, held, now)
         self._tell(held, reply.lost, Why.LOST)
@@ -84,9 +83,3 @@ class Keeper:
         for fence in fences:
             if fence in held:
                 self._interrupt(held[fence], why)
-
-    def _trouble(self, error: StoreError) -> None:
-        # Once for an outage, not once a second: the work goes on, and its results are offered later.
-        if not self._is_troubled:
-            logger.warning("leases cannot be extended now: %s", error)
-        self._is_troubled = True

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
-from mulligan.errors import LeaseLost, StoreError, WornOut
+from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
 from mulligan.failure.classify import Failure
 from mulligan.job import Lease
 from mulligan.judge import Judge
@@ -24,6 +24,7 @@ from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Why
 from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
+from mulligan.worker.outage import Outage
 from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
 from mulligan.worker.settler import BATCH, LOST, Settler, speaks_of_service
@@ -100,11 +101,13 @@ class Worker:
             kinds=tuple(tasks.kinds),
             concurrency=options.concurrency,
         )
+        self._outage = Outage(clock)
         self._keeper = Keeper(
             store,
             worker=self._record,
             lease=options.lease,
             clock=clock,
+            outage=self._outage,
             held=self._held,
             interrupt=self._interrupt_from_elsewhere,
         )
@@ -119,7 +122,7 @@ class Worker:
         self._worn_out: WornOut | None = None
         # Shorter than a beat: after an outage we must be back before our leases are another's.
         longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
-        self._caller = Caller(driver, longest_pause=longest_pause, troubled=self._adopt_soon)
+        self._caller = Caller(driver, outage=self._outage, longest_pause=longest_pause, troubled=self._adopt_soon)
         self._settler = Settler(
             store=store,
             judge=judge,
@@ -483,12 +486,16 @@ class Worker:
             await asyncio.sleep(duty.interval)
             try:
                 await self._driver.blocking(duty.step)
-                trouble = None
+            except StoreUnavailable as error:
+                self._outage.failed(error)
             except Exception as error:
-                # Once for an outage or a mistake, not once a second.
+                # Once for a mistake, not once a second.
                 if type(error) is not trouble:
                     _complain(duty, error)
                 trouble = type(error)
+            else:
+                self._outage.answered()
+                trouble = None
 
     # Stop
 
@@ -525,6 +532,6 @@ def _is_isolated(task: Task[..., Any, Any], lease: Lease) -> bool:
 
 def _complain(duty: Duty, error: Exception) -> None:
     if isinstance(error, StoreError):
-        logger.warning("duty %r could not be done now: %s", duty.name, error)
+        logger.error("duty %r failed; it is tried every %s s: %s", duty.name, duty.interval, error)
     else:
         logger.error("duty %r failed; it is tried every %s s", duty.name, duty.interval, exc_info=error)

@@ -1,0 +1,30 @@
+"""The store's silence as the log tells it: once when it begins, once when it is over, whoever of a worker notices."""
+
+import logging
+
+from mulligan.clock import Clock
+from mulligan.errors import StoreError
+
+logger = logging.getLogger("mulligan.worker")
+
+STEADY_SECONDS = 1.0
+"""Connections break one after the other: an answer is the end of an outage only when nothing failed for so long."""
+
+
+class Outage:
+    """Heard from the loop and from the keeper's thread alike; at worst two of them tell of its first moment."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failed_at: float | None = None
+        """When something failed last; None: the store answers."""
+
+    def failed(self, error: StoreError) -> None:
+        if self._failed_at is None:
+            logger.error("the store does not answer, trying again: %s", error)
+        self._failed_at = self._clock.monotonic()
+
+    def answered(self) -> None:
+        if self._failed_at is not None and self._clock.monotonic() - self._failed_at >= STEADY_SECONDS:
+            self._failed_at = None
+            logger.warning("the store answers again")
