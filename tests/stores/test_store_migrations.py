@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from postgres_server import PostgresServer
 
@@ -88,3 +89,39 @@ def test_code_of_schema_1_may_go_on(old: Place) -> None:
     store.migrate()
     assert old.run(store, old.schema.version) == (old.schema.VERSION, 1)
     store.close()
+
+
+def test_a_worker_goes_on_while_another_migrates(server: PostgresServer) -> None:
+    """Its connections have prepared statements for the table as it was."""
+    url = server.fresh_database("changing")
+    store = PostgresStore(url)
+    store.migrate()
+    for number in range(1, 16):
+        if number == 8:
+            with psycopg.connect(url) as db:
+                db.execute("ALTER TABLE mulligan_jobs ADD COLUMN of_tomorrow integer")
+        store.enqueue([NewJob(id=f"{number}", kind="k", arguments="{}")])
+        claim = Claim(incarnation="w", number=number, kinds=["k"], limit=5, lease=HOUR, whole=True)
+        (lease,) = store.claim(claim).leases
+        assert store.settle([Outcome(lease, Succeed("1"))]) == [Settled.ACCEPTED]
+        assert store.job(f"{number}").result == 1
+    store.close()
+
+
+def test_whoever_might_use_the_jobs_may_use_them_when_the_table_was_made_anew(server: PostgresServer) -> None:
+    url = server.fresh_database("granted")
+    with psycopg.connect(url, autocommit=True) as db:
+        for _, _, text in postgres_schema.MIGRATIONS:
+            if "mulligan_jobs_in_order" in text:
+                db.execute(
+                    "CREATE ROLE reader_of_jobs; GRANT SELECT ON mulligan_jobs TO reader_of_jobs WITH GRANT OPTION"
+                )
+                db.execute("GRANT SELECT ON mulligan_jobs_for_people TO PUBLIC")
+                db.execute(OLD_INSERT.format(id="before"))
+            db.execute(text.encode())
+        db.execute("SET ROLE reader_of_jobs")
+        for table in ("mulligan_jobs", "mulligan_jobs_for_people"):
+            assert db.execute(f"SELECT id FROM {table}").fetchall() == [("before",)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            db.execute("DELETE FROM mulligan_jobs")
+        db.execute("GRANT SELECT ON mulligan_jobs TO PUBLIC; RESET ROLE")

@@ -28,6 +28,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 130_000
 REPEATS = 5
+# What may go well when it is done again: two got in each other's way, or the schema changed ("cached plan must not
+# change result type").
+PASSING = (pg.DeadlockDetected, pg.SerializationFailure, pg.FeatureNotSupported)
 CONNECT_SECONDS = 10
 MOST_CONNECTIONS = 10
 TURN_SECONDS = 30
@@ -60,13 +63,13 @@ class Connections:
         return connection
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; after a deadlock, do it again."""
+        """Do the work on a connection; after a deadlock, or when the schema changed under it, do it again."""
         for _ in range(REPEATS):
-            with contextlib.suppress(pg.DeadlockDetected, pg.SerializationFailure):
+            with contextlib.suppress(*PASSING):
                 return self._run(work)
         try:
             return self._run(work)
-        except (pg.DeadlockDetected, pg.SerializationFailure) as error:
+        except PASSING as error:
             # Still something that may be tried again, by whoever has the time.
             raise StoreUnavailable(f"{without_password(self._url)} is too busy now: {_said(error)}") from error
 
@@ -84,6 +87,10 @@ class Connections:
         try:
             with translated(self._url):
                 return work(connection)
+        except pg.FeatureNotSupported:
+            # The table has other columns than when the statements of this connection were prepared.
+            connection.close()
+            raise
         finally:
             self._give_back(connection)
 
@@ -136,7 +143,7 @@ def translated(url: str) -> Iterator[None]:
     """Raise what psycopg raises as one of our store errors, each with what can be done."""
     try:
         yield
-    except (pg.DeadlockDetected, pg.SerializationFailure):
+    except PASSING:
         raise
     except psycopg.Error as error:
         raise _translate(error, url) from error
