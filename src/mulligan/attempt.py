@@ -39,26 +39,28 @@ NO_PORTS = Ports()
 class Attempt:
     """One run of a job by one worker under one lease."""
 
+    # What most attempts never change stands here, and costs them nothing.
+    cancelled = False
+    """Somebody asked to stop, or time is up. Code that cannot be interrupted should look here."""
+    lost = False
+    """The lease is gone: whatever this attempt still does, its result will be refused."""
+    is_over = False
+    """The task has ended: what it left behind is to end too."""
+    may_block = False
+    """The task is a plain function: it may block the thread it runs in, whichever that is."""
+    has_looked = False
+    """The task asked for the record of its job."""
+    is_cut_off = False
+    """It could not be had: the store does not answer."""
+    calls: tuple[Called, ...] = ()
+    ratio = 0.0
+    _said = _looked_at = _text = ""
+
     def __init__(self, lease: Lease | None, ports: Ports = NO_PORTS) -> None:
         self._lease = lease
         self._ports = ports
         self.number = lease.fence.attempt if lease else 0
         """1 for the first run of the job, one more for each further one."""
-        self.cancelled = False
-        """Somebody asked to stop, or time is up. Code that cannot be interrupted should look here."""
-        self.lost = False
-        """The lease is gone: whatever this attempt still does, its result will be refused."""
-        self.is_over = False
-        """The task has ended: what it left behind is to end too."""
-        self.may_block = False
-        """The task is a plain function: it may block the thread it runs in, whichever that is."""
-        self.has_looked = False
-        """The task asked for the record of its job."""
-        self.is_cut_off = False
-        """It could not be had: the store does not answer."""
-        self.calls: list[Called] = []
-        self.ratio = 0.0
-        self._said = self._looked_at = self._text = ""
 
     @property
     def job(self) -> Job[Any]:
@@ -191,7 +193,7 @@ class Attempt:
         """
         call = _checked(Called(one_service(service), _is_well(status) if ok is None else ok, status, seconds))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
-            self.calls.append(call)
+            self.calls = (*self.calls, call)
 
     async def in_thread(self, call: Callable[[], Any]) -> Any:
         """Call a function that blocks, without holding up the loop."""

@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mulligan.failure.verdict import Ledger, Verdict
 
 Reasons: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Succeed:
+class Succeed(NamedTuple):
     """`result` is JSON text."""
 
     result: str | None

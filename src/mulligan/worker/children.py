@@ -373,7 +373,7 @@ def _job(lease: Lease) -> Job[Any] | None:
 
 def _ended(answer: wire.Answer, running: Running) -> Ended:
     if isinstance(answer, wire.Succeeded | wire.Failed):
-        running.attempt.calls.extend(answer.calls)
+        running.attempt.calls += answer.calls
     match answer:
         case wire.Succeeded(result=result):
             return Success(result)

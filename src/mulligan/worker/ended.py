@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from mulligan.failure.classify import Failure, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(NamedTuple):
     result: str
 
 

@@ -74,7 +74,7 @@ class Settler:
         return [*(end.running for end in list(self._ends)), *self._settling]
 
     def offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
-        if ended == LOST:
+        if type(ended) is Interruption and ended.why is Why.LOST:
             return  # another holds the job by now: there is nothing to say
         if seconds is not None and speaks_of_service(running, ended):
             self._unheard[running.lease.service] += 1
@@ -150,7 +150,7 @@ class Settler:
     def _outcome(self, end: End) -> Outcome:
         decision = self._decision(end)
         said.decided(end.running.lease, decision, end.seconds)
-        return Outcome(end.running.lease, decision, end.seconds, calls=tuple(end.running.attempt.calls))
+        return Outcome(end.running.lease, decision, end.seconds, calls=end.running.attempt.calls)
 
     def _decision(self, end: End) -> Decision:
         lease = end.running.lease

@@ -86,7 +86,7 @@ class Said(msgspec.Struct, tag=True):
 
 class Succeeded(msgspec.Struct, tag=True):
     result: str
-    calls: list[Called] = []
+    calls: tuple[Called, ...] = ()
 
 
 class Failed(msgspec.Struct, tag=True):
@@ -94,7 +94,7 @@ class Failed(msgspec.Struct, tag=True):
 
     verdict: Verdict
     is_spent: bool = False
-    calls: list[Called] = []
+    calls: tuple[Called, ...] = ()
 
 
 class Stopped(msgspec.Struct, tag=True):
