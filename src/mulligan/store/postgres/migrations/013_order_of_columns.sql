@@ -1,19 +1,16 @@
 -- Code of earlier schemas goes on working with this: it asks for columns by their names.
 
--- The same columns in another order, because an update looks at each indexed one, before and after: those of fixed size first, then what
--- is never NULL, then the rest of what is indexed. A row keeps room for its next versions in its page, and its id in the index.
+-- The same columns in another order. An update looks at each indexed one, before and after: those of fixed size come first, then what is
+-- never NULL, then the rest of them. It logs what lies between the first and the last byte that differ: what claims and settles change
+-- stands together. A row keeps room for its next versions in its page, and its id in the index.
 CREATE TABLE mulligan_jobs_in_order (
     rank            bigint  NOT NULL,
     due_at          bigint  NOT NULL,
     service_epoch   bigint  NOT NULL DEFAULT 0,
     submitted_at    bigint  NOT NULL,
     enqueued_at     bigint  NOT NULL,
-    updated_at      bigint  NOT NULL,
-    progress        double precision NOT NULL DEFAULT 0,
     priority        integer NOT NULL,
     failures        integer NOT NULL DEFAULT 0,
-    -- Grows at claim and never falls: part of the fence.
-    attempt         integer NOT NULL DEFAULT 0,
     crashes         integer NOT NULL DEFAULT 0,
     losses          integer NOT NULL DEFAULT 0,
     snoozes         integer NOT NULL DEFAULT 0,
@@ -26,7 +23,6 @@ CREATE TABLE mulligan_jobs_in_order (
     is_limited      boolean NOT NULL DEFAULT false,
     cancel_requested boolean NOT NULL DEFAULT false,
 
-    state           text COLLATE "C" NOT NULL,
     service         text COLLATE "C" NOT NULL DEFAULT '',
     owner           text COLLATE "C" NOT NULL DEFAULT '',
     queue           text COLLATE "C" NOT NULL,
@@ -34,27 +30,34 @@ CREATE TABLE mulligan_jobs_in_order (
     id              text COLLATE "C" NOT NULL,
     dedupe_scope    text    NOT NULL DEFAULT 'active',
 
+    state           text COLLATE "C" NOT NULL,
+
     gate            text COLLATE "C",
     waiting_for     text,
-    leased_by       text COLLATE "C",
-    claim           bigint,
     deadline        bigint,
-    finished_at     bigint,
     dedupe_key      text COLLATE "C",
     dedupe_until    bigint,
     batch           text COLLATE "C",
+    leased_by       text COLLATE "C",
+    claim           bigint,
+    finished_at     bigint,
 
+    updated_at      bigint  NOT NULL,
+    progress        double precision NOT NULL DEFAULT 0,
+    -- Grows at claim and never falls: part of the fence.
+    attempt         integer NOT NULL DEFAULT 0,
+    settled_attempt integer,
     lease_until     bigint,
-    queued_at       bigint,
     started_at      bigint,
     last_attempt_at bigint,
+    settled_by      text,
+    result          text,
+
+    queued_at       bigint,
     previous_delay  bigint,
     timeout         bigint,
-    settled_attempt integer,
-    settled_by      text,
     trigger         text    NOT NULL DEFAULT 'automatic',
     arguments       text    NOT NULL,
-    result          text,
     error_code      text COLLATE "C",
     error_class     text,
     error_message   text,
@@ -86,17 +89,17 @@ CREATE TABLE mulligan_jobs_in_order (
     CONSTRAINT mulligan_jobs_words CHECK (trigger IN ('automatic', 'manual') AND dedupe_scope IN ('active', 'succeeded'))
 ) WITH (fillfactor = 50);
 
-INSERT INTO mulligan_jobs_in_order (rank, due_at, service_epoch, submitted_at, enqueued_at, updated_at, progress, priority, failures, attempt, crashes, losses,
-    snoozes, manual_retries, max_attempts, max_crashes, max_snoozes, cost, is_limited, cancel_requested, state, service, owner,
-    queue, kind, id, dedupe_scope, gate, waiting_for, leased_by, claim, deadline, finished_at, dedupe_key, dedupe_until, batch,
-    lease_until, queued_at, started_at, last_attempt_at, previous_delay, timeout, settled_attempt, settled_by, trigger,
-    arguments, result, error_code, error_class, error_message, error_group, code_failures, progress_text, tags, on_failed,
+INSERT INTO mulligan_jobs_in_order (rank, due_at, service_epoch, submitted_at, enqueued_at, priority, failures, crashes, losses, snoozes, manual_retries,
+    max_attempts, max_crashes, max_snoozes, cost, is_limited, cancel_requested, service, owner, queue, kind, id, dedupe_scope,
+    state, gate, waiting_for, deadline, dedupe_key, dedupe_until, batch, leased_by, claim, finished_at, updated_at, progress,
+    attempt, settled_attempt, lease_until, started_at, last_attempt_at, settled_by, result, queued_at, previous_delay, timeout,
+    trigger, arguments, error_code, error_class, error_message, error_group, code_failures, progress_text, tags, on_failed,
     version)
-SELECT rank, due_at, service_epoch, submitted_at, enqueued_at, updated_at, progress, priority, failures, attempt, crashes, losses,
-    snoozes, manual_retries, max_attempts, max_crashes, max_snoozes, cost, is_limited, cancel_requested, state, service, owner,
-    queue, kind, id, dedupe_scope, gate, waiting_for, leased_by, claim, deadline, finished_at, dedupe_key, dedupe_until, batch,
-    lease_until, queued_at, started_at, last_attempt_at, previous_delay, timeout, settled_attempt, settled_by, trigger,
-    arguments, result, error_code, error_class, error_message, error_group, code_failures, progress_text, tags, on_failed,
+SELECT rank, due_at, service_epoch, submitted_at, enqueued_at, priority, failures, crashes, losses, snoozes, manual_retries,
+    max_attempts, max_crashes, max_snoozes, cost, is_limited, cancel_requested, service, owner, queue, kind, id, dedupe_scope,
+    state, gate, waiting_for, deadline, dedupe_key, dedupe_until, batch, leased_by, claim, finished_at, updated_at, progress,
+    attempt, settled_attempt, lease_until, started_at, last_attempt_at, settled_by, result, queued_at, previous_delay, timeout,
+    trigger, arguments, error_code, error_class, error_message, error_group, code_failures, progress_text, tags, on_failed,
     version
 FROM mulligan_jobs;
 
