@@ -1,3 +1,4 @@
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -54,6 +55,17 @@ def test_an_unknown_key_in_the_file_is_refused_with_the_known_ones(tmp_path: Pat
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mulligan.toml").write_text("worker_concurrency: 3\n")
     with pytest.raises(ConfigurationError, match="is not TOML"):
+        load(environment={}, folder=tmp_path)
+
+
+def test_a_file_that_is_none_or_too_large_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "mulligan.toml"
+    os.mkfifo(file)
+    with pytest.raises(ConfigurationError, match="cannot be read: it is a pipe, not a file"):
+        load(environment={}, folder=tmp_path)
+    file.unlink()
+    file.write_text("#" * (2**20 + 1))
+    with pytest.raises(ConfigurationError, match="it takes more than 1,048,576 bytes, which is the limit"):
         load(environment={}, folder=tmp_path)
 
 

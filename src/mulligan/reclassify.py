@@ -1,6 +1,6 @@
 """Failed jobs judged again: what would be decided about their last failure by the rules and policies of today."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,13 +8,14 @@ from mulligan.errors import BadFilter, MulliganError
 from mulligan.event import Event
 from mulligan.failure.policy import Decision, Fail, Retry, Snooze
 from mulligan.failure.verdict import Verdict
-from mulligan.job import Job, JobFilter
+from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.protocols import Store
 from mulligan.store.settlement import failure_kept
 
-PAGE = 500
+# The whole histories of so many are held at a time.
+PAGE = 100
 FAILED = TABLE[Move.FAIL, State.RUNNING].event
 
 
@@ -77,26 +78,30 @@ class Reclassify:
         """At most so many failed jobs, the newest first."""
         if wanted.state not in (None, State.FAILED):
             raise BadFilter("state", wanted.state, "failed: only failed jobs are judged again")
-        jobs = list(self._failed(replace(wanted, state=State.FAILED), owner, limit + 1))
-        answers = {job.id: self._again(job) for job in jobs[:limit]}
+        answers: dict[str, Reclassified | None] = {}
+        is_complete = True
+        for page in self._pages(replace(wanted, state=State.FAILED), owner, limit):
+            histories = self._store().histories([job.id for job in page.jobs])
+            answers |= {job.id: self._again(job, histories.get(job.id, ())) for job in page.jobs}
+            is_complete = page.cursor is None
         return Reclassification(
             jobs=tuple(answer for answer in answers.values() if answer is not None),
             unjudged=tuple(job_id for job_id, answer in answers.items() if answer is None),
             policies=self._judge.in_force("").version,
-            is_complete=len(jobs) <= limit,
+            is_complete=is_complete,
         )
 
-    def _failed(self, wanted: JobFilter, owner: str | None, limit: int) -> Iterator[Job[Any]]:
+    def _pages(self, wanted: JobFilter, owner: str | None, limit: int) -> Iterator[Page[Any]]:
         cursor = None
         while limit > 0:
             page = self._store().jobs(wanted, owner=owner, limit=min(PAGE, limit), cursor=cursor)
-            yield from page.jobs
+            yield page
             limit, cursor = limit - len(page.jobs), page.cursor
             if cursor is None:
                 return
 
-    def _again(self, job: Job[Any]) -> Reclassified | None:
-        event = self._last_failure(job)
+    def _again(self, job: Job[Any], history: Sequence[Event]) -> Reclassified | None:
+        event = next((event for event in reversed(history) if event.type == FAILED), None)
         failure = failure_kept(event.data) if event else None
         if event is None or failure is None:
             return None
@@ -104,15 +109,6 @@ class Reclassify:
         # At its own time: a deadline that has passed since is no reason, for a retry by hand lifts it.
         decision = self._judge.decided(verdict, _before(job), now=event.at)
         return _compared(job, verdict, decision)
-
-    def _last_failure(self, job: Job[Any]) -> Event | None:
-        after, found = 0, None
-        while events := self._store().events(job=job.id, after=after, limit=PAGE):
-            found = next((event for event in reversed(events) if event.type == FAILED), found)
-            after = events[-1].position
-            if len(events) < PAGE:
-                break
-        return found
 
 
 def _before(job: Job[Any]) -> Job[Any]:

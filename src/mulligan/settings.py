@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mulligan.contents import Unreadable, contents
 from mulligan.duration import BadDuration, parse
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
@@ -23,6 +24,8 @@ logger = logging.getLogger("mulligan.settings")
 
 PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
+# Bytes of it.
+LARGEST = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +250,11 @@ def _warn_of(variable: str) -> None:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        content = path.read_bytes()
+        content = contents(path, largest=LARGEST)
     except FileNotFoundError:
         return {}
+    except Unreadable as problem:
+        raise ConfigurationError(f"{path} cannot be read: {problem}") from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     try:

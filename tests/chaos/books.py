@@ -33,7 +33,6 @@ class Books:
                 self.settles[event.job, event.attempt].append(event)
             elif event.type == "job.refused":
                 self.refusals.append(event)
-        self.events.update(evidence.histories)
         self.runs: dict[Key, list[Run]] = defaultdict(list)
         for run in evidence.runs:
             self.runs[run.job, run.attempt].append(run)

@@ -12,7 +12,7 @@ from typing import Any
 from chaos.app import GATEWAY, app
 from chaos.born import Born
 from chaos.counters import counters
-from chaos.evidence import Evidence, disordered
+from chaos.evidence import Evidence
 from chaos.ledger import Watch, lines, runs
 from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
@@ -79,15 +79,14 @@ class Ordeal:
         workers: list[WorkerRecord],
         store: Store,
     ) -> Evidence:
-        said, jobs, events = lines(self._folder / "accepted"), all_jobs(store), all_events(store)
+        said = lines(self._folder / "accepted")
         return Evidence(
             plan=plan,
             accepted=[job for line in said for job in line.get("accepted", ())],
             published={line["published"]: line["is_followed"] for line in said if "published" in line},
             runs=runs(self._ledger),
-            jobs=jobs,
-            events=events,
-            histories={job: store.events(job=job) for job in disordered(jobs, events)},
+            jobs=all_jobs(store),
+            events=all_events(store),
             read=(self._folder / "read").read_text().splitlines(),
             workers=workers,
             lives=self._workers.lives,

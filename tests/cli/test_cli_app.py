@@ -1,6 +1,7 @@
 """Which app and which database a command works with, and every way to name them wrongly."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ MODULES = {
 def modules(tmp_path: Path) -> None:
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "folder.py").mkdir()
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "tasks.py").write_text(MODULES["two"])
 
@@ -49,6 +51,7 @@ def modules(tmp_path: Path) -> None:
         ("plain:app", "'plain' has no 'app'; it has no App at all"),
         ("two:app", "'two' has no 'app'; its apps are: two:first, two:second"),
         ("two:thing", "'two:thing' is no App but a str; its apps are: two:first, two:second"),
+        ("folder.py:app", "'folder.py' is a folder, not a file"),
         ("nowhere/shop.py:app", "there is no file 'nowhere/shop.py'"),
         ("two.py:app", "'two.py' has no 'app'; its apps are: two.py:first, two.py:second"),
     ],
@@ -145,9 +148,12 @@ def test_the_default_file_is_used_when_it_is_there(invoke: Invoke) -> None:
         ("postgresql://u:secret@127.0.0.1:1/db", 5),
         ("sqlite://jobs.db", 2),
         ("sqlite:///text.db", 5),
+        ("sqlite:///pipe.db", 2),
+        ("sqlite:////dev/null", 2),
     ],
 )
 def test_a_database_that_cannot_be_used_says_why(invoke: Invoke, tmp_path: Path, url: str, code: int) -> None:
+    os.mkfifo(tmp_path / "pipe.db")
     (tmp_path / "text.db").write_text("no database at all " * 100)
     refused = invoke("jobs", "list", "--database", url)
     assert refused.exit_code == code

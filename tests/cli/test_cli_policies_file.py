@@ -1,6 +1,7 @@
 """`mulligan policies` with a file: checked, shown with where each value comes from, and failed jobs judged again."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,25 @@ def test_the_check_needs_a_file(invoke: Invoke, monkeypatch: pytest.MonkeyPatch)
         unnamed.exit_code == 2
         and "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE" in unnamed.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pipe", "it is a pipe, not a file"),
+        (".", "it is a folder, not a file"),
+        ("/dev/zero", "it is a device, not a file"),
+        ("binary", "it is not YAML but something else: byte 1 is no text in UTF-8"),
+        ("backup", "it takes more than 1,048,576 bytes, which is the limit"),
+    ],
+)
+def test_whatever_is_named_by_mistake_is_answered_at_once(invoke: Invoke, tmp_path: Path, name: str, said: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00" * 100_000)
+    with (tmp_path / "backup").open("wb") as file:
+        file.truncate(2**30)
+    checked = invoke("policies", "check", name)
+    assert (checked.exit_code, checked.stderr) == (2, f"{name}: {said}\n")
 
 
 def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read_json: ReadJson) -> None:

@@ -15,7 +15,9 @@ from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.failure.service.config import MOST_SERVICES, Service
+from mulligan.policies import reading
 from mulligan.program import streams
+from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.size import describe_size
 from mulligan.store.operations import KEPT
@@ -69,6 +71,8 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
     yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
+    yield "policies file", describe_size(reading.LARGEST), "refused, as is what is no file"
+    yield "settings file", describe_size(LARGEST_FILE), "refused, as is what is no file"
     yield "regular expression of a rule", f"{LONGEST_PATTERN:,} characters", "refused, as are those that may take long"
     yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"

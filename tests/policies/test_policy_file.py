@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-import os
 import threading
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import Any
 
 import pytest
 
@@ -57,16 +57,26 @@ def test_a_change_is_seen_within_seconds_and_the_disk_is_not_asked_every_time(pa
     assert watched.attempts() == 3
 
 
+class SlowDisk(PosixPath):
+    """A file on a disk that lets its readers wait."""
+
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def open(self, *args: Any, **kwargs: Any) -> Any:
+        self.is_asked.set()
+        assert self.may_answer.wait(SOON)
+        return super().open(*args, **kwargs)
+
+
 def test_who_asks_during_the_first_look_waits_for_its_answer(path: Path) -> None:
-    os.mkfifo(path)
-    watched, answers = Watched(path), list[object]()
+    put(path, "default: {max_attempts: 2}")
+    slow, answers = SlowDisk(path), list[object]()
+    watched = Watched(slow)
     first, second = (threading.Thread(target=lambda: answers.append(watched.attempts())) for _ in range(2))
     first.start()
-    # Opening waits for a reader: here the first look has begun, and waits for what is written.
-    with path.open("w") as writer:
-        put(path, "default: {max_attempts: 2}")
-        second.start()
-        writer.write("default: {max_attempts: 2}")
+    assert slow.is_asked.wait(SOON)
+    second.start()
+    slow.may_answer.set()
     first.join(SOON)
     second.join(SOON)
     assert answers == [2, 2]

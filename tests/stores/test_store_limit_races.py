@@ -20,7 +20,7 @@ from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.script import Steps
 from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, retrying
 
-ONE = LimitBook(kinds={KIND: 1})
+ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 
 
 class TestLimitRaces(Bench):
@@ -60,6 +60,21 @@ class TestLimitRaces(Bench):
             assert claimed.next_due is not None
             assert claimed.next_due < SECOND, "it looks again soon"
         assert len(self.store.claim(replace(wish, number=2)).leases) == 2
+
+    @pytest.mark.parametrize("limits", [{"kinds": {"new": 2}}, {"queues": {"bulk": 2}}])
+    def test_what_no_new_limit_is_about_is_claimed_while_another_still_counts(
+        self, limits: dict[str, dict[str, int]]
+    ) -> None:
+        for _ in range(5):
+            self.enqueue("new", queue="bulk")
+        others = {self.enqueue(OTHER).id for _ in range(3)}
+        self.store.limit_by(lambda: LimitBook(**limits))
+        wish = Claim(incarnation="w", number=1, kinds=("new", OTHER), limit=10, lease=MINUTE)
+        with held(self.url) as other:
+            other.begin().execute(SQL["limits_alone"])
+            assert {lease.fence.id for lease in self.store.claim(wish).leases} == others
+            assert {lease.fence.id for lease in self.store.claim(wish).leases} == others, "its own, repeated"
+        assert [lease.kind for lease in self.store.claim(replace(wish, number=2)).leases] == ["new", "new"]
 
     def test_limits_that_the_keeper_tells_in_the_middle_of_a_claim_hold_for_it(
         self, monkeypatch: pytest.MonkeyPatch

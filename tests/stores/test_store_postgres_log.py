@@ -9,14 +9,18 @@ import pytest
 from postgres_server import PostgresServer, emptied, postgres_server
 from transactions import enqueue_on, held
 
+from mulligan.batch import BatchRetry, NewBatch
 from mulligan.event import Event
 from mulligan.failure.policy import Succeed
-from mulligan.job import Lease, NewJob
+from mulligan.job import Job, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.limit import LimitBook
 from mulligan.pause import PauseRequest
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.play import play
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
-from mulligan.testing.stores.bench import MINUTE, SECOND, Bench
+from mulligan.store.rows import to_time
+from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 
 
 class TestLog(Bench):
@@ -156,6 +160,92 @@ class TestLog(Bench):
         types.pop("", None)
         delayed = ["job.enqueued"] if is_paused else ["job.enqueued", "job.queued", "job.started"]
         assert list(types.values()) == [delayed, ["job.enqueued", "job.started"]]
+
+    # A transaction that was open before a job came, and finds it in one of its later statements
+
+    def told_by_older(self, find: Callable[[Any], Job[Any]]) -> list[str]:
+        """What the stream tells of the job from then on, to a reader with small pages."""
+        before = self.store.last_position()
+        with held(self.url) as older:
+            older.begin().execute("SELECT pg_current_xact_id()")
+            job = find(older)
+            assert self.store.events(after=before) == [], "it could still write anything"
+            older.commit()
+        told = [event for page in self.pages(1, before) for event in page if event.job == job.id]
+        assert told == self.events(job.id)[-len(told) :]
+        return [event.type for event in told]
+
+    def test_an_older_transaction_lets_a_job_in_after_it_came(self) -> None:
+        def find(older: Any) -> Job[Any]:
+            job = self.enqueue(delay=SECOND)
+            self.advance(SECOND)
+            self.store._door.promote(older, to_time(self.now))
+            return job
+
+        assert self.told_by_older(find) == ["job.enqueued", "job.queued"]
+
+    def test_an_older_transaction_lets_a_retry_in_after_its_failure(self) -> None:
+        job = self.enqueue()
+        (lease,) = self.claim()
+
+        def find(older: Any) -> Job[Any]:
+            self.settle(lease, retrying(SECOND))
+            self.advance(SECOND)
+            self.store._door.promote(older, to_time(self.now))
+            return job
+
+        assert self.told_by_older(find) == ["job.retried", "job.queued"]
+
+    def test_an_older_transaction_gives_a_place_after_the_job_came(self) -> None:
+        self.store.limit_by(lambda: LimitBook(kinds={KIND: 1}))
+        self.claim("nothing")
+
+        def find(older: Any) -> Job[Any]:
+            job = self.enqueue()
+            self.store._door.promote(older, to_time(self.now))
+            return job
+
+        assert self.told_by_older(find) == ["job.enqueued", "job.queued"]
+        self.lift()
+
+    def test_an_older_transaction_takes_a_job_back_for_a_new_limit_after_it_came(self) -> None:
+        self.store.enqueue([self.new()])
+
+        def find(older: Any) -> Job[Any]:
+            job = self.enqueue()
+            self.store.limit_by(lambda: LimitBook(kinds={KIND: 1}))
+            self.store._door.promote(older, to_time(self.now))
+            return job
+
+        assert self.told_by_older(find) == ["job.enqueued", "job.parked"]
+        self.lift()
+
+    def test_an_older_transaction_moves_a_job_after_it_came(self) -> None:
+        def find(older: Any) -> Job[Any]:
+            job = self.enqueue()
+            self.store._move(older, self.request(Move.CANCEL_BY_HAND, job.id))
+            return job
+
+        assert self.told_by_older(find) == ["job.enqueued", "job.cancelled"]
+
+    def test_an_older_transaction_retries_members_after_they_failed(self) -> None:
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="spring"))
+        job = self.enqueue(batch=batch.id)
+        self.store.publish(batch.id)
+        (lease,) = self.claim()
+
+        def find(older: Any) -> Job[Any]:
+            self.settle(lease, failing())
+            wish = BatchRetry(id=self.ids(), batch=batch.id, jobs=(job.id,))
+            play(older, self.store._batches.retrying(wish, to_time(self.now)))
+            return job
+
+        assert self.told_by_older(find) == ["job.failed", "job.retry_requested"]
+
+    def lift(self) -> None:
+        self.store.limit_by(LimitBook)
+        for _ in range(3):
+            self.claim("nothing")
 
 
 # A crash: nothing is on disk that nobody asked to be

@@ -1,7 +1,8 @@
 """Failed jobs judged again, on each store: preview, then retry those that would be retried by now."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from postgres_server import PostgresServer
@@ -10,6 +11,8 @@ from live import eventually
 from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.errors import BadFilter
 from mulligan.job import Job
+from mulligan.reclassify import PAGE
+from mulligan.store import script
 
 FINAL = "kinds: {convert: {rules: [{code: GATEWAY, class: final, status: 500-599}]}}"
 RETRYABLE = "kinds: {convert: {rules: [{code: GATEWAY_BUSY, class: retryable, status: 503}]}}"
@@ -151,6 +154,35 @@ def test_it_looks_at_the_newest_within_the_limit_and_leaves_alone_what_has_no_fa
     assert {job.id for job in found.jobs} == {ids["blocked"], ids["other"]}
     with pytest.raises(BadFilter, match="only failed jobs are judged again"):
         app.reclassify(JobFilter(state="queued"))
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All that a store is asked from now on."""
+    asked, play = list[str](), script.play
+
+    def listened(steps: Any, execute: Callable[[script.Statement], Any]) -> Any:
+        return play(steps, lambda statement: (asked.append(statement.sql), execute(statement))[1])
+
+    monkeypatch.setattr(script, "play", listened)
+    return asked
+
+
+def test_many_failed_jobs_are_read_by_few_statements(app: App, statements: list[str]) -> None:
+    @app.task(retry=RetryPolicy(1))
+    def convert() -> None:
+        raise GatewayError(503)
+
+    app.enqueue_many([convert.bind() for _ in range(2 * PAGE + 1)])
+    app.run_until_idle(timeout="120s")
+    statements.clear()
+    found = app.reclassify(limit=10 * PAGE)
+    assert (len(found.jobs), found.is_complete) == (2 * PAGE + 1, True)
+    assert 0 < len(statements) <= 2 * 3
+    statements.clear()
+    found = app.reclassify(limit=2 * PAGE)
+    assert (len(found.jobs), found.is_complete) == (2 * PAGE, False)
+    assert 0 < len(statements) <= 2 * 2
 
 
 def test_what_is_kept_of_a_failure_is_small(app: App) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from mulligan.contents import other_than_file
 from mulligan.errors import ConfigurationError, MulliganError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def _module(place: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise ConfigurationError(f"there is no file {str(path)!r}")
+        what = other_than_file(path) if path.exists() else None
+        raise ConfigurationError(f"{str(path)!r} is {what}, not a file" if what else f"there is no file {str(path)!r}")
     sys.path.insert(0, str(path.parent.resolve()))
     name = path.stem
     if name in sys.stdlib_module_names or name in sys.modules:

@@ -47,7 +47,9 @@ def parse(content: bytes) -> Any:
         return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise BadPolicy(f"it is not YAML that can be read: {_told(error)}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        raise BadPolicy(f"it is not YAML but something else: byte {error.start + 1:,} is no text in UTF-8") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise BadPolicy(f"it is not YAML that can be read: {str(error).splitlines()[0]}") from None
 
 

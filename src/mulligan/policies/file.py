@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mulligan.clock import Clock, SystemClock
+from mulligan.contents import Unreadable, contents
 from mulligan.errors import BadPolicies
 from mulligan.policies.reading import LARGEST, Policies, read
 
@@ -100,9 +101,9 @@ def load(path: Path) -> Policies:
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            # Whatever was named by mistake, not all of it is read every two seconds.
-            return file.read(LARGEST + 1)
+        return contents(path, largest=LARGEST)
+    except Unreadable as problem:
+        raise BadPolicies(str(path), [str(problem)]) from None
     except OSError as error:
         raise BadPolicies(str(path), [f"it cannot be read: {error.strerror}"]) from None
 

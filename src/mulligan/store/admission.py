@@ -42,6 +42,8 @@ class Rooms:
     services: dict[str, int] = field(default_factory=dict)
     """Of a service that is not simply closed: what a claim could take now, less what was let in already."""
     paused: frozenset[tuple[str, str]] = frozenset()
+    new: frozenset[str] = frozenset()
+    """Limits that do not count yet who came before them: they have no room."""
 
     def obstacle(self, job: Candidate) -> str | None:
         """The gate that this job has to wait under; None: it may pass."""

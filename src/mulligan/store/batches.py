@@ -28,7 +28,7 @@ from mulligan.store.clock import Now
 from mulligan.store.follow import callback
 from mulligan.store.protocols import Outcome, Settled, Upkeep
 from mulligan.store.requests import is_done
-from mulligan.store.rows import Record, from_time, to_batch, to_json, to_time
+from mulligan.store.rows import Record, from_time, to_batch, to_data, to_json, to_time
 from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.settlement import has_succeeded
 from mulligan.store.statements import Statements
@@ -42,6 +42,7 @@ SWEEP_PASS = 1_000
 BY_ABORT = "the batch was aborted"
 PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
+RETRIED = TABLE[Move.RETRY_BY_HAND, State.FAILED].event
 
 Enqueueing = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
 
@@ -221,10 +222,10 @@ class BatchSteps:
 
     def retrying(self, request: BatchRetry, now: Now) -> Steps[list[str]]:
         """All at once: else the first could be over, and the batch settled, before the last is asked for."""
-        if (yield from is_done(self._sql, request.id)):
-            return []
-        states = yield from self._states([request.batch])
         batch = yield from self.reading(request.batch, request.owner)
+        if (yield from is_done(self._sql, request.id)):
+            return (yield from self._retried_by(request))
+        states = yield from self._states([batch.id])
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
         retried, tally = [], Tally()
         for source in (State.FAILED, State.CANCELLED):
@@ -238,13 +239,17 @@ class BatchSteps:
         yield from self.counted(tally, now, actor=request.actor)
         return retried
 
+    def _retried_by(self, request: BatchRetry) -> Steps[list[str]]:
+        rows = yield Statement(self._sql["batch_retried"], {"jobs": to_json(request.jobs), "event": RETRIED})
+        return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
+
     def _retry_from(self, source: State, request: BatchRetry, gate: str | None, now: Now) -> Steps[Rows]:
         step = TABLE[Move.RETRY_BY_HAND, source]
         values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
         states = {"source": source.value, "target": step.target.value}
         rows = yield self._statement("batch_retry", {**values, **states}, now=now)
         if rows:
-            data = {"reason": request.reason} if request.reason else {}
+            data = {"request": request.id} | ({"reason": request.reason} if request.reason else {})
             yield self._events_of(step.event, rows, now, actor=request.actor, data=data)
         return rows
 

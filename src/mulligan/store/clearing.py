@@ -7,6 +7,7 @@ from mulligan.job import JobFilter
 from mulligan.lifecycle import State
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.clock import Now
+from mulligan.store.requests import told
 from mulligan.store.rows import from_time, to_json, to_piles, to_time
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
@@ -51,6 +52,8 @@ class ClearingSteps:
         return to_piles(rows)
 
     def purging(self, request: PurgeRequest, now: Now) -> Steps[int]:
+        if before := (yield from told(self._sql, request.id)):
+            return int(before.data.get("did", 0))
         yield Statement(self._sql["prune_alone"], {})
         values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before), "now": now}
         rows = yield Statement(self._sql["purge"], values)

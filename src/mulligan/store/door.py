@@ -31,7 +31,7 @@ class Look(NamedTuple):
     has_limit: bool
     """Jobs wait for a limit or an owner's budget."""
     is_new_limit: bool
-    """A limit does not count yet who came before it: until it does, whatever is claimed may be one too many."""
+    """A limit does not count yet who came before it: until it does, what it is about is not claimed."""
 
     @property
     def has_work(self) -> bool:

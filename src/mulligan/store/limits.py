@@ -7,7 +7,7 @@ count sees all that was let in before. Whoever comes meanwhile does not wait, an
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.limit import EVERYBODY, Limit, LimitBook, LimitRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetDesk
+from mulligan.store.protocols import Claim
 from mulligan.store.rows import Record, to_duration, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
@@ -107,13 +108,14 @@ class LimitDesk:
 
     def _give_places(self, now: int) -> Steps[int | None]:
         """In how many microseconds it is worth to look again."""
-        if not (yield from self._sweep(now)):
+        new = yield from self._sweep(now)
+        if new is None:
             return AGAIN
         yield from self._give_back(now)
         gates, is_cut = yield from self._gates()
         for _ in range(PASSES):
-            if not (yield from self._pass(gates, now)):
-                return ROUND if is_cut else None
+            if not (yield from self._pass(gates, new, now)):
+                return AGAIN if new else ROUND if is_cut else None
         return AGAIN
 
     def _gates(self) -> Steps[tuple[list[str], bool]]:
@@ -124,9 +126,9 @@ class LimitDesk:
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), is_cut
 
-    def _pass(self, gates: Sequence[str], now: int) -> Steps[bool]:
+    def _pass(self, gates: Sequence[str], new: frozenset[str], now: int) -> Steps[bool]:
         """Whether anybody was moved: then others may come next."""
-        rooms = Rooms()
+        rooms = Rooms(new=new)
         rows = yield self._statement("claim_paused", now=now)
         rooms.paused = frozenset((row["what"], row["name"]) for row in rows)
         subjects = [gate.removeprefix(GATE) for gate in gates]
@@ -151,7 +153,7 @@ class LimitDesk:
             return
         asked = to_json([*subjects, f"owner/{EVERYBODY}"])
         rows = yield self._statement("limits_named", gates=asked)
-        limits = limits_for(subjects, {row["gate"]: row["most"] for row in rows})
+        limits = limits_for(subjects, {row["gate"]: 0 if row["gate"] in rooms.new else row["most"] for row in rows})
         taken = yield from self._taken(limits)
         rooms.places |= {subject: most - taken[subject] for subject, most in limits.items()}
 
@@ -187,17 +189,38 @@ class LimitDesk:
         rows = yield self._statement("limits_blocked", now=now, limit=SWEPT_AT_ONCE)
         yield from self._park(rows, now)
 
-    def _sweep(self, now: int) -> Steps[bool]:
-        """A limit that is new counts those that were let in before. Whether that is done."""
-        rows = yield self._statement("limits_unswept", limit=GATES)
-        for row in rows:
-            what, name = row["gate"].split("/", 1)
+    def _sweep(self, now: int) -> Steps[frozenset[str] | None]:
+        """Limits that are new count those that were let in before. Those that do not yet; None: too many to name."""
+        new = yield from self._new()
+        swept = set[str]()
+        for gate in new:
+            what, name = gate.split("/", 1)
             if not (yield from self._take_back(what, name, now)):
-                return False
+                break
             # After those that were queued: who was being claimed meanwhile runs now.
             yield self._statement("limits_count_in", what=what, name=name)
-            yield self._statement("limits_swept", gate=row["gate"])
-        return len(rows) < GATES
+            yield self._statement("limits_swept", gate=gate)
+            swept.add(gate)
+        return None if len(new) == GATES else frozenset(new) - swept
+
+    def _new(self) -> Steps[list[str]]:
+        """The first limits that do not count yet who came before them."""
+        rows = yield self._statement("limits_unswept", limit=GATES)
+        return [row["gate"] for row in rows]
+
+    def unconcerned(self, claim: Claim) -> Steps[Claim]:
+        """What of a claim no new limit is about: of all else, whatever is taken may be one too many. Lanes have no
+        owners: while the limit of one is new, that is nothing."""
+        new = yield from self._new()
+        if len(new) == GATES or any(gate.startswith("owner/") for gate in new):
+            return replace(claim, kinds=())
+        kinds = [kind for kind in claim.kinds if f"kind/{kind}" not in new]
+        if not any(gate.startswith("queue/") for gate in new):
+            return replace(claim, kinds=kinds)
+        queues = claim.queues
+        if queues is None:
+            queues = [row["queue"] for row in (yield self._statement("ready_queues"))]
+        return replace(claim, kinds=kinds, queues=[queue for queue in queues if f"queue/{queue}" not in new])
 
     def _take_back(self, what: str, name: str, now: int) -> Steps[bool]:
         for _ in range(PASSES):

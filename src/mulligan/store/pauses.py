@@ -1,9 +1,12 @@
 """Pauses in every store: what somebody holds back, since when, and until when."""
 
+from datetime import datetime, timedelta
+from typing import Any
+
 from mulligan.lifecycle import pause_events
 from mulligan.pause import Pause, PauseRequest
 from mulligan.store.clock import Now, moment
-from mulligan.store.requests import is_done
+from mulligan.store.requests import Told, told
 from mulligan.store.rows import to_pause
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
@@ -15,23 +18,57 @@ class PauseSteps:
         self._sql = sql
 
     def pausing(self, request: PauseRequest, now: Now) -> Steps[Pause]:
+        if before := (yield from told(self._sql, request.id)):
+            return _begun(request, before)
         began, _ = pause_events(request.what)
-        if not (yield from is_done(self._sql, request.id)):
-            yield Statement(self._sql["pause"], {**pause_values(request), "now": now})
-            yield Statement(self._sql["event"], pause_event(began, request, now=now))
-        (row,) = yield Statement(self._sql["pause_of"], {"what": request.what, "name": request.name})
+        (row,) = yield Statement(self._sql["pause"], {**pause_values(request), "now": now})
+        yield Statement(self._sql["event"], pause_event(began, request, now=row["since"]))
         return to_pause(row)
 
     def resuming(self, request: PauseRequest, now: Now) -> Steps[Pause | None]:
         """None when there was none, or it was over by itself."""
+        if before := (yield from told(self._sql, request.id)):
+            return _ended(request, before)
         _, ended = pause_events(request.what)
         rows = yield Statement(self._sql["resume"], {"what": request.what, "name": request.name})
         time = yield from moment(self._sql, now)
         if not rows or (rows[0]["until"] is not None and rows[0]["until"] <= time):
             return None
-        yield Statement(self._sql["event"], pause_event(ended, request, now=now))
-        return to_pause(rows[0])
+        pause = to_pause(rows[0])
+        yield Statement(self._sql["event"], pause_event(ended, request, now=now, paused=_told(pause)))
+        return pause
 
     def listing(self, now: Now) -> Steps[list[Pause]]:
         rows = yield Statement(self._sql["pauses"], {"now": now})
         return [to_pause(row) for row in rows]
+
+
+def _begun(request: PauseRequest, before: Told) -> Pause:
+    seconds = before.data.get("for")
+    return Pause(
+        what=request.what,
+        name=request.name,
+        since=before.at,
+        until=None if seconds is None else before.at + timedelta(seconds=seconds),
+        actor=before.actor,
+        reason=before.data.get("reason"),
+    )
+
+
+def _told(pause: Pause) -> dict[str, Any]:
+    """What the log keeps of a pause that was ended."""
+    said = {"since": pause.since, "until": pause.until, "actor": pause.actor, "reason": pause.reason}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _ended(request: PauseRequest, before: Told) -> Pause | None:
+    if not (said := before.data.get("paused")):
+        return None
+    return Pause(
+        what=request.what,
+        name=request.name,
+        since=datetime.fromisoformat(said["since"]),
+        until=datetime.fromisoformat(said["until"]) if "until" in said else None,
+        actor=said.get("actor"),
+        reason=said.get("reason"),
+    )

@@ -247,11 +247,11 @@ def to_event(row: Record) -> Event:
         at=from_time(row["at"]),
         actor=row["actor"],
         code=row["code"],
-        data=_data(row["data"]),
+        data=to_data(row["data"]),
     )
 
 
-def _data(text: str) -> dict[str, Any]:
+def to_data(text: str) -> dict[str, Any]:
     """A damaged event is shown as far as it can be: it must not stop whoever reads the log past it."""
     try:
         return _decode(text, type=dict[str, Any])

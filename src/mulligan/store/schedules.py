@@ -44,6 +44,8 @@ class ScheduleSteps:
 
     def removing(self, name: str, note: ScheduleNote, now: Now) -> Steps[bool]:
         """With its pause; whether there was one."""
+        if (yield from self._is_done([note])):
+            return True
         if not (yield Statement(self._sql["schedule_remove"], {"name": name})):
             return False
         yield Statement(self._sql["resume"], {"what": "schedule", "name": name})

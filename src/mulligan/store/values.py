@@ -1,5 +1,6 @@
 """Records as the values a statement binds: the same for every store."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -249,9 +250,13 @@ def pause_values(request: PauseRequest) -> dict[str, Any]:
     }
 
 
-def pause_event(type_: str, request: PauseRequest, *, now: int | None) -> dict[str, Any]:
-    """About no job; `for` is missing when only a person ends it."""
+def pause_event(
+    type_: str, request: PauseRequest, *, now: int | None, paused: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """About no job; `for` is missing when only a person ends it. `paused` is what is ended."""
     data: dict[str, Any] = {"what": request.what, "name": request.name}
+    if paused is not None:
+        data["paused"] = paused
     if request.duration is not None:
         data["for"] = request.duration.total_seconds()
     if request.reason:

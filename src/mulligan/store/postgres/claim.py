@@ -42,7 +42,7 @@ class ClaimDesk:
     def claim(self, db: Connection, claim: Claim, now: Now) -> Claimed:
         look, again = self._door.promote_if_needed(db, now)
         if look.is_new_limit:
-            return Claimed(self._repeated(db, claim, now), timedelta(microseconds=AGAIN))
+            claim, again = self._door.unconcerned(db, claim), AGAIN
         where: dict[str, Any] = {
             "now": now,
             "kinds": list(claim.kinds),

@@ -7,6 +7,7 @@ from mulligan.store.door import DoorSteps, Look
 from mulligan.store.limits import LimitDesk
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.play import BEGIN, BEGIN_ASYNCHRONOUS, SQL, play, play_in, transaction
+from mulligan.store.protocols import Claim
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
 from mulligan.store.tally import Tally
@@ -33,6 +34,10 @@ class Door:
     def promote(self, db: Connection, now: Now, tally: Tally | None = None) -> tuple[Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
         return play(db, self._steps.promoting(now, tally))
+
+    def unconcerned(self, db: Connection, claim: Claim) -> Claim:
+        """What of it may be claimed while there is a new limit."""
+        return play(db, self._limits.unconcerned(claim))
 
     def promote_by_duty(self, db: Connection, duty: str, limit: int, now: Now, *, by_hand: bool) -> int:
         return play_in(db, BEGIN, self._steps.promoting_by_duty(duty, limit, now, by_hand=by_hand))

@@ -36,7 +36,7 @@ class ClaimDesk:
         if repeated := self.recall(db, "claim_repeated", values, now):
             return Claimed(repeated, None)
         if look.is_new_limit:
-            return Claimed([], timedelta(microseconds=AGAIN))
+            claim, again = self._door.unconcerned(db, claim), AGAIN
         lanes = self._lanes(db, claim, now)
         asked = services_of(lanes) if look.asks or self._services.has_rates else []
         grants = play(db, self._services.grants(claim, asked, now)) if asked else []

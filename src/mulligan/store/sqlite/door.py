@@ -5,6 +5,7 @@ from typing import Any
 from mulligan.lifecycle import State
 from mulligan.store import door
 from mulligan.store.limits import LimitDesk
+from mulligan.store.protocols import Claim
 from mulligan.store.rows import to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
@@ -17,12 +18,17 @@ from mulligan.store.unrun import UnrunSteps
 
 class Door:
     def __init__(self, services: ServiceDesk, limits: LimitDesk, unrun: UnrunSteps, damage: Damage) -> None:
+        self._limits = limits
         self._steps = door.DoorSteps(SQL, services, limits, unrun, _passing)
         self._damage = damage
 
     def promote(self, db: "sqlite3.Connection", now: int, tally: Tally | None = None) -> tuple[door.Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
         return play(db, self._steps.promoting(now, tally))
+
+    def unconcerned(self, db: "sqlite3.Connection", claim: Claim) -> Claim:
+        """What of it may be claimed while there is a new limit."""
+        return play(db, self._limits.unconcerned(claim))
 
     def promote_by_duty(self, db: "sqlite3.Connection", duty: str, limit: int, now: int, *, by_hand: bool) -> int:
         return play(db, self._steps.promoting_by_duty(duty, limit, now, by_hand=by_hand))

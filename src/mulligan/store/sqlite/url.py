@@ -1,10 +1,10 @@
 """SQLite URLs: `sqlite:///jobs.db`, `sqlite:////var/lib/app/jobs.db`, `sqlite:///:memory:`."""
 
 import re
-import stat
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
+from mulligan.contents import other_than_file
 from mulligan.errors import BadUrl
 
 
@@ -31,8 +31,9 @@ def parse_url(url: str) -> tuple[Path | None, str]:
 def _problem(name: str) -> str | None:
     """Why no file can have this name."""
     try:
-        return f"{name!r} is a folder" if stat.S_ISDIR(Path(name).stat().st_mode) else None
+        what = other_than_file(Path(name))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except (OSError, ValueError) as error:
         return f"{name!r} cannot be the name of a file: {getattr(error, 'strerror', error)}"
+    return what and f"{name!r} is {what}"

@@ -534,7 +534,6 @@ class BatchRules(Bench):
         self.store.settle([Outcome(lease, each) for lease, each in zip(leases, decisions, strict=True)])
         request = self._batch_retry(batch, jobs[:2], actor="ann", reason="fixed")
         assert sorted(self.store.retry_members(request)) == sorted(job.id for job in jobs[:2])
-        assert self.store.retry_members(request) == [], "a repeat changes nothing more"
         found = self.store.batch(batch.id)
         assert (found.state, found.generation, found.left, found.cancelled) == (BatchState.PROCESSING, 2, 2, 1)
         (asked,) = self._batch_events(batch, BATCH_RETRIED)
@@ -543,6 +542,22 @@ class BatchRules(Bench):
         again = self._member_leases(jobs[:2])
         self.store.settle([Outcome(lease, DONE) for lease in again])
         assert self.store.batch(batch.id).state is BatchState.PARTIAL, "one is cancelled still"
+
+    def test_a_retry_of_members_that_is_repeated_later_is_answered_as_it_was(self) -> None:
+        batch, jobs = self._published(3)
+        for lease in self._member_leases(jobs):
+            self.settle(lease, failing())
+        first = self._batch_retry(batch, jobs[:2])
+        retried = self.store.retry_members(first)
+        assert self.store.retry_members(first) == retried
+        for lease in self._member_leases(jobs[:2]):
+            self.settle(lease, failing())
+        self.store.retry_members(self._batch_retry(batch, jobs))
+        before = self.store.last_position()
+        assert sorted(self.store.retry_members(first)) == sorted(job.id for job in jobs[:2])
+        assert self.store.last_position() == before, "it changes nothing more"
+        with pytest.raises(BatchNotFound):
+            self.store.retry_members(replace(first, owner="another"))
         assert len(self._batch_events(batch, BATCH_SETTLED)) == 2
 
     def test_cancelled_members_can_be_retried_too_and_running_ones_are_left_alone(self) -> None:

@@ -75,7 +75,8 @@ class DutyRules(Bench):
         assert (paused.type, paused.job, paused.owner, paused.actor) == (PAUSED, "", "", "ann")
         assert paused.data == {"what": "duty", "name": "retry", "for": 3600.0, "reason": "maintenance"}
         assert (resumed.type, resumed.job, resumed.actor) == (RESUMED, "", "bob")
-        assert resumed.data == {"what": "duty", "name": "retry", "reason": "it is over"}
+        assert (resumed.data["name"], resumed.data["reason"]) == ("retry", "it is over")
+        assert (resumed.data["paused"]["actor"], resumed.data["paused"]["reason"]) == ("ann", "maintenance")
         assert paused.at == self.now
 
     def test_the_same_request_to_pause_changes_nothing_more(self) -> None:
@@ -84,6 +85,35 @@ class DutyRules(Bench):
         self.advance(MINUTE)
         assert self.store.pause(request) == first
         assert self._types() == [PAUSED]
+
+    def test_a_request_to_pause_that_is_repeated_after_the_end_does_not_pause_again(self) -> None:
+        request = PauseRequest(id=self.ids(), what="queue", name="mail", duration=HOUR, actor="ann", reason="moving")
+        first = self.store.pause(request)
+        self.advance(MINUTE)
+        self.store.resume(PauseRequest(id=self.ids(), what="queue", name="mail"))
+        assert self.store.pause(request) == first
+        assert self.store.pauses() == []
+
+    def test_a_request_to_pause_that_is_repeated_leaves_a_later_pause_alone(self) -> None:
+        request = PauseRequest(id=self.ids(), what="duty", name="retry", actor="ann")
+        first = self.store.pause(request)
+        later = self._pause("retry", HOUR, actor="bob", reason="moving")
+        assert (first.until, first.reason) == (None, None)
+        assert self.store.pause(request) == first
+        assert self.store.pauses() == [later]
+
+    @pytest.mark.parametrize("duration", [HOUR, None])
+    def test_a_request_to_resume_that_is_repeated_leaves_a_later_pause_alone(self, duration: timedelta | None) -> None:
+        self._pause("retry", duration, actor="ann", reason="maintenance" if duration else None)
+        self.advance(MINUTE)
+        request = PauseRequest(id=self.ids(), what="duty", name="retry", actor="bob")
+        ended = self.store.resume(request)
+        assert ended is not None
+        assert self.store.resume(request) == ended
+        later = self._pause("retry")
+        assert self.store.resume(request) == ended
+        assert self.store.pauses() == [later]
+        assert self._types() == [PAUSED, RESUMED, PAUSED]
 
     def test_a_pause_made_elsewhere_holds_here(self) -> None:
         twin = self.twin()

@@ -110,6 +110,16 @@ class ScheduleRules(Bench):
         assert len(self._made()) == 1
         assert [event.actor for event in self.events() if event.type == SCHEDULE_REMOVED] == ["ann"]
 
+    def test_a_removal_that_is_repeated_leaves_a_schedule_that_came_back(self) -> None:
+        self._scheduled()
+        note = self._remark(SCHEDULE_REMOVED)
+        assert self.store.remove_schedule("nightly", note)
+        assert self.store.remove_schedule("nightly", note), "it was done before"
+        record = self._scheduled()
+        self.store.pause(PauseRequest(id="p", what="schedule", name="nightly"))
+        assert self.store.remove_schedule("nightly", note)
+        assert (self.store.schedules(), len(self.store.pauses())) == ([record], 1)
+
     def test_a_pause_of_a_schedule_is_told_as_such(self) -> None:
         self.store.pause(PauseRequest(id="p", what="schedule", name="nightly", actor="ann"))
         self.store.resume(PauseRequest(id="r", what="schedule", name="nightly", actor="bob"))

@@ -23,9 +23,11 @@ WITH clock AS (
     WHERE job.id = ANY (ARRAY(SELECT id FROM parked)) AND job.id = at_the_door.id
     RETURNING job.id, job.kind, job.owner, job.attempt, job.state, clock.now
 ), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
-    SELECT :event, id, kind, owner, attempt, now
-    FROM passed
+    INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
+    SELECT
+        {{event_place}},
+        :event, id, kind, owner, attempt, now
+    FROM passed AS moved
     WHERE state = :queued
 )
 SELECT count(*) FILTER (WHERE state = :queued) AS passed, count(*) FILTER (WHERE state <> :queued) AS held

@@ -1,4 +1,6 @@
 -- The same event about many jobs.
-INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, actor, data)
-SELECT :event, id, kind, owner, attempt, now, :actor, :data
-FROM json_to_recordset(:jobs::json) AS job (id text, kind text, owner text, attempt integer, now bigint)
+INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, actor, data)
+SELECT
+    {{event_place}},
+    :event, id, kind, owner, attempt, now, :actor, :data
+FROM json_to_recordset(:jobs::json) AS moved (id text, kind text, owner text, attempt integer, now bigint)

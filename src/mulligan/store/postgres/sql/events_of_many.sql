@@ -1,4 +1,6 @@
 -- The same event of many jobs.
-INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, code, data)
-SELECT :event, id, kind, owner, attempt, :now, :code::text, :data
+INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, code, data)
+SELECT
+    {{event_place}},
+    :event, id, kind, owner, attempt, :now, :code::text, :data
 FROM json_to_recordset(:jobs::json) AS moved (id text, kind text, owner text, attempt integer)

@@ -98,9 +98,11 @@ WITH clock AS (
     WHERE id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NULL))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
-    SELECT :event, id, kind, owner, attempt, now
-    FROM promoted
+    INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
+    SELECT
+        {{event_place}},
+        :event, id, kind, owner, attempt, now
+    FROM promoted AS moved
 )
 SELECT passed.number AS passed, kept.number + members.number AS held
 FROM (SELECT count(*) AS number FROM promoted) AS passed,

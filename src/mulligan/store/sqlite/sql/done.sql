@@ -1,4 +1,4 @@
--- Whether a request by hand was carried out before: it is in the log then.
-SELECT request
+-- Whether a request by hand was carried out before: it is in the log then, with what was answered.
+SELECT at, actor, data
 FROM mulligan_events
 WHERE request = :request

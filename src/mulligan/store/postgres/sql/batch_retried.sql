@@ -1,0 +1,5 @@
+-- How these jobs were started again by hand, each time.
+SELECT job, data
+FROM mulligan_events
+WHERE job = ANY (ARRAY(SELECT json_array_elements_text(:jobs::json))) AND type = :event
+ORDER BY seq

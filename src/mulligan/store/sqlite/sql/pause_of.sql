@@ -1,3 +1,0 @@
-SELECT *
-FROM mulligan_pauses
-WHERE what = :what AND name = :name
