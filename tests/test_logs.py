@@ -195,14 +195,14 @@ def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monk
         calls.append(1)
         raise StoreUnavailable("it is away") if len(calls) > 10 else RuntimeError("a mistake")
 
-    monkeypatch.setattr(type(app.store), "expire", broken)
+    monkeypatch.setattr(type(app.store), "promote", broken)
     app.settings = type(app.settings)(
-        database_url=app.settings.database_url, duty_expire_interval_sec=timedelta(milliseconds=1)
+        database_url=app.settings.database_url, duty_promote_interval_sec=timedelta(milliseconds=1)
     )
     with working(app):
         eventually(lambda: len(calls) > 20)
     mistake, outage = (line for line in lines.documents if line["level"] == "ERROR")
-    assert "duty 'expire'" in mistake["message"]
+    assert "duty 'promote'" in mistake["message"]
     assert "a mistake" in mistake["exception"]
     assert "it is away" in outage["message"]
 

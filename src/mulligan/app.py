@@ -70,7 +70,7 @@ from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.redrive import Redriving
-from mulligan.upkeep.rounds import Rounds, Switches, Work
+from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
@@ -712,11 +712,11 @@ class App:
         probes = self._probes(options.queues[0] if options.queues else None)
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks, *probes]
         look: list[Duty] = [] if self.policies.path is None else [self.policies]
-        switches = Switches(self.store, self._parts.clock)
-        return look + [self._rounds(work, switches, worker=incarnation) for work in works]
+        return look + list(self._rounds(works, Logbook(self.store, worker=incarnation)))
 
-    def _rounds(self, work: Work, switches: Switches, *, worker: str) -> Rounds:
-        return Rounds(work, store=self.store, switches=switches, clock=self._parts.clock, worker=worker)
+    def _rounds(self, works: Iterable[Work], logbook: Logbook) -> Iterator[Rounds]:
+        outlook = Outlook(self.store, self._parts.clock)
+        return (Rounds(work, outlook=outlook, logbook=logbook, clock=self._parts.clock) for work in works)
 
     def _promotions(self) -> list[Promote]:
         settings = self.settings
@@ -736,9 +736,12 @@ class App:
     def tick(self) -> int:
         """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
         has run out of time, as every worker does once a second; how many jobs and batches that were."""
-        worker, switches = "no worker", Switches(self.store, self._parts.clock)
+        worker = "no worker"
+        logbook = Logbook(self.store, worker=worker)
         works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
-        return sum(self._rounds(work, switches, worker=worker).step() for work in works)
+        did = sum(rounds.step() for rounds in self._rounds(works, logbook))
+        logbook.write(self._parts.clock.monotonic())
+        return did
 
     def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()

@@ -38,6 +38,15 @@ def duty_named(name: str) -> KnownDuty:
     raise UnknownDuty(name, [duty.name for duty in DUTIES])
 
 
+@dataclass(frozen=True, slots=True)
+class Chores:
+    """What one look at the store tells all duties of a worker."""
+
+    paused: frozenset[str]
+    idle: frozenset[str]
+    """Duties that find nothing to do."""
+
+
 def duty_of(waiting_for: str | None) -> KnownDuty:
     """Which duty lets a job through that waits for this."""
     return duty_named("retry" if waiting_for in RETRY_REASONS else "promote")
@@ -54,6 +63,8 @@ class Round:
     interval: timedelta | None = None
     limit: int | None = None
     at: datetime | None = None
+    ago: timedelta = timedelta(0)
+    """How long before it is recorded it was done."""
     # Only of rounds by hand; `request` is the caller's, so that the record can be repeated.
     request: str | None = None
     actor: str | None = None

@@ -83,7 +83,7 @@ class Roster:
             actor=actor,
             reason=reason,
         )
-        self._store().note(done)
+        self._store().note([done])
         return done
 
 

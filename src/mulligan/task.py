@@ -326,6 +326,8 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any, Any]] = {}
         self._aliases: dict[str, str] = {}
+        self.concurrency: dict[str, int] = {}
+        """How many of a kind may run at once, where that is limited."""
 
     def add(self, task: Task[..., Any, Any]) -> None:
         for name in (task.name, *task.aliases):
@@ -333,11 +335,9 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
                 raise BadTask(f"two tasks are named {name!r}; give one of them another name=")
         self._tasks[task.name] = task
         self._aliases |= dict.fromkeys(task.aliases, task.name)
-
-    @property
-    def concurrency(self) -> dict[str, int]:
-        """How many of a kind may run at once, where that is limited."""
-        return {name: task.concurrency for name, task in self._tasks.items() if task.concurrency is not None}
+        if task.concurrency is not None:
+            # A new one: whoever compares it with the one before sees that it changed.
+            self.concurrency = {**self.concurrency, task.name: task.concurrency}
 
     def __getitem__(self, kind: str) -> Task[..., Any, Any]:
         try:

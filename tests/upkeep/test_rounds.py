@@ -1,6 +1,7 @@
 """Duties as workers do them: not while paused, noted now and then, bounded."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,18 +9,21 @@ import pytest
 
 from live import eventually, working
 from mulligan import App, Service
+from mulligan.duty import Chores, Round
+from mulligan.errors import StoreUnavailable
 from mulligan.job import NewJob
-from mulligan.pause import Pause, PauseRequest
+from mulligan.pause import PauseRequest
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.rounds import NOTE_SECONDS, Rounds, Switches, whole_passes
+from mulligan.upkeep.rounds import NOTE_SECONDS, Logbook, Outlook, Rounds, whole_passes
 
 
 class Sweeping:
-    name, interval, limit = "expire", 1.0, 5
+    interval, limit = 1.0, 5
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "prune") -> None:
+        self.name = name
         self.steps = 0
 
     def step(self) -> int:
@@ -27,54 +31,96 @@ class Sweeping:
         return 2
 
 
-class Scene:
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.store = SqliteStore("sqlite:///:memory:", now=self.clock.now, threaded=False)
-        self.work = Sweeping()
-        switches = Switches(self.store, self.clock)
-        self.rounds = Rounds(self.work, store=self.store, switches=switches, clock=self.clock, worker="us")
+class Counting(SqliteStore):
+    """Counts how often it was asked and told."""
 
-    def step(self, times: int = 1) -> None:
+    looks = notes = 0
+
+    def chores(self) -> Chores:
+        self.looks += 1
+        return super().chores()
+
+    def note(self, rounds: Sequence[Round]) -> None:
+        self.notes += 1
+        super().note(rounds)
+
+
+class Scene:
+    def __init__(self, *names: str) -> None:
+        self.clock = VirtualClock()
+        self.store = Counting("sqlite:///:memory:", now=self.clock.now, threaded=False)
+        self.works = [Sweeping(name) for name in names or ("prune",)]
+        self.work = self.works[0]
+        outlook, logbook = Outlook(self.store, self.clock), Logbook(self.store, worker="us")
+        self.rounds = [Rounds(work, outlook=outlook, logbook=logbook, clock=self.clock) for work in self.works]
+
+    def step(self, times: int = 1, seconds: float = 1) -> None:
         for _ in range(times):
-            self.rounds.step()
-            self.clock.advance(timedelta(seconds=1))
+            for rounds in self.rounds:
+                rounds.step()
+            self.clock.advance(timedelta(seconds=seconds))
 
 
 def test_a_paused_duty_is_not_done_and_goes_on_by_itself() -> None:
     scene = Scene()
-    scene.store.pause(PauseRequest(id="p", what="duty", name="expire", duration=timedelta(seconds=3)))
+    scene.store.pause(PauseRequest(id="p", what="duty", name="prune", duration=timedelta(seconds=3)))
     scene.step(3)
     assert (scene.work.steps, scene.store.rounds()) == (0, [])
     scene.step()
     assert scene.work.steps == 1
 
 
-def test_one_reading_of_the_pauses_serves_all_duties_for_less_than_a_second() -> None:
-    scene, read = Scene(), []
-
-    class Reading(SqliteStore):
-        def pauses(self) -> list[Pause]:
-            read.append(scene.clock.monotonic())
-            return super().pauses()
-
-    switches = Switches(Reading("sqlite:///:memory:", now=scene.clock.now, threaded=False), scene.clock)
-    for _ in range(4):
-        assert [switches.is_paused(name) for name in ("expire", "reclaim", "prune")] == [False] * 3
-        scene.clock.advance(timedelta(seconds=0.5))
-    assert len(read) == 2
+def test_one_look_serves_all_duties_for_less_than_a_second() -> None:
+    scene = Scene("reclaim", "retry", "prune")
+    scene.step(4, seconds=0.5)
+    assert (scene.store.looks, [work.steps for work in scene.works]) == (2, [4, 4, 4])
 
 
-def test_rounds_are_noted_at_first_and_then_now_and_then_with_all_they_did() -> None:
+def test_a_duty_with_nothing_to_do_is_not_asked_for_it() -> None:
+    scene = Scene("expire")
+    scene.step(3)
+    assert scene.work.steps == 0
+    assert [done.did for done in scene.store.rounds()] == [0]
+    scene.store.enqueue([NewJob(id="late", kind="k", arguments="{}", deadline=timedelta(seconds=1))])
+    scene.step(3)
+    assert scene.work.steps > 0
+
+
+def test_rounds_of_all_duties_are_noted_together_soon_and_then_now_and_then_with_all_they_did() -> None:
+    scene = Scene("retry", "prune")
+    scene.step(2)
+    noted = {done.duty: done for done in scene.store.rounds()}
+    # The second look of the first duty notes the first of both.
+    assert {name: (done.did, done.worker, done.limit) for name, done in noted.items()} == {
+        "retry": (4, "us", 5),
+        "prune": (2, "us", 5),
+    }
+    assert noted["retry"].at - noted["prune"].at == timedelta(seconds=1)
+    assert scene.store.notes == 1
+    scene.step(int(NOTE_SECONDS) - 1)
+    assert scene.store.notes == 1, "not each second"
+    scene.step()
+    assert scene.store.notes == 2
+    assert {done.duty: done.did for done in scene.store.rounds()} == {
+        "retry": 2 * NOTE_SECONDS,
+        "prune": 2 * NOTE_SECONDS,
+    }
+
+
+def test_what_could_not_be_noted_is_noted_later() -> None:
     scene = Scene()
     scene.step()
-    (first,) = scene.store.rounds()
-    assert (first.did, first.worker, first.limit) == (2, "us", 5)
-    scene.step(int(NOTE_SECONDS) - 1)
-    assert scene.store.rounds() == [first], "not each second"
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(StoreUnavailable):
+        patched.setattr(SqliteStore, "note", _unavailable)
+        scene.step()
+    assert scene.store.rounds() == []
+    scene.clock.advance(timedelta(seconds=NOTE_SECONDS))
     scene.step()
-    (later,) = scene.store.rounds()
-    assert later.did == 2 * NOTE_SECONDS
+    assert [done.did for done in scene.store.rounds()] == [6]
+
+
+def _unavailable(*_: object) -> None:
+    raise StoreUnavailable("not now")
 
 
 @pytest.mark.parametrize(("moved", "passes", "total"), [([5, 5, 2], 10, 12), ([5, 5, 5], 3, 15), ([0], 3, 0)])

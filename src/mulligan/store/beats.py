@@ -13,8 +13,8 @@ from mulligan.store.services import ServiceDesk
 from mulligan.store.statements import Statements
 from mulligan.store.values import FORGOTTEN_AFTER, fence_values, worker_values
 
-# What can go, besides silent workers, is of minutes ago at least: no need to look for it with every beat.
-EVERY = timedelta(seconds=5)
+# What can go is of minutes ago at least: no need to look for it with every beat.
+EVERY = to_duration(timedelta(seconds=5))
 
 
 class BeatSteps:
@@ -48,10 +48,10 @@ class BeatSteps:
 
     def _forget(self, time: int, now: Now) -> Steps[None]:
         """What nobody has to know any more."""
-        yield Statement(self._sql["forget"], {"silence": to_duration(FORGOTTEN_AFTER), "now": now})
-        if 0 <= time - self._forgot_at < to_duration(EVERY):
+        if 0 <= time - self._forgot_at < EVERY:
             return
         self._forgot_at = time
+        yield Statement(self._sql["forget"], {"silence": to_duration(FORGOTTEN_AFTER), "now": now})
         yield from self._services.forget(now)
         yield from self._owners.forgetting(now)
         yield from self._limits.budgets.forget(time)

@@ -7,6 +7,7 @@ in the same transaction. It happens while nobody else lets jobs in (`limits.py`)
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from mulligan.failure.verdict import budget_exhausted
@@ -14,13 +15,14 @@ from mulligan.job import PRIORITIES
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord
 from mulligan.store.clock import Now, moment
-from mulligan.store.rows import Record, from_time, to_json, to_time
+from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import error_values, failure_data
 
 GATE = "owner-budget/"
 END = "owner-budget0"
+DAY = to_duration(timedelta(days=1))
 # In a claim: gates looked at, and jobs of each.
 GATES = 50
 EACH = 100
@@ -39,10 +41,14 @@ class Periods:
 
     @classmethod
     def at(cls, now: int) -> "Periods":
-        moment = from_time(now)
-        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        return cls._of(now // DAY)
+
+    @classmethod
+    @lru_cache(maxsize=2)
+    def _of(cls, day: int) -> "Periods":
+        midnight = from_time(day * DAY)
         later = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return cls(f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later))
+        return cls(f"{midnight:%Y-%m-%d}", f"{midnight:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later))
 
     @property
     def last_month(self) -> str:

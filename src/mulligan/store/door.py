@@ -71,7 +71,9 @@ class DoorSteps:
 
     def promoting_by_duty(self, duty: str, limit: int, now: Now, *, by_hand: bool) -> Steps[int]:
         yield from self._say_limits(now)
-        passed, _ = yield from self.passing("promote", now, duty=duty, limit=limit)
+        passed = 0
+        if (yield from self.looking(now)).is_anyone:
+            passed, _ = yield from self.passing("promote", now, duty=duty, limit=limit)
         if by_hand and passed < limit:
             passed += sum((yield from self.passing("admit", now, duty=duty, limit=limit - passed)))
         yield from self._let_in(now)

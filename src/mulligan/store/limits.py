@@ -74,7 +74,7 @@ class LimitDesk:
     def says(self, now: int) -> Steps[None]:
         """Tell the others which limits this process has: when they changed, and once a minute. It is told once what was
         written is committed: see `told`."""
-        book, before = self.book(), {limit.subject for told in (self._said, self._saying) for limit in told}
+        book = self.book()
         if book != self._saying:
             self._since = now
         elif not self.has_news and 0 <= now - self._said_at < SAID_AGAIN:
@@ -82,6 +82,7 @@ class LimitDesk:
         if limits := [_limit_values(limit) for limit in book]:
             yield self._statement("limits_write", limits=to_json(limits), since=self._since, now=now)
         # Also who has no limits: those that nobody says any more would stay for ever.
+        before = {limit.subject for told in (self._said, self._saying) for limit in told}
         gone = sorted(before - {limit.subject for limit in book})
         yield self._statement("limits_forget", gone=to_json(gone), now=now, kept=KEPT)
         self._saying, self._said_at = book, now

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.duty import Round
+from mulligan.duty import Chores, Round
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
@@ -253,8 +253,12 @@ class Upkeep(Protocol):
         """Those in force now."""
         ...
 
-    def note(self, done: Round) -> None:
-        """Record a round of a duty: one row for each duty and worker. One made by hand is an event too."""
+    def chores(self) -> Chores:
+        """Which duties are paused, and which have nothing to do: one look for all of them."""
+        ...
+
+    def note(self, rounds: Sequence[Round]) -> None:
+        """Record rounds of duties: one row for each duty and worker. One made by hand is an event too."""
         ...
 
     def rounds(self) -> list[Round]:

@@ -79,6 +79,10 @@ def to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def from_json(text: str) -> Any:
+    return _decode(text)
+
+
 def _column_names(cursor: Any) -> list[str]:
     # psycopg's `description` builds an object for each of fifty columns, each time.
     result = getattr(cursor, "pgresult", None)

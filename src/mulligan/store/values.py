@@ -274,7 +274,7 @@ def round_values(done: Round) -> dict[str, Any]:
         "batch": done.limit,
         "actor": done.actor,
         "reason": done.reason,
-        "kept": to_duration(ROUNDS_KEPT),
+        "ago": to_duration(done.ago),
     }
 
 

@@ -5,11 +5,13 @@ from datetime import timedelta
 from typing import Protocol
 
 from mulligan.clock import Clock
-from mulligan.duty import Round
+from mulligan.duty import Chores, Round
 from mulligan.store.protocols import Upkeep
 
 # A row for each duty and worker, and not more often than that: nobody waits for another's record.
 NOTE_SECONDS = 10.0
+# The first rounds of all duties are noted together.
+FIRST_SECONDS = 0.5
 # All duties that come due about now go by one reading.
 FRESH_SECONDS = 0.9
 
@@ -24,58 +26,92 @@ class Work(Protocol):
     def step(self) -> int: ...
 
 
-class Switches:
-    """The pauses of duties as one worker knows them: one begun or ended by hand is in force within a second."""
+class Outlook:
+    """What the duties of one worker have before them: a pause begun or ended by hand is in force within a second, and a
+    duty that has nothing to do need not ask by itself."""
 
     def __init__(self, store: Upkeep, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._off: frozenset[str] = frozenset()
         self._stale_at: float | None = None
 
-    def is_paused(self, duty: str) -> bool:
+    def now(self) -> Chores:
         now = self._clock.monotonic()
         if self._stale_at is None or now >= self._stale_at:
-            self._off = frozenset(pause.name for pause in self._store.pauses() if pause.what == "duty")
+            self._chores = self._store.chores()
             self._stale_at = now + FRESH_SECONDS
-        return duty in self._off
+        return self._chores
 
 
 class Rounds:
-    def __init__(self, work: Work, *, store: Upkeep, switches: Switches, clock: Clock, worker: str) -> None:
+    """The rounds of one duty."""
+
+    def __init__(self, work: Work, *, outlook: Outlook, logbook: "Logbook", clock: Clock) -> None:
         self._work = work
-        self._store = store
-        self._switches = switches
+        self._outlook = outlook
+        self._logbook = logbook
         self._clock = clock
-        self._worker = worker
         self.name = work.name
         self.interval = work.interval
-        self._noted_at: float | None = None
         self._did = 0
+        self._done_at = self._seconds = 0.0
 
     def step(self) -> int:
-        if self._switches.is_paused(self.name):
+        chores = self._outlook.now()
+        if self.name in chores.paused:
             return 0
         began = self._clock.monotonic()
-        did = self._work.step()
-        now = self._clock.monotonic()
+        did = 0 if self.name in chores.idle else self._work.step()
+        self._done_at = self._clock.monotonic()
+        self._seconds = self._done_at - began
         self._did += did
-        if self._noted_at is None or now - self._noted_at >= NOTE_SECONDS:
-            self._note(now - began)
-            self._noted_at, self._did = now, 0
+        self._logbook.add(self, self._done_at)
         return did
 
-    def _note(self, seconds: float) -> None:
-        self._store.note(
-            Round(
-                duty=self.name,
-                worker=self._worker,
-                seconds=seconds,
-                did=self._did,
-                interval=timedelta(seconds=self.interval),
-                limit=self._work.limit,
-            )
+    def record(self, worker: str, now: float) -> Round:
+        """The last one, with all that was done since the record before."""
+        return Round(
+            duty=self.name,
+            worker=worker,
+            seconds=self._seconds,
+            did=self._did,
+            interval=timedelta(seconds=self.interval),
+            limit=self._work.limit,
+            ago=timedelta(seconds=now - self._done_at),
         )
+
+    def recorded(self, done: Round) -> None:
+        # Another round may have ended meanwhile.
+        self._did -= done.did
+
+
+class Logbook:
+    """Where the rounds of one worker are noted, those of all duties together."""
+
+    def __init__(self, store: Upkeep, *, worker: str) -> None:
+        self._store = store
+        self._worker = worker
+        self._unwritten: dict[Rounds, None] = {}
+        self._known: set[Rounds] = set()
+        self._write_at: float | None = None
+
+    def add(self, rounds: Rounds, now: float) -> None:
+        self._unwritten[rounds] = None
+        if rounds not in self._known:
+            self._known.add(rounds)
+            first = now + FIRST_SECONDS
+            self._write_at = first if self._write_at is None else min(self._write_at, first)
+        elif self._write_at is not None and now >= self._write_at:
+            self.write(now)
+
+    def write(self, now: float) -> None:
+        # First of all: the other duties have threads of their own, and one of them writes.
+        self._write_at = now + NOTE_SECONDS
+        records = {rounds: rounds.record(self._worker, now) for rounds in list(self._unwritten)}
+        self._store.note(list(records.values()))
+        for rounds, done in records.items():
+            rounds.recorded(done)
+            self._unwritten.pop(rounds, None)
 
 
 def whole_passes(one: Callable[[int], int], *, limit: int, passes: int) -> int:

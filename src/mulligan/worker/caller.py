@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mulligan.errors import StoreClosed, StoreError
 from mulligan.worker.drivers import Driver
@@ -25,6 +25,8 @@ class Caller:
         self._outage = outage
         self._longest_pause = longest_pause
         self._troubled = troubled
+        self._patience: asyncio.Timeout | None = None
+        self._is_patient = True
 
     async def persist(self, call: Callable[[], T]) -> T:
         pause = SHORTEST_PAUSE
@@ -42,11 +44,21 @@ class Caller:
                 self._outage.answered()
                 return answer
 
-    async def ask(self, call: Callable[[], T], patience: "asyncio.Task[Any]") -> T:
-        """The same, but no longer than the patience lasts."""
-        asking = asyncio.get_running_loop().create_task(self.persist(call))
-        await asyncio.wait({asking, patience}, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            return asking.result()
-        asking.cancel()
-        raise GaveUpError
+    async def ask(self, call: Callable[[], T]) -> T:
+        """The same, but no longer than the patience lasts. One asks at a time."""
+        self._patience = patience = asyncio.timeout(None if self._is_patient else 0)
+        try:
+            async with patience:
+                return await self.persist(call)
+        except TimeoutError:
+            if patience.expired():
+                raise GaveUpError from None
+            raise
+        finally:
+            self._patience = None
+
+    def lose_patience(self) -> None:
+        """From now on nobody waits for an answer."""
+        self._is_patient = False
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())

@@ -91,6 +91,8 @@ class InlineDriver:
     """Everything in the caller's own thread and in his own order: for the sandbox."""
 
     async def blocking(self, function: Callable[[], T]) -> T:
+        # As with a thread, whoever is ready goes first.
+        await asyncio.sleep(0)
         return function()
 
     async def call(self, function: Callable[[], T], _on_start: Callable[[Interrupt], None], /) -> T:

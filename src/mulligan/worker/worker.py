@@ -139,8 +139,7 @@ class Worker:
         """A task looked at the record of its job: claims bring them along."""
         self._stops = 0
         self._wake = asyncio.Event()
-        self._stopped = asyncio.Event()
-        self._patience: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._has_ended = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
@@ -155,7 +154,9 @@ class Worker:
             logger.info("stopping: %d jobs in flight may finish; stop again to release them", len(self._running))
         else:
             self._interrupt_all()
-        self._stopped.set()
+        if self._loop is not None and self._patience is None:
+            # A worker that was told to stop does not wait for a store that is silent.
+            self._patience = self._loop.call_later(GRACE_SECONDS, self._caller.lose_patience)
         self._wake.set()
 
     async def prepare(self, resources: Any = None) -> None:
@@ -185,7 +186,6 @@ class Worker:
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
         settler = self._loop.create_task(self._settler.run())
-        self._patience = self._loop.create_task(self._patient())
         try:
             await self._work(until)
         except asyncio.CancelledError:
@@ -194,11 +194,12 @@ class Worker:
             raise
         finally:
             await self._drain()
-            for task in (*duties, settler, self._patience):
+            for task in (*duties, settler):
                 task.cancel()
-            await asyncio.gather(*duties, settler, self._patience, return_exceptions=True)
-            if self._watch_timer is not None:
-                self._watch_timer.cancel()
+            await asyncio.gather(*duties, settler, return_exceptions=True)
+            for timer in (self._watch_timer, self._patience):
+                if timer is not None:
+                    timer.cancel()
             if self._children is not None:
                 await self._children.close()
             await self._leave()
@@ -253,7 +254,7 @@ class Worker:
             fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
-        claimed = await self._ask(lambda: self._store.claim(claim))
+        claimed = await self._caller.ask(lambda: self._store.claim(claim))
         said.changed(claimed.changes)
         self._hold(claimed.leases)
         if self._clock.monotonic() >= self._adopt_at:
@@ -266,7 +267,10 @@ class Worker:
     async def _adopt(self) -> None:
         """Take up jobs of earlier claims whose replies were lost."""
         held = [running.lease.fence for running in self._held()]
-        self._hold(await self._ask(lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held)))
+        asked = await self._caller.ask(
+            lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held)
+        )
+        self._hold(asked)
         self._adopt_at = self._clock.monotonic() + self._options.lease.total_seconds()
 
     def _hold(self, leases: Sequence[Lease]) -> None:
@@ -465,15 +469,6 @@ class Worker:
         """The store has heard of what ended."""
         self._start_waiting()
         self._wake.set()
-
-    async def _ask(self, call: Callable[[], T]) -> T:
-        """A worker that was told to stop does not wait for a store that is silent."""
-        assert self._patience is not None
-        return await self._caller.ask(call, self._patience)
-
-    async def _patient(self) -> None:
-        await self._stopped.wait()
-        await asyncio.sleep(GRACE_SECONDS)
 
     def _adopt_soon(self) -> None:
         self._adopt_at = self._clock.monotonic()

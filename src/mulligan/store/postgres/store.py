@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.duty import Round
+from mulligan.duty import Chores, Round
 from mulligan.errors import BatchBusy
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
@@ -208,9 +208,12 @@ class PostgresStore:
     def pauses(self) -> list[Pause]:
         return self._read(self._pauses.listing)
 
-    def note(self, done: Round) -> None:
-        begin = BEGIN_ASYNCHRONOUS if done.request is None else BEGIN
-        self._transact(lambda now: self._rounds.noting(done, now), begin)
+    def chores(self) -> Chores:
+        return self._read(self._rounds.looking)
+
+    def note(self, rounds: Sequence[Round]) -> None:
+        begin = BEGIN if any(done.request for done in rounds) else BEGIN_ASYNCHRONOUS
+        self._transact(lambda now: self._rounds.noting(rounds, now), begin)
 
     def rounds(self) -> list[Round]:
         return self._read(lambda _: self._rounds.listing())

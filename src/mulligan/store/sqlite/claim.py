@@ -67,11 +67,14 @@ class ClaimDesk:
 
     def _lanes(self, db: "sqlite3.Connection", claim: Claim, now: int) -> list[LaneHead]:
         """The lanes with ready jobs for this claim that nobody has paused."""
+        lanes = db.execute(SQL["claim_lanes"]).fetchall()
+        if not lanes:
+            return []
         kinds = frozenset(claim.kinds)
         paused = frozenset(db.execute(SQL["claim_paused"], {"now": now}).fetchall())
         return [
             (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
-            for queue, kind, service, priority, rank, id_ in db.execute(SQL["claim_lanes"]).fetchall()
+            for queue, kind, service, priority, rank, id_ in lanes
             if kind in kinds
             and (claim.queues is None or queue in claim.queues)
             and not (paused and paused & {("queue", queue), ("kind", kind), ("service", service)})

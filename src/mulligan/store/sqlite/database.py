@@ -97,6 +97,7 @@ class Writer:
     def __init__(self, connection: "sqlite3.Connection", path: Path | None) -> None:
         self._connection = connection
         self._path = path
+        self._place = str(path or "the database in memory")
         self._lock = FileLock(path) if path else None
         self._checkpointed = 0
         self._inode = path.stat().st_ino if path else None
@@ -136,10 +137,6 @@ class Writer:
             is_ours = False
         if not is_ours:
             raise StoreDamaged(f"{self._path} was deleted or replaced while it was open: start this process again")
-
-    @property
-    def _place(self) -> str:
-        return str(self._path or "the database in memory")
 
     def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
         with _Transaction(self._connection):

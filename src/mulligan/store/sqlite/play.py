@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from mulligan.job import Lease
@@ -17,12 +18,14 @@ SQL = Statements("mulligan.store.sqlite")
 
 
 def play(db: "sqlite3.Connection", steps: Steps[T]) -> T:
-    return script.play(steps, lambda statement: _rows(db, statement))
+    return script.play(steps, partial(_rows, db))
 
 
 def _rows(db: "sqlite3.Connection", statement: Statement) -> list[Record]:
-    cursor = db.execute(statement.sql, statement.values)
-    return [] if cursor.description is None else records(cursor, cursor.fetchall())
+    sql, values = statement
+    cursor = db.execute(sql, values)
+    rows = cursor.fetchall()
+    return records(cursor, rows) if rows else []
 
 
 def find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Record | None:
@@ -32,8 +35,16 @@ def find(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> Re
 
 
 def leases(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Lease]:
+    if db.execute(_is_any(statement), values).fetchone() is None:
+        # Mostly there are none, and asking for fifty columns costs more than looking.
+        return []
     cursor = db.execute(statement, values)
     return to_leases(cursor, cursor.fetchall())
+
+
+@cache
+def _is_any(statement: str) -> str:
+    return f"SELECT 1 FROM ({statement}) LIMIT 1"  # noqa: S608
 
 
 def append(db: "sqlite3.Connection", events: Iterable[dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.duty import Round
+from mulligan.duty import Chores, Round
 from mulligan.errors import StoreError
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
@@ -204,8 +204,11 @@ class SqliteStore:
     def pauses(self) -> list[Pause]:
         return self._read(self._pauses.listing)
 
-    def note(self, done: Round) -> None:
-        self._write(lambda now: self._rounds.noting(done, now))
+    def chores(self) -> Chores:
+        return self._read(self._rounds.looking)
+
+    def note(self, rounds: Sequence[Round]) -> None:
+        self._write(lambda now: self._rounds.noting(rounds, now))
 
     def rounds(self) -> list[Round]:
         return self._read(lambda _: self._rounds.listing())

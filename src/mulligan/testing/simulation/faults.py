@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
 
 from mulligan.testing.simulation.parameters import Parameters
 
@@ -20,8 +21,7 @@ class Strike(StrEnum):
     PAUSE = "pause"
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """Seconds until the request is carried out and until the answer is there.
 
     `arrives`: the request reaches the store, be it late. `gives_up_after`: the caller hears no answer and is
@@ -47,6 +47,9 @@ class Fate:
         return self.gives_up_after is not None or self.strike is not None or self.request + self.reply > SLOW_SECONDS
 
 
+Change = Callable[[Fate], Fate]
+
+
 class Weather:
     """Fair or foul. In fair weather a call is answered at once."""
 
@@ -56,21 +59,29 @@ class Weather:
         self.is_stormy = False
         self.is_out = False
         """The store answers nobody."""
+        kinds = ((False, False), (True, False), (True, True))
+        self._thresholds = {
+            (mortal, settles): self._drawn(is_mortal=mortal, settles=settles) for mortal, settles in kinds
+        }
 
     def fate(self, name: str, *, is_mortal: bool) -> Fate:
         """Of one call; who is not mortal is neither killed nor stopped."""
         chance, latency = self._chance, self._parameters.latency
         fate = Fate(chance.random() * latency, chance.random() * latency)
         if name == "overdue":
-            fate = replace(fate, reply_of_found=chance.random() * self._parameters.lease.total_seconds())
+            fate = fate._replace(reply_of_found=chance.random() * self._parameters.lease.total_seconds())
         draw = chance.random()
-        for change, rate in self._changes(name, is_mortal=is_mortal):
-            draw -= rate
-            if draw < 0:
+        for change, below in self._thresholds[is_mortal, is_mortal and name == "settle"]:
+            if draw < below:
                 return change(fate)
         return fate
 
-    def _changes(self, name: str, *, is_mortal: bool) -> Iterator[tuple[Callable[[Fate], Fate], float]]:
+    def _drawn(self, *, is_mortal: bool, settles: bool) -> list[tuple[Change, float]]:
+        """Each change with the sum of the rates up to it."""
+        changes, rates = zip(*self._changes(is_mortal=is_mortal, settles=settles), strict=True)
+        return list(zip(changes, accumulate(rates), strict=True))
+
+    def _changes(self, *, is_mortal: bool, settles: bool) -> Iterator[tuple[Change, float]]:
         rates = self._parameters.rates
         yield self._lose_request, rates.lost_request
         yield self._lose_reply, rates.lost_reply
@@ -79,36 +90,36 @@ class Weather:
         if is_mortal:
             yield self._crash, rates.crash
             yield self._pause, rates.pause
-        if is_mortal and name == "settle":
+        if settles:
             yield self._be_overtaken, OVERTAKEN * (rates.pause + rates.crash)
 
     def _lose_request(self, fate: Fate) -> Fate:
-        return replace(fate, arrives=False, gives_up_after=self._patience())
+        return fate._replace(arrives=False, gives_up_after=self._patience())
 
     def _lose_reply(self, fate: Fate) -> Fate:
-        return replace(fate, gives_up_after=fate.request + self._patience())
+        return fate._replace(gives_up_after=fate.request + self._patience())
 
     def _be_late(self, fate: Fate) -> Fate:
         """Carried out after the caller gave up: a transaction that was held up, a packet sent once more."""
         patience = self._patience()
         late = patience + self._chance.random() ** 2 * self._parameters.lease.total_seconds() * 1.5
-        return replace(fate, request=late, gives_up_after=patience)
+        return fate._replace(request=late, gives_up_after=patience)
 
     def _be_slow(self, fate: Fate) -> Fate:
         seconds = self._chance.uniform(0.1, 8)
-        return replace(fate, request=seconds) if self._chance.random() < 0.5 else replace(fate, reply=seconds)
+        return fate._replace(request=seconds) if self._chance.random() < 0.5 else fate._replace(reply=seconds)
 
     def _crash(self, fate: Fate) -> Fate:
-        return replace(fate, strike=Strike.CRASH, strikes_in_reply=self._chance.random() < 0.5)
+        return fate._replace(strike=Strike.CRASH, strikes_in_reply=self._chance.random() < 0.5)
 
     def _pause(self, fate: Fate) -> Fate:
-        return replace(fate, strike=Strike.PAUSE, strikes_in_reply=self._chance.random() < 0.5)
+        return fate._replace(strike=Strike.PAUSE, strikes_in_reply=self._chance.random() < 0.5)
 
     def _be_overtaken(self, fate: Fate) -> Fate:
         """Stopped or killed while it settles, and the result comes when the lease is another's."""
         late = self._chance.uniform(1.3, 2.3) * self._parameters.lease.total_seconds()
         strike = self._chance.choice((Strike.PAUSE, Strike.PAUSE, Strike.CRASH))
-        return replace(fate, request=late, gives_up_after=late, strike=strike)
+        return fate._replace(request=late, gives_up_after=late, strike=strike)
 
     def _patience(self) -> float:
         """Refused at once, or nothing heard for a while."""

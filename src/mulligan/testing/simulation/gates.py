@@ -43,8 +43,10 @@ class GateWatch:
             return
         gates = {id_: (gate, due, reason) for id_, gate, due, reason in self._world.office.store.parked()}
         for life in self._lives.waiting.values():
-            life.gate, due, reason = gates.get(life.id, ("", life.due, ""))
-            self._notice(life)
+            gate, due, reason = gates.get(life.id, ("", life.due, ""))
+            if gate != life.gate:
+                life.gate = gate
+                self._notice(life)
             if reason == "budget" and due != life.due:
                 self._waits(call, life, due)
         passed = [life for life in self._unpaid(entries) if self._has_passed(life)]

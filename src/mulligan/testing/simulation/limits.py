@@ -20,6 +20,9 @@ class LimitWatch:
         """When each subject was last seen without a place."""
         allotment = world.parameters.allotment
         self._is_wanted = allotment.has_limits
+        self._counted_at = -1
+        self._full: list[str] = []
+        """Without a place when they were counted last."""
 
     def admitted(self, life: Life) -> None:
         """It has passed the door: with it, nobody is too many."""
@@ -38,9 +41,13 @@ class LimitWatch:
         """Once in a while: the store counts what a recount finds, and who has no place left."""
         if not self._is_wanted:
             return
-        taken = Counter(subject for life in self._let_in() for subject in life.subjects)
-        for subject, most in self._world.office.store.limits_in_force().items():
-            self._note(subject, taken[subject], most)
+        store = self._world.office.store
+        if store.times_changed != self._counted_at:
+            self._counted_at = store.times_changed
+            taken = Counter(subject for life in self._let_in() for subject in life.subjects)
+            self._full = [subject for subject, most in store.limits_in_force().items() if taken[subject] >= most]
+        for subject in self._full:
+            self._full_at[subject] = self._world.timeline.now
 
     def recount(self) -> None:
         swept = self._world.office.store.limits_in_force()

@@ -4,12 +4,14 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mulligan.failure.service import ServiceBook
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.sqlite.database import Database
 
 if TYPE_CHECKING:
     from mulligan.testing.simulation.party import Party
@@ -64,12 +66,13 @@ class ObservedStore(SqliteStore):
     """The store with its pages open: what no caller may see, an oracle must."""
 
     def __init__(self, *, now: Callable[[], datetime], book: Callable[[], ServiceBook]) -> None:
-        super().__init__("sqlite:///:memory:", now=now, threaded=False, services=book)
+        super().__init__("sqlite:///:memory:", now=now, threaded=False, services=book, database=_new_database())
         self._book = book
+        self._written = self._connection.total_changes
+        self.times_changed = 0
 
-    _changes = 0
     has_changed = False
-    """A row was written between the last two looks at the log."""
+    """More was written between the last two looks at the log than an operation writes about its caller."""
 
     def branch(self) -> SqliteStore:
         """The same database, as another process has it open."""
@@ -77,12 +80,13 @@ class ObservedStore(SqliteStore):
             "sqlite:///:memory:", now=self._given_now, threaded=False, services=self._book, database=self._database
         )
 
-    def log(self, after: int) -> list[Entry]:
-        """What is new in the log: nothing, unless a row was written since it was asked for last."""
-        before, self._changes = self._changes, self._connection.total_changes
-        self.has_changed = self._changes != before
+    def log(self, after: int, *, expected: int = 0) -> list[Entry]:
+        """What is new in the log: nothing, unless more rows were written than expected since it was asked for last."""
+        before, self._written = self._written, self._connection.total_changes
+        self.has_changed = self._written - before > expected
         if not self.has_changed:
             return []
+        self.times_changed += 1
         found: list[tuple[Any, ...]] = self._connection.execute(
             "SELECT position, request, type, job, attempt, at, code, data FROM mulligan_events WHERE position > ?",
             (after,),
@@ -156,6 +160,18 @@ class ObservedStore(SqliteStore):
     @property
     def _connection(self) -> sqlite3.Connection:
         return self._database._connection
+
+
+@cache
+def _template() -> SqliteStore:
+    return SqliteStore("sqlite:///:memory:", threaded=False)
+
+
+def _new_database() -> Database:
+    """With all tables: they are made once and copied for every world."""
+    database = Database(None, threaded=False)
+    _template()._database._connection.backup(database._connection)
+    return database
 
 
 class Office:

@@ -76,7 +76,7 @@ class Oracle:
             self._world.break_promise(f"{call.party.name} {call.name}: no story can be made of this: {error!r}")
 
     def _look(self, call: Call) -> None:
-        entries = self._world.office.store.log(self._position)
+        entries = self._world.office.store.log(self._position, expected=_rows_of_its_own(call))
         self._services.read()
         if call.name in ("claim", "beat"):
             self._introduce(call)
@@ -137,3 +137,14 @@ class Oracle:
             attempt = f" attempt {entry.attempt}" if entry.attempt else ""
             code = f" {entry.code}" if entry.code else ""
             world.tell(call.party.name, f"{call.name}: {life.name} ({life.kind}){attempt} {entry.type[4:]}{code}")
+
+
+def _rows_of_its_own(call: Call) -> int:
+    """How many an operation writes about nobody but its caller: a worker that it is there, and its rounds."""
+    match call.name:
+        case "beat":
+            return 1
+        case "note":
+            return len(call.asked)
+        case _:
+            return 0

@@ -35,14 +35,15 @@ class Promises:
         if world.weather.is_out or not up:
             return
         lives = world.oracle.lives
+        idle = [(one, max(one.steady_since, one.free_since, one.started_at)) for one in up]
         for life in lives.queued.values():
-            self._found(life, life.ready_at, up)
+            self._found(life, life.ready_at, idle)
             if life.lost_at is not None and not life.is_late(world.clock.microseconds):
                 self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
             if (late := world.clock.microseconds - life.due) > 0 and not self._is_held(life):
                 free_since = world.oracle.limits.free_since(life)
-                self._found(life, max(life.ready_at, world.timeline.now - late, free_since), up)
+                self._found(life, max(life.ready_at, world.timeline.now - late, free_since), idle)
         for life in lives.running.values():
             self._recovered(life, up)
             self._cancelled(life)
@@ -53,15 +54,12 @@ class Promises:
         """By what nobody promised to end."""
         return life.gate.startswith(HELD) or self._world.oracle.batches.is_draft(life)
 
-    def _found(self, life: Life, ready_at: int, up: "list[Process]") -> None:
-        """No worker is idle while a job that it can run is ready."""
+    def _found(self, life: Life, ready_at: int, idle: "list[tuple[Process, int]]") -> None:
+        """No worker is idle, since when is said, while a job that it can run is ready."""
         if life.service or life.is_late(self._world.clock.microseconds):
             return
-        for process in up:
-            if life.kind not in process.kinds:
-                continue
-            since = max(ready_at, process.steady_since, process.free_since, process.started_at)
-            if self._world.timeline.now - since > FOUND:
+        for process, since in idle:
+            if life.kind in process.kinds and self._world.timeline.now - max(ready_at, since) > FOUND:
                 self._world.break_promise(f"{life.name} ({life.kind}) is ready, and {process.name} does not take it")
 
     def _recovered(self, life: Life, up: "list[Process]") -> None:

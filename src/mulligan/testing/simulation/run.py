@@ -74,9 +74,12 @@ def _seldom_collected() -> Iterator[None]:
     """A world makes little garbage that only a collection finds, and lives for a second."""
     before = gc.get_threshold()
     gc.set_threshold(YOUNG, *before[1:])
+    # What was there before the world is not looked through again and again.
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.set_threshold(*before)
 
 

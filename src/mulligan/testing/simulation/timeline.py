@@ -62,32 +62,28 @@ class Timeline:
                 ready = [loop for loop in self._loops if loop.ready and not loop.is_stopped]
                 if ready:
                     (ready[0] if len(ready) == 1 else self._chance.choice(ready)).turn()
-                elif (following := self._following()) <= until:
-                    self._move_to(following)
-                else:
+                elif not self._move_on(until):
                     self.now = until
                     return
         finally:
             events._set_running_loop(None)
 
-    def _following(self) -> int:
-        """When something happens next."""
+    def _move_on(self, until: int) -> bool:
+        """To the next moment at which something happens, if that is not too late."""
         agenda = self._agenda
         while agenda and agenda[0][2] is not None and agenda[0][3]._cancelled:
             heapq.heappop(agenda)
-        return agenda[0][0] if agenda else NEVER
-
-    def _move_to(self, moment: int) -> None:
-        now = self.now = max(self.now, moment)
+        if not agenda or agenda[0][0] > until:
+            return False
+        now = self.now = max(self.now, agenda[0][0])
+        # Asked for anew each time: another may inherit part of it meanwhile.
         while self._agenda and self._agenda[0][0] <= now:
             _, _, loop, what = heapq.heappop(self._agenda)
             if loop is None:
                 what()
             elif not what._cancelled:
                 loop.ready.append(what)
-
-
-NEVER = 1 << 62
+        return True
 
 
 class Step(asyncio.TimerHandle):
@@ -150,7 +146,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        step = Step(callback, args, context)
+        timeline = self.timeline
+        timeline.note(timeline.now + int(delay * SECOND) + 1, self, step)
+        return step
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -166,8 +165,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
-    def get_debug(self) -> bool:
-        return False
+    # Asked for every future and every task: the plain function that answers False is the fastest.
+    get_debug = staticmethod(bool)
 
     def is_running(self) -> bool:
         return True

@@ -112,10 +112,11 @@ class World:
         self.oracle.compare_all()
 
     def _watch(self) -> None:
-        self.promises.look()
-        self.oracle.limits.look()
         # While nobody works, nothing is promised.
-        self.timeline.call_in(1 if self.processes else 5, self._watch)
+        if not all(process.is_dead for process in self.processes):
+            self.promises.look()
+            self.oracle.limits.look()
+        self.timeline.call_in(1, self._watch)
 
     def _shift(self, end: int) -> None:
         """The fleet comes, the weather changes, things break; then all rest for a while."""

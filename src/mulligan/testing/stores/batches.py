@@ -593,9 +593,12 @@ class BatchRules(Bench):
         batch, (job,) = self._published(1, expires_in=HOUR)
         self.settle(self._member_lease(job), decision)
         assert self.store.tend_batches(limit=10) == 0
+        assert "expire" in self.store.chores().idle
         self.advance(HOUR)
+        assert "expire" not in self.store.chores().idle
         assert self.store.tend_batches(limit=10) == 1
         assert self.store.tend_batches(limit=10) == 0
+        assert "expire" in self.store.chores().idle
         assert self.store.batch(batch.id).state is BatchState.EXPIRED
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_SETTLED, BATCH_EXPIRED]
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from mulligan.duty import Round
+from mulligan.duty import Chores, Round
 from mulligan.failure.policy import Snooze
+from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
 from mulligan.pause import Pause, PauseRequest
@@ -301,6 +302,36 @@ class DutyRules(Bench):
         assert (oldest.seconds, oldest.interval, oldest.limit) == (done.seconds, done.interval, done.limit)
         assert self.store.events() == []
 
+    def test_rounds_are_noted_together_each_with_its_time(self) -> None:
+        rounds = [
+            Round(duty="retry", worker="w", seconds=0.25, did=3, interval=SECOND, limit=10, ago=SECOND),
+            Round(duty="prune", worker="w", seconds=0.5, did=0, interval=MINUTE, limit=20),
+        ]
+        for _ in range(2):
+            self.store.note(rounds)
+        newest, oldest = self.store.rounds()
+        assert (newest.duty, newest.seconds, newest.at, newest.limit) == ("prune", 0.5, self.now, 20)
+        assert (oldest.duty, oldest.did, oldest.at, oldest.interval) == ("retry", 3, self.now - SECOND, SECOND)
+
+    # What there is to do
+
+    def test_duties_that_have_nothing_to_do_are_told_from_others_by_one_look(self) -> None:
+        assert self.store.chores() == Chores(frozenset(), frozenset({"expire", "redrive"}))
+        self._pause("retry", MINUTE)
+        self._pause("prune")
+        self.store.pause(PauseRequest(id=self.ids(), what="queue", name="expire"))
+        assert self.store.chores().paused == {"retry", "prune"}
+        self.advance(MINUTE)
+        assert self.store.chores().paused == {"prune"}
+
+    def test_a_deadline_that_is_over_is_something_to_do(self) -> None:
+        self.enqueue(deadline=MINUTE)
+        assert "expire" in self.store.chores().idle
+        self.advance(MINUTE)
+        assert "expire" not in self.store.chores().idle
+        assert self.store.expire(deadline_passed(), limit=10) == 1
+        assert "expire" in self.store.chores().idle
+
     def test_rounds_of_workers_long_gone_are_forgotten(self) -> None:
         self._round("retry", worker="gone")
         self.advance(DAY + SECOND)
@@ -312,7 +343,7 @@ class DutyRules(Bench):
             duty="retry", worker="by hand", seconds=0.5, did=7, request=self.ids(), actor="ann", reason="in a hurry"
         )
         for _ in range(2):
-            self.store.note(done)
+            self.store.note([done])
         (event,) = self.store.events()
         assert (event.type, event.job, event.actor) == (DUTY_DONE, "", "ann")
         assert event.data == {"what": "duty", "name": "retry", "did": 7, "seconds": 0.5, "reason": "in a hurry"}
@@ -343,7 +374,7 @@ class DutyRules(Bench):
 
     def _round(self, duty: str, *, worker: str, did: int = 0) -> Round:
         done = Round(duty=duty, worker=worker, seconds=0.25, did=did, interval=SECOND, limit=10)
-        self.store.note(done)
+        self.store.note([done])
         return done
 
     def _promoted(self, store: Store) -> int:

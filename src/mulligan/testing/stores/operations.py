@@ -279,10 +279,13 @@ class OperationRules(Bench):
     # Cancel
 
     def test_a_cancelled_operation_goes_on_no_more(self) -> None:
+        assert "redrive" in self.store.chores().idle
         job, redrive = self._failed(), self._begun()
         self.advance(MINUTE)
+        assert "redrive" not in self.store.chores().idle
         cancelled = self.store.cancel_redrive(redrive.id, actor="bob", reason="enough")
         assert (cancelled.state, cancelled.ended_at) == (RedriveState.CANCELLED, self.now)
+        assert "redrive" in self.store.chores().idle
         assert self._advance(redrive, [job]) is None
         assert self._advance(cancelled, [job]) is None
         assert self.job(job.id).state is State.FAILED
