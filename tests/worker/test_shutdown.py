@@ -76,8 +76,8 @@ def nursery(tmp_path: Path) -> Iterator[Nursery]:
 
 
 def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
-    """Jobs by how they were left. Every second worker is told twice, and has jobs that would take too long. The children
-    of half of them take their time to start, those of the others are there at once."""
+    """Jobs by how they were left. Every second worker is told twice, and has jobs that would take too long. The
+    children of half of them take their time to start, those of the others are there at once."""
     chance = random.Random(seed)
     is_told_twice, has_quick_children = seed % 2 == 1, seed % 4 < 2
     folder.mkdir()
