@@ -7,6 +7,8 @@ BENCH  := .venv-bench
 ARGS   ?=
 SOAK   := interleavings model zones batches drill simulation chaos
 PARTS  ?= $(SOAK)
+# Where it is set, each of a thousand programs that are started compiles everything again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test bench soak check unit servers clean
 

@@ -32,10 +32,12 @@ class Nursery:
             bufsize=1,
         )
 
-    def start(self, module: str, arguments: Sequence[object], environment: Mapping[str, str]) -> Born:
-        """`python -m module …`."""
+    def start(
+        self, module: str, arguments: Sequence[object], environment: Mapping[str, str], log: Path | None = None
+    ) -> Born:
+        """`python -m module …`, in the folder of its log."""
         order = {"module": module, "arguments": [str(each) for each in arguments], "environment": dict(environment)}
-        return Born(self, self.ask({**order, "log": str(self._log)}))
+        return Born(self, self.ask({**order, "log": str(log or self._log)}))
 
     def ask(self, order: dict[str, Any]) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -71,6 +73,7 @@ def main() -> None:
 def _become(module: str, arguments: list[str], environment: dict[str, str], log: str) -> NoReturn:
     """The program as it would run from a shell: in a group of its own, its words in the log."""
     os.setpgid(0, 0)
+    os.chdir(Path(log).parent)
     nothing, words = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for ours, standard in ((nothing, 0), (words, 1), (words, 2)):
         os.dup2(ours, standard)

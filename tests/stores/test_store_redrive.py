@@ -15,6 +15,16 @@ from mulligan import App, JobFilter
 from mulligan.redrive import Redrive, RedriveState
 
 JOBS = 60
+# In the worker processes: how long the hold of a killed one lasts is not what is tested.
+IMPATIENT = """
+from datetime import timedelta
+
+import mulligan.redrive
+import mulligan.upkeep.redrive
+
+mulligan.redrive.HOLD = timedelta(seconds=3)
+mulligan.upkeep.redrive.ASKING_SECONDS = 1.0
+"""
 SHOP = """
 from pathlib import Path
 
@@ -38,7 +48,8 @@ def app(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         url = server.fresh_database("redrive")
     monkeypatch.setenv("MULLIGAN_DATABASE_URL", url)
     monkeypatch.setenv("MULLIGAN_WORKER_LEASE_TTL_SEC", "2")
-    (tmp_path / "shop.py").write_text(SHOP)
+    monkeypatch.setenv("MULLIGAN_DUTY_REDRIVE_INTERVAL_SEC", "0.1")
+    (tmp_path / "shop.py").write_text(IMPATIENT + SHOP)
     space: dict[str, App] = {}
     exec(SHOP, space)
     with space["app"] as app:

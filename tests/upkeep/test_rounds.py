@@ -13,6 +13,7 @@ from mulligan.duty import Chores, Round
 from mulligan.errors import StoreUnavailable
 from mulligan.job import NewJob
 from mulligan.pause import PauseRequest
+from mulligan.settings import Settings
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
@@ -131,7 +132,14 @@ def test_passes_go_on_while_they_are_full_and_not_for_ever(moved: list[int], pas
 
 
 def test_a_worker_does_every_duty_and_the_list_says_so(tmp_path: Path) -> None:
-    app = App(f"sqlite:///{tmp_path}/jobs.db", services=[Service("gateway", probe=lambda: True)])
+    soon = timedelta(seconds=1)
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path}/jobs.db",
+        duty_retry_interval_sec=soon,
+        duty_promote_interval_sec=soon,
+        duty_prune_interval_sec=soon,
+    )
+    app = App(settings=settings, services=[Service("gateway", probe=lambda: True)])
 
     @app.cron("0 3 * * *")
     @app.task

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import os
+import sys
 import time
 
 from mulligan import App, RetryPolicy, attempt
+from mulligan.cli import main as mulligan
 
 app = App("sqlite:///jobs.db")
 
@@ -58,3 +60,9 @@ async def stubborn_coroutine() -> None:
     while True:
         with contextlib.suppress(BaseException):
             await asyncio.sleep(0.05)
+
+
+def main(*arguments: str) -> None:
+    """A worker in a process that was forked, whose children are programs of their own."""
+    sys.argv = ["mulligan", *arguments]
+    mulligan()

@@ -22,6 +22,7 @@ import isolated_tasks
 import pytest
 import shutdown_tasks
 
+from chaos.nursery import WORKER, Nursery
 from live import SOON, eventually, working
 from mulligan import App, RetryPolicy, State
 from mulligan.errors import WornOut
@@ -29,15 +30,18 @@ from mulligan.errors import WornOut
 KINDS = ("on_the_loop", "in_a_thread", "in_a_child")
 
 
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+
+
 @contextlib.contextmanager
 def worker_of(app: str, folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
     """A real `mulligan worker`, in a session as a terminal would give it one."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     command = [sys.executable, "-m", "mulligan", "worker", app, *options]
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,25 +68,37 @@ def is_alive(pid: int) -> bool:
 # At any instant
 
 
-def stop_at_random(seed: int, folder: Path) -> Counter[str]:
-    """Jobs by how they were left. Every second worker is told twice, and has jobs that would take too long."""
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    nursery = Nursery(environment(), tmp_path / "log")
+    yield nursery
+    nursery.close()
+
+
+def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
+    """Jobs by how they were left. Every second worker is told twice, and has jobs that would take too long. The
+    children of half of them take their time to start, those of the others are there at once."""
     chance = random.Random(seed)
-    is_told_twice = seed % 2 == 1
+    is_told_twice, has_quick_children = seed % 2 == 1, seed % 4 < 2
     folder.mkdir()
     with App(f"sqlite:///{folder}/jobs.db") as app:
         kinds = [app.task(kind)(getattr(shutdown_tasks, kind).function) for kind in KINDS]
         seconds = [chance.uniform(0, 0.05) for _ in range(30)] + [60.0, 60.0, 60.0] * is_told_twice
         chance.shuffle(seconds)
         jobs = app.enqueue_many([chance.choice(kinds).bind(each) for each in seconds])
-        with worker_of("shutdown_tasks:app", folder, "--concurrency", "2") as worker:
+        command = ["worker", "shutdown_tasks:app", "--concurrency", "2"]
+        module = WORKER if has_quick_children else "shutdown_tasks"
+        worker = nursery.start(module, command, environment(), folder / "log")
+        try:
             written(folder / "notes")
             time.sleep(chance.uniform(0, 0.4))
-            worker.terminate()
+            worker.send_signal(signal.SIGTERM)
             if is_told_twice:
                 time.sleep(chance.uniform(0, 0.1))
-                worker.terminate()
-            _, said = worker.communicate(timeout=SOON)
-        assert worker.returncode == 0, said
+                worker.send_signal(signal.SIGTERM)
+            assert worker.wait(SOON) == 0, (folder / "log").read_text()
+        finally:
+            worker.kill()
         left = Counter(_how_it_was_left(app, job.id, folder) for job in jobs)
         assert app.console.workers() == []
     return left
@@ -103,9 +119,9 @@ def _how_it_was_left(app: App, job_id: str, folder: Path) -> str:
     return "released" if types[1:] else "untouched"
 
 
-def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(tmp_path: Path) -> None:
+def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(tmp_path: Path, nursery: Nursery) -> None:
     with ThreadPoolExecutor(3) as pool:
-        left = sum(pool.map(lambda seed: stop_at_random(seed, tmp_path / str(seed)), range(30)), Counter())
+        left = sum(pool.map(lambda seed: stop_at_random(seed, tmp_path / str(seed), nursery), range(30)), Counter())
     assert min(left[how] for how in ("succeeded", "released", "untouched")) > 10, left
 
 

@@ -710,7 +710,9 @@ def test_a_lock_held_for_too_long_is_said_to_whoever_waits(
     assert app.jobs().jobs == (), "what was refused is not stored later"
 
 
-def test_a_worker_whose_app_was_closed_ends_with_a_word(app: App) -> None:
+def test_a_worker_whose_app_was_closed_ends_with_a_word(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.3)
+
     @app.task
     def closing() -> None:
         app.close()

@@ -17,8 +17,9 @@ from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Decision, Fail, Retry, Succeed
 from mulligan.failure.service import ServiceBook
 from mulligan.failure.verdict import Verdict
-from mulligan.job import Fence, Job, Lease, NewJob
+from mulligan.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.limit import LimitBook
 from mulligan.store.protocols import (
     Beat,
     BeatReply,
@@ -39,6 +40,8 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_6
 INSTANT = timedelta(microseconds=1)
 KIND = "send"
 WORKER = "worker-1"
+# Of claims; more than any crowd here needs.
+PASSES = 20
 
 
 class Bench:
@@ -84,6 +87,22 @@ class Bench:
 
     def twin(self) -> Store:
         return self._open(self.open_twin)
+
+    def lift_limits(self) -> None:
+        """In the end there is no limit, and everybody can be reached: whoever claims lets some of them in."""
+        for store in self._opened:
+            store.limit_by(LimitBook)
+        for _ in range(PASSES):
+            for store in self._opened:
+                self.claim("nothing", store=store)
+            if not self._is_anybody_held():
+                return
+
+    def _is_anybody_held(self) -> bool:
+        waiting = self.store.jobs(JobFilter(state="waiting"), limit=100)
+        return waiting.cursor is not None or any(
+            job.waiting_for in ("limit", "budget") or job.due_at <= self.now for job in waiting.jobs
+        )
 
     def _open(self, opener: Callable[[Callable[[], datetime]], Store]) -> Store:
         # Asked for anew each time: a test may begin on another day.

@@ -12,7 +12,7 @@ from mulligan.failure.policy import Succeed
 from mulligan.job import FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
 from mulligan.limit import LimitBook, RetryBudget
-from mulligan.store.protocols import Store
+from mulligan.store.protocols import Outcome, Store
 from mulligan.testing.stores.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
 
 OWNER = "acme"
@@ -27,10 +27,8 @@ class BudgetRules(Bench):
     @pytest.fixture(autouse=True)
     def _with_budgets_lifted(self, _arranged: None) -> Iterator[None]:
         yield
-        for store in self._opened if self._has_budgets else ():
-            store.limit_by(LimitBook)
-            for _ in range(20):
-                self.claim("nothing", store=store)
+        if self._has_budgets:
+            self.lift_limits()
 
     def budget(self, *, stores: tuple[Store, ...] = (), owner: str = OWNER, more: Any = None, **budget: Any) -> None:
         self._has_budgets = True
@@ -41,16 +39,14 @@ class BudgetRules(Bench):
     def retried(self, number: int = 1, **options: Any) -> list[Job[Any]]:
         """Jobs that failed once and are due again."""
         jobs = self.store.enqueue([self.new(**{"owner": OWNER, **options}) for _ in range(number)])
-        for lease in self.claim(limit=1_000):
-            self.settle(lease, retrying(SECOND))
+        self.store.settle([Outcome(lease, retrying(SECOND)) for lease in self.claim(limit=1_000)])
         self.advance(2 * SECOND)
-        return [self.job(job.id) for job in jobs]
+        return jobs
 
     def run(self) -> int:
         """How many run and succeed now."""
         leases = [lease for _ in range(3) for lease in self.claim(limit=1_000)]
-        for lease in leases:
-            self.settle(lease, Succeed("1"))
+        self.store.settle([Outcome(lease, Succeed("1")) for lease in leases])
         return len(leases)
 
     def tomorrow(self) -> datetime:

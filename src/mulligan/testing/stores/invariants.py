@@ -8,6 +8,7 @@ dead ends. Of batches: their counts are those of their members, and each generat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from mulligan.batch import BatchRecord, BatchState, outcome
@@ -46,25 +47,29 @@ def check(store: Store, clock: VirtualClock) -> None:
     events = all_events(store)
     check_log(events, jobs)
     check_batches(store, jobs, events)
-    end_pauses(store)
-    end_holds(store)
-    publish_drafts(store)
-    check_reachable(store, clock, all_jobs(store))
+    ended = end_pauses(store) + end_holds(store) + publish_drafts(store)
+    check_reachable(store, clock, all_jobs(store) if ended else jobs)
 
 
-def end_pauses(store: Store) -> None:
-    for number, pause in enumerate(store.pauses()):
+def end_pauses(store: Store) -> int:
+    pauses = store.pauses()
+    for number, pause in enumerate(pauses):
         store.resume(PauseRequest(id=f"the end, {number}", what=pause.what, name=pause.name))
+    return len(pauses)
 
 
-def end_holds(store: Store) -> None:
-    for number, service in enumerate(store.services()):
+def end_holds(store: Store) -> int:
+    services = store.services()
+    for number, service in enumerate(services):
         store.force(ServiceRequest(id=f"the last word, {number}", name=service.name, to="closed"))
+    return len(services)
 
 
-def publish_drafts(store: Store) -> None:
-    for batch in all_batches(store, BatchState.DRAFT):
+def publish_drafts(store: Store) -> int:
+    drafts = all_batches(store, BatchState.DRAFT)
+    for batch in drafts:
         store.publish(batch.id)
+    return len(drafts)
 
 
 def all_batches(store: Store, state: BatchState | None = None) -> list[BatchRecord]:
@@ -176,8 +181,13 @@ def check_history(job: Job[Any], events: Sequence[Event]) -> None:
 
 
 def _of(events: Sequence[Event], move: Move) -> list[Event]:
-    types = {step.event for (made, _), step in TABLE.items() if made is move}
+    types = _types(move)
     return [event for event in events if event.type in types]
+
+
+@cache
+def _types(move: Move) -> frozenset[str]:
+    return frozenset(step.event for (made, _), step in TABLE.items() if made is move)
 
 
 def replay(events: Sequence[Event]) -> State | None:
@@ -198,8 +208,9 @@ def replay(events: Sequence[Event]) -> State | None:
     return State.QUEUED if at_the_door else state
 
 
-def _targets(event_type: str, state: State | None) -> set[State]:
-    return {step.target for (_, source), step in TABLE.items() if source is state and step.event == event_type}
+@cache
+def _targets(event_type: str, state: State | None) -> frozenset[State]:
+    return frozenset(step.target for (_, source), step in TABLE.items() if source is state and step.event == event_type)
 
 
 def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]]) -> None:

@@ -29,12 +29,9 @@ class LimitRules(Bench):
 
     @pytest.fixture(autouse=True)
     def _lifted(self, _arranged: None) -> Iterator[None]:
-        """In the end there is no limit, and everybody can be reached."""
         yield
-        for store in self._opened if self._is_limited else ():
-            store.limit_by(LimitBook)
-            for _ in range(20):
-                self.claim("nothing", store=store)
+        if self._is_limited:
+            self.lift_limits()
 
     def limit(self, *, stores: tuple[Store, ...] = (), **limits: Any) -> None:
         self._is_limited = True

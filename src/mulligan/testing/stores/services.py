@@ -758,8 +758,7 @@ class ServiceRules(Bench):
         jobs = self.store.enqueue([self.new(service=NAME) for _ in range(retries)])
         leases = self.claim(limit=retries)
         self._hear(*[Succeed("null"), blaming(400 * DAY)] * 10)
-        for lease in leases:
-            self._end([(lease, Retry(MINUTE, verdict(), {}))])
+        self._end([(lease, Retry(MINUTE, verdict(), {})) for lease in leases])
         is_failing = any(record.is_failing for record in self.store.services())
         assert is_failing is (options.get("budget", 0.1) is not None)
         self.advance(2 * MINUTE)
