@@ -104,6 +104,29 @@ def test_explain_says_which_limit_is_reached() -> None:
         assert (limit.what, limit.name, limit.taken, limit.most) == ("kind", "convert", 1, 1)
 
 
+def test_explain_says_what_holds_a_job_back_that_has_a_place() -> None:
+    app = App("sqlite:///:memory:", queues=[Queue("bulk", concurrency=3)])
+
+    @app.task(queue="bulk", service="gateway")
+    def convert() -> None: ...
+
+    def told() -> str:
+        box.run()
+        return "\n".join(app.explain(job.id).next)
+
+    with sandbox(app) as box:
+        app.pause("1h", kind="convert", actor="ann", reason="a bad release")
+        job = convert.enqueue()
+        assert "Its kind 'convert' is paused until" in told()
+        app.resume(kind="convert")
+        app.service("gateway").open(actor="ann", reason="maintenance")
+        again = job = convert.enqueue()
+        assert "maintenance" in told()
+        app.service("gateway").auto()
+        box.advance("1m")
+        assert app.job(again.id).state == "succeeded"
+
+
 def test_retries_beyond_the_budget_wait_for_tomorrow_and_say_so() -> None:
     app = App(owners=[Owner("acme", retries_per_day=2)])
 

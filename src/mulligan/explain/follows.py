@@ -92,7 +92,8 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if job.waiting_for == "budget":
         return [*_out_of_budget(job, around), _attempts_left(job), *_deadline(job, around)]
     if job.waiting_for == "limit":
-        return [*_no_place(around), *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+        waits = _no_place(around, _held(job, around))
+        return [*waits, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
@@ -106,16 +107,17 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
     return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
 
 
-def _no_place(around: Surroundings) -> Told:
-    """Which limits are full; or that none is."""
-    full = [limit for limit in around.limits if limit.taken >= limit.most]
-    if not full:
-        return ["It waits for a place under a limit: it is let in when nothing holds it back and a worker asks."]
-    return [
+def _no_place(around: Surroundings, held: Told) -> Told:
+    """Which limits are full and what else holds it back; or that nothing does."""
+    full = [
         f"It waits for a place: limit of {limit.what} {limit.name!r} reached: "
         f"{limit.taken:,} of {limit.most:,} running or ready."
-        for limit in full
+        for limit in around.limits
+        if limit.taken >= limit.most
     ]
+    if full or held:
+        return [*full, *held]
+    return ["It waits for a place under a limit, and there is one: the next worker that asks for work lets it in."]
 
 
 def _out_of_budget(job: Job[Any], around: Surroundings) -> Told:

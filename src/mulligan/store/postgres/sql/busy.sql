@@ -40,7 +40,12 @@ SELECT EXISTS (
       AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json))) AND waiting_for = ANY (ARRAY(SELECT json_array_elements_text(:waiting_for::json)))
 ) OR EXISTS (
     SELECT 1
-    FROM mulligan_jobs
+    FROM mulligan_jobs AS job, clock
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
       AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
+      AND NOT (gate LIKE 'limit/service/%' AND EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > clock.now AND ask_at - hold <= clock.now
+      ))
 ) AS is_busy

@@ -37,7 +37,12 @@ SELECT EXISTS (
       AND kind IN (SELECT value FROM json_each(:kinds)) AND waiting_for IN (SELECT value FROM json_each(:waiting_for))
 ) OR EXISTS (
     SELECT 1
-    FROM mulligan_jobs
+    FROM mulligan_jobs AS job
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0' AND gate NOT LIKE 'limit/pause/%'
       AND kind IN (SELECT value FROM json_each(:kinds))
+      AND NOT (gate LIKE 'limit/service/%' AND EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > :now AND ask_at - hold <= :now
+      ))
 ) AS is_busy
