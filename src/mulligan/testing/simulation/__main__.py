@@ -1,8 +1,12 @@
 """`python -m mulligan.testing.simulation SEED`: run one world, or many, and say what happened."""
 
 import argparse
+import os
 import sys
 import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from mulligan.testing.simulation.run import Report, simulate
 from mulligan.testing.simulation.sometimes import Reached
@@ -13,22 +17,40 @@ def main() -> int:
     parser.add_argument("seeds", help="one seed, or a range: 0-999")
     parser.add_argument("--hours", type=float, default=1.0, help="simulated hours of each world (1)")
     parser.add_argument("--trace", action="store_true", help="tell the whole story, one line for each step")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="worlds at a time (one for each core)")
     parser.add_argument("--bench", action="store_true", help="say how fast it went")
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
-    reports, began = [], time.process_time()
-    for seed in range(int(first), int(last or first) + 1):
-        report = simulate(seed, hours=given.hours, is_told=given.trace)
+    seeds = range(int(first), int(last or first) + 1)
+    processes, began = max(1, min(given.processes, len(seeds))), time.monotonic()
+    reports = []
+    for report in _reports(seeds, partial(simulate, hours=given.hours, is_told=given.trace), processes):
         reports.append(report)
         if given.trace:
             print("\n".join(report.story))
         if report.broken:
-            print(f"seed {seed}: {report.broken}", flush=True)
-    _sum_up(reports, time.process_time() - began if given.bench else None)
+            print(f"seed {report.seed}: {report.broken}", flush=True)
+    _sum_up(reports)
+    if given.bench:
+        _say_speed(sum(report.hours for report in reports), time.monotonic() - began, processes)
     return int(any(report.broken for report in reports))
 
 
-def _sum_up(reports: list[Report], seconds: float | None) -> None:
+def _reports(seeds: range, world: "partial[Report]", processes: int) -> Iterable[Report]:
+    if processes == 1:
+        yield from map(world, seeds)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(world, seeds)
+
+
+def _say_speed(hours: float, seconds: float, processes: int) -> None:
+    speed = hours * 3600 / seconds
+    each = f"; {speed / processes:,.0f} times in each of {processes} processes" if processes > 1 else ""
+    print(f"{seconds:.1f} s, {speed:,.0f} times real time{each}")
+
+
+def _sum_up(reports: list[Report]) -> None:
     reached = Reached()
     for report in reports:
         reached.update(report.reached)
@@ -40,8 +62,6 @@ def _sum_up(reports: list[Report], seconds: float | None) -> None:
         print(f"the log's digest: {reports[0].digest}")
     for point in reached.missing if len(reports) > 1 else ():
         print(f"never reached: {point}")
-    if seconds is not None:
-        print(f"{seconds:.1f} s of CPU, {hours * 3600 / seconds:,.0f} times real time")
 
 
 if __name__ == "__main__":
