@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -15,7 +15,7 @@ from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
 from mulligan.failure.classify import Failure
 from mulligan.job import Lease
 from mulligan.judge import Judge
-from mulligan.store.protocols import Claim, Store, WorkerRecord
+from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
 from mulligan.task import Registry, Task
 from mulligan.worker import said
 from mulligan.worker.caller import Caller, GaveUpError
@@ -214,7 +214,7 @@ class Worker:
         while not self._stops:
             self._wake.clear()
             wanted = self._wanted()
-            pause: float | None = POLL_SECONDS
+            pause = POLL_SECONDS
             if wanted > 0:
                 try:
                     pause = await self._claim(wanted)
@@ -222,25 +222,33 @@ class Worker:
                     return
                 if self._stops:
                     return
-                self._start_waiting()
-            if pause is None:
-                # A full claim: there may be more at once, but what came is to run first.
-                await asyncio.sleep(0)
-                continue
             if until is not None and self._is_idle and await self._driver.blocking(until):
                 return
             await self._rest(pause)
 
-    def _wanted(self) -> int:
+    def _wanted(self, coming: int = 0) -> int:
         """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
         slots = self._options.concurrency - len(self._left_behind)
         ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
-        wanted = min(BATCH, slots + ahead - len(self._running) - len(self._backlog), 4 * BATCH - len(self._settler))
+        waiting = len(self._backlog) + coming
+        wanted = min(BATCH, slots + ahead - len(self._running) - waiting, 4 * BATCH - len(self._settler))
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
-        return wanted if not self._backlog or wanted >= min(BATCH, (slots + ahead) // 2) else 0
+        return wanted if not waiting or wanted >= min(BATCH, (slots + ahead) // 2) else 0
 
-    async def _claim(self, limit: int) -> float | None:
-        """Seconds to rest before the next claim, None when there may be more at once."""
+    async def _claim(self, limit: int) -> float:
+        """Claim as long as there may be more and there is room for it; seconds to rest before the next claim."""
+        claimed = await self._claimed(limit)
+        while len(claimed.leases) >= limit:
+            limit = 0 if self._stops or self._is_to_adopt else self._wanted(coming=len(claimed.leases))
+            if limit <= 0:
+                await self._take(claimed)
+                return 0.0 if self._wanted() > 0 else POLL_SECONDS
+            claimed = await self._take_meanwhile(claimed, self._claimed(limit))
+        await self._take(claimed)
+        due = POLL_SECONDS if claimed.next_due is None else claimed.next_due.total_seconds()
+        return min(POLL_SECONDS, max(due, SHORTEST_REST))
+
+    async def _claimed(self, limit: int) -> Claimed:
         self._claims += 1
         claim = Claim(
             incarnation=self._record.incarnation,
@@ -254,15 +262,34 @@ class Worker:
             fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
-        claimed = await self._caller.ask(lambda: self._store.claim(claim))
+        return await self._caller.ask(lambda: self._store.claim(claim))
+
+    async def _take_meanwhile(self, claimed: Claimed, following: Coroutine[Any, Any, Claimed]) -> Claimed:
+        """The store looks for more while what came is taken up."""
+        assert self._loop is not None
+        claiming = self._loop.create_task(following)
+        try:
+            try:
+                # It is asked first.
+                await asyncio.sleep(0)
+            finally:
+                self._take_up(claimed)
+            return await claiming
+        finally:
+            claiming.cancel()
+
+    async def _take(self, claimed: Claimed) -> None:
+        self._take_up(claimed)
+        if self._is_to_adopt:
+            await self._adopt()
+
+    def _take_up(self, claimed: Claimed) -> None:
         said.changed(claimed.changes)
         self._hold(claimed.leases)
-        if self._clock.monotonic() >= self._adopt_at:
-            await self._adopt()
-        if len(claimed.leases) >= limit:
-            return None
-        due = POLL_SECONDS if claimed.next_due is None else claimed.next_due.total_seconds()
-        return min(POLL_SECONDS, max(due, SHORTEST_REST))
+
+    @property
+    def _is_to_adopt(self) -> bool:
+        return self._clock.monotonic() >= self._adopt_at
 
     async def _adopt(self) -> None:
         """Take up jobs of earlier claims whose replies were lost."""
@@ -277,6 +304,8 @@ class Worker:
         now = self._clock.monotonic()
         extend_at = now + self._options.lease.total_seconds() / BEATS_PER_LEASE
         self._backlog.extend(Running(lease, claimed=now, extend_at=extend_at, ports=self._ports) for lease in leases)
+        if not self._stops:
+            self._start_waiting()
 
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
