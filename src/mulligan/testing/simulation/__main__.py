@@ -3,11 +3,11 @@
 import argparse
 import os
 import sys
-import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from mulligan.clock import SystemClock
 from mulligan.testing.simulation.run import Report, simulate
 from mulligan.testing.simulation.sometimes import Reached
 
@@ -22,7 +22,8 @@ def main() -> int:
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    processes, began = max(1, min(given.processes, len(seeds))), time.monotonic()
+    clock = SystemClock()
+    processes, began = max(1, min(given.processes, len(seeds))), clock.monotonic()
     reports = []
     for report in _reports(seeds, partial(simulate, hours=given.hours, is_told=given.trace), processes):
         reports.append(report)
@@ -32,7 +33,7 @@ def main() -> int:
             print(f"seed {report.seed}: {report.broken}", flush=True)
     _sum_up(reports)
     if given.bench:
-        _say_speed(sum(report.hours for report in reports), time.monotonic() - began, processes)
+        _say_speed(sum(report.hours for report in reports), clock.monotonic() - began, processes)
     return int(any(report.broken for report in reports))
 
 
