@@ -280,6 +280,8 @@ def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: 
         ({"rules": 5}, r"the rules of task 'task' must be a list of Rule"),
         ({"can_retry": 5}, r"can_retry of task 'task' must be a plain function"),
         ({"can_retry": asyncio.sleep}, r"can_retry of task 'task' must be a plain function"),
+        ({"aliases": "resize"}, r"aliases of task 'task' must be a list of its former names, not 'resize'"),
+        ({"aliases": 5}, r"aliases of task 'task' must be a list of its former names, not 5"),
         ({"service": 5}, r"service of task 'task' must be a name"),
     ],
 )

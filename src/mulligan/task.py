@@ -217,7 +217,7 @@ class Task(Generic[P, C, R]):
         self.concurrency = _concurrency(concurrency)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
         self.on_failed = _on_failed(self.name, on_failed, client)
-        self.aliases = tuple(checked_name("an alias", alias) for alias in aliases)
+        self.aliases = _aliases(self.name, aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
         self._plain: Submission[P, R] = Submission(self, Options())
@@ -376,6 +376,13 @@ def checked_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
     if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name) or not encodes(name):
         raise BadTask(f"{what} is one line of at most {longest} characters, not {name!r:.300}")
     return name
+
+
+def _aliases(name: str, aliases: Iterable[str]) -> tuple[str, ...]:
+    # A text is a list too, of its letters.
+    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+        raise BadTask(f"aliases of task {name!r} must be a list of its former names, not {aliases!r:.300}")
+    return tuple(checked_name("an alias", alias) for alias in aliases)
 
 
 def _retry(name: str, retry: RetryPolicy) -> RetryPolicy:
