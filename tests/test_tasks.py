@@ -282,6 +282,8 @@ def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: 
         ({"can_retry": asyncio.sleep}, r"can_retry of task 'task' must be a plain function"),
         ({"aliases": "resize"}, r"aliases of task 'task' must be a list of its former names, not 'resize'"),
         ({"aliases": 5}, r"aliases of task 'task' must be a list of its former names, not 5"),
+        ({"timeout": "0s"}, r"timeout of task 'task' must be longer than nothing, such as '30s', not '0s'"),
+        ({"timeout": 0}, r"timeout of task 'task' must be longer than nothing"),
         ({"service": 5}, r"service of task 'task' must be a name"),
     ],
 )

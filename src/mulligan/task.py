@@ -210,7 +210,7 @@ class Task(Generic[P, C, R]):
         self.service = _service(self.name, service)
         self.queue = checked_name("a queue's name", queue)
         self.priority = priority_number(priority)
-        self.timeout = parse(timeout)
+        self.timeout = _timeout(self.name, timeout)
         self.memory = _memory(self.name, memory)
         self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
@@ -486,6 +486,13 @@ def _owner_of(kind: str, batch: BatchRecord | str, owner: str) -> str:
     if owner:
         raise InvalidArguments(kind, f"owner is {owner!r}, but the batch belongs to {batch.owner!r}")
     return batch.owner
+
+
+def _timeout(name: str, timeout: Duration) -> timedelta:
+    found = parse(timeout)
+    if not found:
+        raise BadTask(f"timeout of task {name!r} must be longer than nothing, such as '30s', not {timeout!r}")
+    return found
 
 
 def _memory(name: str, memory: int | str | None) -> int | None:
