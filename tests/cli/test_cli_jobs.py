@@ -333,3 +333,14 @@ def test_a_user_without_a_name_is_an_actor_too(
     job = enqueue()
     assert invoke("jobs", "cancel", job, *HERE).exit_code == 0
     assert (works.events(job)[-1].actor or "").startswith("user ")
+
+
+@pytest.mark.parametrize("group", ["jobs", "batches"])
+@pytest.mark.parametrize("cursor", ["abc", "'"])
+def test_what_cannot_be_a_cursor_is_wrong_usage(
+    invoke: Callable[..., Result], shop: str, enqueue: Callable[..., str], group: str, cursor: str
+) -> None:
+    enqueue()
+    result = invoke("--app", shop, group, "list", "--cursor", cursor)
+    assert result.exit_code == 2
+    assert "the page before" in result.stderr
