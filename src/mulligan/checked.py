@@ -63,7 +63,8 @@ PARAMETERS = {
     **dict.fromkeys(("create_batch.name", "create_batch.owner"), ANYTHING),
     "wait.job": Accepted(lambda job: isinstance(job, Job) or is_word(job), "a job or the id of one"),
     "request_id": Accepted(
-        lambda value: is_word(value) and len(value) <= LONGEST_REQUEST, f"text of at most {LONGEST_REQUEST} characters"
+        lambda value: is_word(value) and len(value) <= LONGEST_REQUEST,
+        f"text of at most {LONGEST_REQUEST} characters that a database can hold",
     ),
     "wanted": _instance(JobFilter, "a JobFilter(…), such as JobFilter(kind='convert', state='failed')"),
     "limit": _whole(1, LARGEST_PAGE),
