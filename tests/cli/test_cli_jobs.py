@@ -344,3 +344,19 @@ def test_what_cannot_be_a_cursor_is_wrong_usage(
     result = invoke("--app", shop, group, "list", "--cursor", cursor)
     assert result.exit_code == 2
     assert "the page before" in result.stderr
+
+
+def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:
+    done = enqueue("fine", run=True)
+    assert invoke("jobs", "run-now", "x", "y", *HERE).exit_code == 4
+    assert invoke("jobs", "run-now", "x", done, *HERE).exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "args", [("jobs", "show"), ("batches", "show"), ("batches", "cancel"), ("redrive", "show"), ("redrive", "cancel")]
+)
+def test_in_an_app_that_was_never_used_nothing_is_found(
+    invoke: Invoke, shop: str, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    assert invoke("--app", shop, *args, "x").exit_code == 4
+    assert not (tmp_path / "jobs.db").exists()

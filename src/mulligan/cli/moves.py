@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.documents import job_document
-from mulligan.cli.failing import NotNow
+from mulligan.cli.failing import NotNow, stopped
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
@@ -87,7 +87,9 @@ def _move_all(given: Given, job_ids: list[str], make: Make) -> None:
         ]
         say_json({"jobs": [job_document(job) for job in moved], "errors": errors})
     if failed:
-        raise click.exceptions.Exit(NotNow.exit_code)
+        # Of one mind, such as all not found, they say it as one alone does.
+        codes = {stopped(error, given).exit_code for error in failed.values()}
+        raise click.exceptions.Exit(NotNow.exit_code if moved or len(codes) > 1 else codes.pop())
 
 
 def _say_moved(given: Given, app: "App", job: "Job[Any]") -> None:
