@@ -295,6 +295,14 @@ def test_several_jobs_are_answered_as_json_too(invoke: Invoke, enqueue: Enqueue)
     assert found["errors"] == [{"id": "nobody", "type": "JobNotFound", "message": "there is no job 'nobody'"}]
 
 
+def test_a_snooze_into_the_past_is_refused_as_a_duration(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue()
+    for past in ("-5s", "-1h"):
+        refused = invoke("jobs", "snooze", job, past, *HERE)
+        assert refused.exit_code == 2 and f"'{past}' is not a duration" in refused.stderr
+    assert invoke("jobs", "snooze", job, "5s", "--reason", "-5 degrees", *HERE).exit_code == 0
+
+
 def test_several_jobs_are_snoozed_for_one_duration(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     made = [enqueue(), enqueue()]
     assert invoke("jobs", "snooze", *made, "2h", *HERE).exit_code == 0

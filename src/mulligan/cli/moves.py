@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +30,16 @@ HELP = {
 }
 TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
 
+
+class TakesDelay(Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `-5s` is no option that is missing, but a duration that cannot be.
+        for before, arg in pairwise(["", *args]):
+            if arg[:1] == "-" and arg[1:2].isdigit() and not before.startswith("--"):
+                duration(arg)
+        return super().parse_args(ctx, args)
+
+
 Make = Callable[["App", str], "Job[Any]"]
 
 
@@ -51,7 +62,8 @@ def _command(move: Move, verb: str) -> click.Command:
         _move_all(given, list(dict.fromkeys(job_ids)), make)
 
     sources = ", ".join(move.sources)
-    return Command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
+    command = TakesDelay if move in TAKES_DELAY else Command
+    return command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
 
 
 def _parameters(move: Move) -> list[click.Parameter]:
