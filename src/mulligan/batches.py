@@ -46,7 +46,9 @@ class Batch(BatchRecord):
         return self._batches.add(self, calls, connection=connection)
 
     def publish(self, *, owner: str | None = None, actor: str | None = None) -> "Batch":
-        """Count the members and let them run. Publishing again changes nothing."""
+        """Count the members and let them run. Publishing again changes nothing.
+
+        Gives the batch as it is then; this one stays the draft that it was."""
         return self._batches.publish(self.id, owner=owner, actor=actor)
 
     def retry_failed(
