@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mulligan import MulliganError
 from mulligan.duration import BadDuration, describe, parse
 
 
@@ -64,3 +65,9 @@ def test_every_duration_can_be_shown(value: timedelta) -> None:
 def test_no_text_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(BadDuration):
         parse(text)
+
+
+def test_a_bad_duration_is_caught_with_all_that_is_ours() -> None:
+    with pytest.raises(MulliganError):
+        parse("soon")
+    assert issubclass(BadDuration, ValueError)

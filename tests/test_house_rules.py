@@ -1,6 +1,7 @@
 """What no type checker sees: where time, chance and threads may come from, and what is public."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,3 +84,12 @@ def test_the_errors_docstring_names_every_error() -> None:
 
     missing = [name for name in errors.__all__ if name not in (errors.__doc__ or "")]
     assert missing == []
+
+
+def test_every_error_that_a_guide_names_can_be_imported_from_mulligan() -> None:
+    from mulligan import errors
+
+    guides = "\n".join(path.read_text() for path in (SOURCE.parents[1] / "docs" / "guides").glob("*.md"))
+    named = [name for name in errors.__all__ if re.search(rf"`{name}\b", guides)]
+    assert "BatchBusy" in named
+    assert [name for name in named if name not in mulligan.__all__] == []

@@ -176,8 +176,9 @@ def test_a_name_that_a_configured_pattern_matches_is_a_service() -> None:
     app = App("sqlite:///:memory:", services=[Service("site:*", cooldown="5m")])
     with sandbox(app):
         assert app.service("site:a.example").status.cooldown == 5 * MINUTE
+        assert app.service("site:*").status.cooldown == 5 * MINUTE
         with pytest.raises(UnknownService):
-            app.service("site:*")
+            app.service("site:*").open()
 
 
 def test_an_open_service_says_why_and_until_when_and_how_many_wait(gateway: Gateway) -> None:

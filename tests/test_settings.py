@@ -1,4 +1,6 @@
 import os
+import re
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from mulligan import App, RetryPolicy
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.policy import schedule
 from mulligan.failure.service import Service
-from mulligan.settings import load
+from mulligan.settings import Settings, load
 
 
 def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_path: Path) -> None:
@@ -105,3 +107,15 @@ def test_a_variable_that_is_nearly_a_setting_is_named_once(caplog: pytest.LogCap
     assert [record.getMessage() for record in caplog.records] == [
         "MULLIGAN_RETNTION_FAILED is no setting and is ignored; did you mean MULLIGAN_RETENTION_FAILED?"
     ]
+
+
+def test_the_guide_to_duties_gives_the_defaults_that_are_in_force() -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "guides" / "stuck-jobs.md").read_text()
+    given = re.findall(r"`MULLIGAN_(DUTY_\w+)` \((\d+)", guide)
+    in_force = {field.name: getattr(Settings(), field.name) for field in fields(Settings)}
+    in_force["duty_reclaim_interval_sec"] = Settings().reclaim_interval
+    found = {name.lower(): in_force[name.lower()] for name, _ in given}
+    assert {name.lower(): int(value) for name, value in given} == {
+        name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in found.items()
+    }
+    assert len(given) == 16

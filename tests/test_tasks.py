@@ -9,7 +9,18 @@ from uuid import UUID
 
 import pytest
 
-from mulligan import App, InvalidArguments, JobFailed, JobFilter, PayloadTooLarge, RetryPolicy
+from mulligan import (
+    App,
+    InvalidArguments,
+    JobFailed,
+    JobFilter,
+    MulliganError,
+    Owner,
+    PayloadTooLarge,
+    Queue,
+    RetryPolicy,
+    Service,
+)
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.testing import sandbox
 
@@ -139,7 +150,10 @@ def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> No
         ({"dedupe": "k", "dedupe_scope": "always"}, "'active', 'succeeded'"),
         ({"tags": "eu"}, "list of texts"),
         ({"tags": ["x"] * 51}, "at most 50"),
-        ({"owner": "a\0b"}, "at most 200 characters"),
+        ({"owner": "a\0b"}, "owner must be one line of 1 to 200 printable characters, without spaces around them"),
+        ({"owner": None}, "owner must be one line"),
+        ({"tags": [""]}, "each tag must be one line of 1 to 200 printable characters"),
+        ({"dedupe": "a\0b"}, "text of at most 500 characters that a database can hold"),
         ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
 )
@@ -151,6 +165,25 @@ def test_bad_options_are_refused_with_what_is_possible(options: dict[str, Any], 
 
     with pytest.raises((InvalidArguments, BadTask, ValueError), match=says):
         task.options(**options)
+
+
+# A line of its own, a colour, a line without looking like one, letters backwards, nothing to see, only a space.
+DECEIVING = ["a\nb", "\x1b[31m", "a\u2028b", "\u202e", "a\u200b", "\ufeff", "\x7f", "\ud800", " ", "a ", "x" * 201]
+
+
+@pytest.mark.parametrize("name", DECEIVING)
+def test_one_rule_holds_for_all_names_that_are_stored(name: str) -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task")(lambda: None)
+    for given in ({"owner": name}, {"tags": [name]}, {"queue": name}):
+        with pytest.raises(MulliganError, match="one line of 1 to 200 printable characters"):
+            task.options(**given)
+    for make in (lambda name: app.task(name)(print), app.batch, lambda owner: app.batch("import", owner=owner)):
+        with pytest.raises(MulliganError, match="one line of 1 to 200 printable characters"):
+            make(name)
+    for make in (Owner, Queue, Service):
+        with pytest.raises(MulliganError, match=r"it must be|is no"):
+            make(name)
 
 
 def test_options_reach_the_job() -> None:
@@ -280,6 +313,10 @@ def test_a_bad_url_is_refused_with_one_that_works_and_without_its_password(url: 
         ({"rules": 5}, r"the rules of task 'task' must be a list of Rule"),
         ({"can_retry": 5}, r"can_retry of task 'task' must be a plain function"),
         ({"can_retry": asyncio.sleep}, r"can_retry of task 'task' must be a plain function"),
+        ({"aliases": "resize"}, r"aliases of task 'task' must be a list of its former names, not 'resize'"),
+        ({"aliases": 5}, r"aliases of task 'task' must be a list of its former names, not 5"),
+        ({"timeout": "0s"}, r"timeout of task 'task' must be longer than nothing, such as '30s', not '0s'"),
+        ({"timeout": 0}, r"timeout of task 'task' must be longer than nothing"),
         ({"service": 5}, r"service of task 'task' must be a name"),
     ],
 )

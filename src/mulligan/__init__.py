@@ -5,6 +5,12 @@ from mulligan.attempt import attempt
 from mulligan.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.errors import (
+    BadBatch,
+    BadDuration,
+    BadFilter,
+    BadPolicy,
+    BadProgram,
+    BatchBusy,
     BatchClosed,
     BatchExpired,
     BatchNotFound,
@@ -23,11 +29,15 @@ from mulligan.errors import (
     ProgramFailed,
     ProgramTimedOut,
     RateLimitedError,
+    RequestIdUsed,
     RetryableError,
     Snooze,
     StillRunning,
+    StoreFull,
+    StoreUnavailable,
     SubmitRateExceeded,
     UnknownKind,
+    UnknownService,
 )
 from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
 from mulligan.failure.catalogue import ErrorCode
@@ -42,7 +52,13 @@ from mulligan.policies import Owner, Queue
 __all__ = [
     "Added",
     "App",
+    "BadBatch",
+    "BadDuration",
+    "BadFilter",
+    "BadPolicy",
+    "BadProgram",
     "Batch",
+    "BatchBusy",
     "BatchClosed",
     "BatchExpired",
     "BatchNotFound",
@@ -73,6 +89,7 @@ __all__ = [
     "ProgramTimedOut",
     "Queue",
     "RateLimitedError",
+    "RequestIdUsed",
     "RetryPolicy",
     "RetryableError",
     "Rule",
@@ -81,8 +98,11 @@ __all__ = [
     "State",
     "Steps",
     "StillRunning",
+    "StoreFull",
+    "StoreUnavailable",
     "SubmitRateExceeded",
     "UnknownKind",
+    "UnknownService",
     "Verdict",
     "Window",
     "attempt",

@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from mulligan.finding import Finding, Limits
 from mulligan.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Purge
-from mulligan.lifecycle import State
+from mulligan.lifecycle import LIVE, State
 from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.packs import packs
 from mulligan.pause import Pause
@@ -639,16 +640,30 @@ class App:
         timeout: Duration | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Work until nothing is queued or running; with `retries` also until nothing waits for a retry."""
+        """Work until nothing is queued or running; with `retries` also until nothing waits for a retry.
+
+        Raises TimeoutError, with what is left, when that takes longer than `timeout`."""
         worker = self._worker(concurrency, None)
         waiting_for = RETRY_REASONS if retries else ()
 
         async def work() -> None:
-            seconds = None if timeout is None else parse(timeout).total_seconds()
-            async with self._prepared(worker), asyncio.timeout(seconds):
-                await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
+            limit = asyncio.timeout(None if timeout is None else parse(timeout).total_seconds())
+            try:
+                async with self._prepared(worker), limit:
+                    await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
+            except TimeoutError:
+                if timeout is None or not limit.expired():
+                    raise
+                raise TimeoutError(f"not idle after {describe(parse(timeout))}: {self._left()}") from None
 
         self._run(work())
+
+    def _left(self) -> str:
+        """How many jobs of this app are not over, by their states."""
+        found = Counter[str]()
+        for kind, states in self.store.counts().items():
+            found.update(states if kind in self.tasks else {})
+        return ", ".join(f"{found[state]:,} {state}" for state in LIVE if found[state]) or "all jobs are over by now"
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=self._parts.loop) as runner:

@@ -13,7 +13,7 @@ from mulligan.failure.redact import bounded
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.store.protocols import Request, Store
-from mulligan.task import LONGEST_NAME, Binding, Client, Task, checked_name, checked_on_settled
+from mulligan.task import Binding, Client, Task, checked_name, checked_on_settled
 
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000
@@ -46,7 +46,9 @@ class Batch(BatchRecord):
         return self._batches.add(self, calls, connection=connection)
 
     def publish(self, *, owner: str | None = None, actor: str | None = None) -> "Batch":
-        """Count the members and let them run. Publishing again changes nothing."""
+        """Count the members and let them run. Publishing again changes nothing.
+
+        Gives the batch as it is then; this one stays the draft that it was."""
         return self._batches.publish(self.id, owner=owner, actor=actor)
 
     def retry_failed(
@@ -206,7 +208,7 @@ def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:
 
 def _name(what: str, name: str) -> str:
     try:
-        return checked_name(what, name, longest=LONGEST_NAME)
+        return checked_name(what, name)
     except MulliganError as error:
         raise BadBatch(str(error)) from None
 

@@ -66,7 +66,7 @@ class Brakes:
     def _check(self, what: str, name: str) -> None:
         match what:
             case "service":
-                self._switchboard.service(name)
+                self._switchboard.require(name)
             case "queue":
                 known = self._queues()
                 if name not in known and not self._has_jobs(JobFilter(queue=name)):

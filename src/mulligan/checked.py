@@ -6,6 +6,7 @@ from functools import wraps
 from inspect import isfunction, signature
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from mulligan.clock import is_id
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadArgument
 from mulligan.finding import Limits
@@ -54,7 +55,7 @@ CHOICE = _instance(bool, "True or False")
 
 # By the name of the parameter; `call.parameter` where one call has a word of its own.
 PARAMETERS = {
-    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner", "cursor"), WORD),
+    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner"), WORD),
     **dict.fromkeys(("queue", "kind", "service", "duty", "schedule"), WORD),
     **dict.fromkeys(("actor", "reason"), SAID),
     **dict.fromkeys(("events", "dry_run", "cancelled", "retries"), CHOICE),
@@ -62,11 +63,14 @@ PARAMETERS = {
     **dict.fromkeys(("create_batch.name", "create_batch.owner"), ANYTHING),
     "wait.job": Accepted(lambda job: isinstance(job, Job) or is_word(job), "a job or the id of one"),
     "request_id": Accepted(
-        lambda value: is_word(value) and len(value) <= LONGEST_REQUEST, f"text of at most {LONGEST_REQUEST} characters"
+        lambda value: is_word(value) and len(value) <= LONGEST_REQUEST,
+        f"text of at most {LONGEST_REQUEST} characters that a database can hold",
     ),
     "wanted": _instance(JobFilter, "a JobFilter(…), such as JobFilter(kind='convert', state='failed')"),
     "limit": _whole(1, LARGEST_PAGE),
     "reclassify.limit": _whole(1, MOST_JUDGED),
+    # Anything would be an answer to: what is below it? And with a cursor that was cut, the first page comes for ever.
+    "cursor": Accepted(is_id, "what the page before gave as its cursor, or the id of its last one, unchanged"),
     "after": _whole(0, LAST_POSITION),
     "back": _whole(0, LAST_POSITION),
     "to": Accepted(lambda value: value in ("open", "closed", None), "'open', 'closed', or None: as its calls say"),

@@ -5,6 +5,7 @@ owns these three owns everything that happens.
 """
 
 import random
+import re
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -30,6 +31,14 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def is_id(value: object) -> bool:
+    """Whether it has the form of the ids that are made here."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 class Ids:

@@ -4,6 +4,8 @@ import math
 import re
 from datetime import timedelta
 
+from mulligan.root_error import MulliganError
+
 Duration = timedelta | float | str
 
 # Longer than any wait an engine should promise, and far from the overflow of datetime.
@@ -14,7 +16,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 
 
-class BadDuration(ValueError):
+class BadDuration(MulliganError, ValueError):
     """A value that is no duration."""
 
     def __init__(self, value: object) -> None:

@@ -19,6 +19,7 @@
     │   └── BadConnection           what was given as connection= cannot carry the job
     ├── BadArgument                 a value that the call cannot take
     │   └── BadFilter               a filter that matches nothing anybody could mean
+    ├── BadDuration                 a value that is no duration; also a ValueError
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
     ├── RequestIdUsed               a redrive of other jobs has that request id
@@ -55,7 +56,7 @@
         ├── RetryableError
         └── RateLimitedError
 
-`Snooze` is raised by a task too, but it is no error. `BadDuration` is a ValueError.
+`Snooze` is raised by a task too, but it is no error.
 """
 
 import re
@@ -67,6 +68,7 @@ from typing import ClassVar
 from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.meant import unknown
+from mulligan.root_error import MulliganError
 
 __all__ = [
     "BadArgument",
@@ -127,10 +129,6 @@ __all__ = [
     "UnknownService",
     "WornOut",
 ]
-
-
-class MulliganError(Exception):
-    """The root: catch it to catch all that mulligan itself raises."""
 
 
 class ConfigurationError(MulliganError):

@@ -53,6 +53,9 @@ class LimitBook:
     def __bool__(self) -> bool:
         return bool(self.kinds or self.queues or self.owners or self.budgets)
 
+    def budget_of(self, owner: str) -> RetryBudget | None:
+        return self.budgets.get(owner, self.budgets.get(EVERYBODY))
+
     def concerns(self, job: NewJob) -> bool:
         """Whether it has to wait for a place."""
         return (

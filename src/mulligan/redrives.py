@@ -51,7 +51,7 @@ class Redrives:
         now = self._store().now()
         matches = self._store().count_candidates(wanted, before=now, owner=owner)
         sample = self._store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
-        return Redrive(
+        planned = Redrive(
             id="",
             request_id=request_id or "",
             filter=wanted,
@@ -69,11 +69,12 @@ class Redrives:
             is_dry=True,
             course=Course(cursors=dict.fromkeys(_kinds(matches), ""), paced_at=now - burst(pace)),
         )
+        return planned if planned.matched else _nothing(planned)
 
     def begin(self, planned: Redrive) -> Redrive:
         """Store it, unless nothing matches; the one that is there already, if the request id was used before."""
         if not planned.matched:
-            return self._asked_before(planned) or _nothing(planned)
+            return self._asked_before(planned) or planned
         redrive_id = self._ids()
         new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
         return _same(self._store().begin_redrive(new), planned)

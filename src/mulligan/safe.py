@@ -6,6 +6,7 @@ import re
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
+LONGEST_NAME = 200
 LONGEST_WORD = 1_000
 WORD_ALLOWED = f"text of at most {LONGEST_WORD:,} characters that a database can hold"
 
@@ -13,6 +14,15 @@ WORD_ALLOWED = f"text of at most {LONGEST_WORD:,} characters that a database can
 def is_word(text: object) -> bool:
     """Whether it is a name or an id such as a database can hold: PostgreSQL refuses NUL, UTF-8 has no surrogates."""
     return isinstance(text, str) and len(text) <= LONGEST_WORD and "\0" not in text and encodes(text)
+
+
+def is_name(text: object, *, longest: int = LONGEST_NAME) -> bool:
+    """Whether it may be stored as a name: what steers, hides or ends a line would deceive whoever reads it."""
+    return isinstance(text, str) and 0 < len(text) <= longest and text.isprintable() and text == text.strip()
+
+
+def name_allowed(longest: int = LONGEST_NAME) -> str:
+    return f"one line of 1 to {longest} printable characters, without spaces around them"
 
 
 def encodes(text: str) -> bool:

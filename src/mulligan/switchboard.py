@@ -36,11 +36,17 @@ class Switchboard:
         return [self._status(name, records.get(name), demands.get(name), pauses.get(name)) for name in sorted(names)]
 
     def service(self, name: str) -> ServiceStatus:
-        """Raises UnknownService for one of which nobody has heard."""
+        """Raises UnknownService for one of which nobody has heard. A pattern is seen as it is configured."""
+        if name not in self._patterns():
+            self.require(name)
+        records, demands, pauses = self._stored()
+        return self._status(name, records.get(name), demands.get(name), pauses.get(name))
+
+    def require(self, name: str) -> None:
+        """Raises UnknownService for what cannot be steered: nobody has heard of it, or it is a pattern's own name."""
         records, demands, pauses = self._stored()
         if not self._is_named(name) and name not in {*records, *demands, *pauses}:
-            raise UnknownService(name, {*self._named(), *records, *demands})
-        return self._status(name, records.get(name), demands.get(name), pauses.get(name))
+            raise UnknownService(name, {*self._named(), *self._patterns(), *records, *demands})
 
     def of_job(self, name: str) -> ServiceStatus | None:
         """That of a job, whatever its name; None when it has none."""
@@ -51,7 +57,7 @@ class Switchboard:
 
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
         """Open or closed, whatever its calls say; None: as they say again."""
-        self.service(name)
+        self.require(name)
         self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=actor, reason=reason))
         return self.service(name)
 
@@ -70,9 +76,12 @@ class Switchboard:
         of_tasks = {task.service for task in self._tasks.values() if isinstance(task.service, str)}
         return {*of_tasks, *(service.name for service in self._book() if not service.is_pattern)} - {""}
 
+    def _patterns(self) -> dict[str, Service]:
+        return {service.name: service for service in self._book() if service.is_pattern}
+
     def _is_named(self, name: str) -> bool:
-        patterns = [service for service in self._book() if service.is_pattern]
-        return name in self._named() or (not name.endswith("*") and any(one.matches(name) for one in patterns))
+        matched = any(pattern.matches(name) for pattern in self._patterns().values())
+        return name in self._named() or (not name.endswith("*") and matched)
 
     def _status(
         self, name: str, record: ServiceRecord | None, demand: Demand | None, pause: Pause | None

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,7 @@ from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJo
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE
-from mulligan.safe import encodes
+from mulligan.safe import LONGEST_NAME, encodes, is_name, name_allowed
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
@@ -33,15 +32,12 @@ ServiceName = str | Callable[..., str | None] | None
 Priority = str | int
 
 DEFAULT_TIMEOUT = "15m"
-LONGEST_NAME = 200
 LONGEST_KEY = 500
 MOST_TAGS = 50
 PRIORITY_BOUND = 1_000_000
 SCOPES = ("active", "succeeded")
 # The interpreter and a small app take about half of this before a task's own code takes any.
 LEAST_MEMORY = 64 * 2**20
-
-_NAME = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,14 +206,14 @@ class Task(Generic[P, C, R]):
         self.service = _service(self.name, service)
         self.queue = checked_name("a queue's name", queue)
         self.priority = priority_number(priority)
-        self.timeout = parse(timeout)
+        self.timeout = _timeout(self.name, timeout)
         self.memory = _memory(self.name, memory)
         self.isolate = _isolate(self.name, isolate, self.memory)
         self.cost = _cost(cost)
         self.concurrency = _concurrency(concurrency)
         self.can_retry = _callable(self.name, "can_retry", can_retry)
         self.on_failed = _on_failed(self.name, on_failed, client)
-        self.aliases = tuple(checked_name("an alias", alias) for alias in aliases)
+        self.aliases = _aliases(self.name, aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
         self._plain: Submission[P, R] = Submission(self, Options())
@@ -300,7 +296,7 @@ class Task(Generic[P, C, R]):
         """
         if dedupe is None and dedupe_for is not None:
             raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
-        owner = _text(self.name, "owner", owner, LONGEST_NAME)
+        owner = "" if owner == "" else _name(self.name, "owner", owner)
         return Submission(
             self,
             Options(
@@ -373,9 +369,16 @@ def priority_number(priority: Priority) -> int:
 
 
 def checked_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
-    if not isinstance(name, str) or len(name) > longest or not _NAME.fullmatch(name) or not encodes(name):
-        raise BadTask(f"{what} is one line of at most {longest} characters, not {name!r:.300}")
+    if not is_name(name, longest=longest):
+        raise BadTask(f"{what} is {name_allowed(longest)}, not {name!r:.300}")
     return name
+
+
+def _aliases(name: str, aliases: Iterable[str]) -> tuple[str, ...]:
+    # A text is a list too, of its letters.
+    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+        raise BadTask(f"aliases of task {name!r} must be a list of its former names, not {aliases!r:.300}")
+    return tuple(checked_name("an alias", alias) for alias in aliases)
 
 
 def _retry(name: str, retry: RetryPolicy) -> RetryPolicy:
@@ -481,6 +484,13 @@ def _owner_of(kind: str, batch: BatchRecord | str, owner: str) -> str:
     return batch.owner
 
 
+def _timeout(name: str, timeout: Duration) -> timedelta:
+    found = parse(timeout)
+    if not found:
+        raise BadTask(f"timeout of task {name!r} must be longer than nothing, such as '30s', not {timeout!r}")
+    return found
+
+
 def _memory(name: str, memory: int | str | None) -> int | None:
     if memory is None:
         return None
@@ -518,9 +528,16 @@ def _cost(cost: int) -> int:
     return cost
 
 
+def _name(kind: str, what: str, name: str) -> str:
+    if not is_name(name):
+        raise InvalidArguments(kind, f"{what} must be {name_allowed()}, not {name!r:.300}")
+    return name
+
+
 def _text(kind: str, what: str, value: str, longest: int) -> str:
     if not isinstance(value, str) or len(value) > longest or "\0" in value or not encodes(value):
-        raise InvalidArguments(kind, f"{what} must be text of at most {longest} characters, not {value!r:.300}")
+        allowed = f"text of at most {longest} characters that a database can hold (no NUL, no lone surrogate)"
+        raise InvalidArguments(kind, f"{what} must be {allowed}, not {value!r:.300}")
     return value
 
 
@@ -550,7 +567,7 @@ def _aware(kind: str, moment: datetime | None) -> datetime | None:
 def _tags(kind: str, tags: Iterable[str]) -> tuple[str, ...]:
     if isinstance(tags, str):
         raise InvalidArguments(kind, f"tags must be a list of texts, not the text {tags!r:.300}")
-    found = tuple(_text(kind, "each tag", tag, LONGEST_NAME) for tag in tags)
+    found = tuple(_name(kind, "each tag", tag) for tag in tags)
     if len(found) > MOST_TAGS:
         raise InvalidArguments(kind, f"at most {MOST_TAGS} tags, not {len(found)}")
     return found

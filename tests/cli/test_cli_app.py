@@ -18,6 +18,7 @@ ReadJson = Callable[[Result], Any]
 MODULES = {
     "plain": "x = 1",
     "two": "from mulligan import App\nfirst = App('sqlite:///a.db')\nsecond = App('sqlite:///b.db')\nthing = 'app'",
+    "leaking": "raise ValueError('password=hunter2')",
     "needy": "import requests_of_nowhere",
     "broken": "def f(:",
     "raising": "\n\nraise ValueError('no configuration')",
@@ -47,6 +48,7 @@ def modules(tmp_path: Path) -> None:
         ("needy:app", "importing 'needy' failed: it needs the module 'requests_of_nowhere', which is not installed"),
         ("broken:app", "importing 'broken' raised SyntaxError: "),
         ("raising:app", "importing 'raising' raised ValueError: no configuration ("),
+        ("leaking:app", "importing 'leaking' raised ValueError: password=••• ("),
         ("leaving:app", "importing 'leaving' raised SystemExit: 3"),
         ("plain:app", "'plain' has no 'app'; it has no App at all"),
         ("two:app", "'two' has no 'app'; its apps are: two:first, two:second"),

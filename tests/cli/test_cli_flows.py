@@ -25,7 +25,10 @@ def test_a_worker_runs_jobs_and_ends_cleanly_on_sigterm(
     )
     until(lambda: works.job(job).state is State.SUCCEEDED, "the job's success")
     worker.send(signal.SIGTERM)
-    assert worker.end()[0] == 0
+    code, logged = worker.end()
+    assert code == 0
+    assert "no queue is named 'bulk'; known are: 'default'; no job comes there but by options(queue='bulk')" in logged
+    assert "no queue is named 'default'" not in logged
     assert works.console.workers() == []
 
 

@@ -295,6 +295,14 @@ def test_several_jobs_are_answered_as_json_too(invoke: Invoke, enqueue: Enqueue)
     assert found["errors"] == [{"id": "nobody", "type": "JobNotFound", "message": "there is no job 'nobody'"}]
 
 
+def test_a_snooze_into_the_past_is_refused_as_a_duration(invoke: Invoke, enqueue: Enqueue) -> None:
+    job = enqueue()
+    for past in ("-5s", "-1h"):
+        refused = invoke("jobs", "snooze", job, past, *HERE)
+        assert refused.exit_code == 2 and f"'{past}' is not a duration" in refused.stderr
+    assert invoke("jobs", "snooze", job, "5s", "--reason", "-5 degrees", *HERE).exit_code == 0
+
+
 def test_several_jobs_are_snoozed_for_one_duration(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     made = [enqueue(), enqueue()]
     assert invoke("jobs", "snooze", *made, "2h", *HERE).exit_code == 0
@@ -333,3 +341,30 @@ def test_a_user_without_a_name_is_an_actor_too(
     job = enqueue()
     assert invoke("jobs", "cancel", job, *HERE).exit_code == 0
     assert (works.events(job)[-1].actor or "").startswith("user ")
+
+
+@pytest.mark.parametrize("group", ["jobs", "batches"])
+@pytest.mark.parametrize("cursor", ["abc", "'"])
+def test_what_cannot_be_a_cursor_is_wrong_usage(
+    invoke: Callable[..., Result], shop: str, enqueue: Callable[..., str], group: str, cursor: str
+) -> None:
+    enqueue()
+    result = invoke("--app", shop, group, "list", "--cursor", cursor)
+    assert result.exit_code == 2
+    assert "the page before" in result.stderr
+
+
+def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:
+    done = enqueue("fine", run=True)
+    assert invoke("jobs", "run-now", "x", "y", *HERE).exit_code == 4
+    assert invoke("jobs", "run-now", "x", done, *HERE).exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "args", [("jobs", "show"), ("batches", "show"), ("batches", "cancel"), ("redrive", "show"), ("redrive", "cancel")]
+)
+def test_in_an_app_that_was_never_used_nothing_is_found(
+    invoke: Invoke, shop: str, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    assert invoke("--app", shop, *args, "x").exit_code == 4
+    assert not (tmp_path / "jobs.db").exists()

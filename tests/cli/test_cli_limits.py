@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,3 +118,10 @@ def test_no_name_can_steer_the_terminal(invoke: Invoke, app: App) -> None:
 @pytest.mark.parametrize("words", [("--owner",), ("--queue", "bulk"), ("bulk",)])
 def test_what_it_does_not_know_is_wrong_usage(invoke: Invoke, words: tuple[str, ...]) -> None:
     assert invoke("limits", *HERE, *words).exit_code == 2
+
+
+def test_the_budget_in_the_code_of_an_app_is_told_before_its_first_worker(invoke: Invoke, tmp_path: Path) -> None:
+    owners = "owners=[Owner('acme', retries_per_day=2)]"
+    (tmp_path / "budgeted.py").write_text(f"from mulligan import App, Owner\napp = App('sqlite:///new.db', {owners})")
+    said = invoke("limits", "--owner", "acme", "--app", "budgeted:app").stdout.splitlines()
+    assert said[-1] == "Retries of owner 'acme': today 0 of 2, this month 0, cost this month 0."

@@ -24,15 +24,18 @@ NASTY = "\x1b[2J\x9b31m\r\x07\u202eback [bold]not markup[/bold] :smile:"
 def nasty(app: App) -> str:
     """A job with everything in it that could harm a terminal."""
 
-    @app.task(name="ki\u202end")
+    @app.task
     def fail(text: str) -> None:
         raise FinalError(text)
 
-    job = fail.options(owner=NASTY, tags=[NASTY]).enqueue(NASTY)
+    job = fail.enqueue(NASTY)
     app.run_until_idle(timeout=20)
     # As an older or a newer version might have stored it.
+    stored = {"kind": "ki\u202end", "owner": NASTY, "tags": json.dumps([NASTY]), "error": NASTY}
     app.store._database.write(  # type: ignore[attr-defined]
-        lambda db: db.execute("UPDATE mulligan_jobs SET error_message = ? WHERE state = 'failed'", (NASTY,))
+        lambda db: db.execute(
+            "UPDATE mulligan_jobs SET kind = :kind, owner = :owner, tags = :tags, error_message = :error", stored
+        )
     )
     app.cancel(fail.options(delay="1h").enqueue(NASTY).id, actor=NASTY, reason=NASTY)
     return job.id

@@ -74,6 +74,25 @@ def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app:
     assert read_json(invoke("services", "show", "gateway", "--json", *THERE))["budget"] == 0.1
 
 
+def test_of_a_service_without_trouble_nothing_is_claimed_about_its_calls(invoke: Invoke) -> None:
+    shown = invoke("services", "show", "ledger", *THERE).stdout
+    assert "closed; no trouble is known" in shown
+    assert "calls" not in shown
+
+
+def test_a_pattern_is_shown_as_it_is_configured(invoke: Invoke, tmp_path: Any) -> None:
+    (tmp_path / "sites.py").write_text(
+        SHOP.replace('Service("ledger")', 'Service("site:*", mode="fail_fast", rate="3/s")')
+    )
+    shown = invoke("services", "show", "site:*", "--app", "sites:app").stdout
+    assert "its settings are those of all names that begin so" in shown
+    assert "fail_fast; after 30s" in shown and "3 times a second at most" in shown
+    for steer in (("services", "open"), ("pause", "--service")):
+        refused = invoke(*steer, "site:*", "--app", "sites:app")
+        assert refused.exit_code == 4 and "no service is named 'site:*'" in refused.stderr
+    assert invoke("services", "show", "page:*", "--app", "sites:app").exit_code == 4
+
+
 def test_a_service_is_forced_by_hand(invoke: Invoke, read_json: ReadJson) -> None:
     said = invoke("services", "open", "gateway", "--actor", "ann", "--reason", "maintenance", *THERE)
     assert (said.exit_code, said.stdout) == (0, 'gateway is open, forced open by ann because "maintenance".\n')

@@ -50,6 +50,21 @@ def _nothing_known() -> Iterator[None]:
         ("<client_secret>hunter2</client_secret>", "<client_secret>•••</client_secret>"),
         ("Command '['my', '--password', 'hunter2', 'x']'", "Command '['my', '--password', '•••', 'x']'"),
         ("curl -u ann:hunter2 https://x", "curl -u ann:••• https://x"),
+        ('["curl","-u","ann:hunter2","x"]', '["curl","-u","ann:•••","x"]'),
+        ("curl -s -uann:hunter2 https://x", "curl -s -uann:••• https://x"),
+        ("['/usr/bin/curl', '-uann:hunter2']", "['/usr/bin/curl', '-uann:•••']"),
+        ("mysqldump -h db -phunter2 shop", "mysqldump -h db -p••• shop"),
+        ("['mysql', '-phunter2', 'shop']", "['mysql', '-p•••', 'shop']"),
+        ("sshpass -p hunter2 ssh ann@host", "sshpass -p ••• ssh ann@host"),
+        ('["sshpass","-p","hunter2","ssh"]', '["sshpass","-p","•••","ssh"]'),
+        ("get(url, auth=('ann', 'hunter2'))", "get(url, auth=('•••', '•••'))"),
+        ("r.auth = HTTPBasicAuth('ann', 'hunter2')", "r.auth = •••'ann', '•••')"),
+        ("password=('hunter2')", "password=('•••')"),
+        ("ALTER USER ann PASSWORD 'hunter2'", "ALTER USER ann PASSWORD '•••'"),
+        ("ValueError: 'the password \\'hunter2\\' is known'", "ValueError: 'the password \\'•••\\' is known'"),
+        ("CREATE USER ann IDENTIFIED BY 'hunter2'", "CREATE USER ann IDENTIFIED BY '•••'"),
+        ("the password is hunter2, really", "the password is •••, really"),
+        ("back=%2Flogin%3Fpassword%3Dhunter2 was refused", "back=%2Flogin%3Fpassword%3D••• was refused"),
         ("tool --api-token hunter2 --verbose", "tool --api-token ••• --verbose"),
         ("postgresql://app:hunter2@db:5432/shop", "postgresql://app:•••@db:5432/shop"),
         ("redis://:hun@ter2@cache/0", "redis://:•••@cache/0"),
@@ -84,6 +99,12 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str | None) -> Non
         "token=None password=null secret=False api_key='' cookie: ...",
         "Basic authentication failed; Token expired",
         "password_file=/run/secrets/db",
+        "the password is wrong; a password is required, and your passphrase was not accepted",
+        "the password is base64-encoded and its passcode is 6 digits long",
+        "secret 'db-creds' not found; password \"is too short\"",
+        "curl: (6) Could not resolve host -u; sort -ua:b",
+        "docker run --name mysql -p3306:3306 mysql -P3306 -p",
+        "author=('Ann', 'Bob') oauth('read', 'write')",
         "[Errno 111] Connection refused: http://127.0.0.1:8000/pay?code=404&page=2",
         "ssh://git@github.com/x/y.git and https://host:443/a@b",
         'File "/srv/app/auth/token.py", line 33, in session_key',
@@ -152,7 +173,7 @@ def test_long_text_keeps_its_ends() -> None:
 PIECES = st.sampled_from(
     ["password", "token", "=", ":", " ", '"', "'", "\\", "\n", "://", "@", "a", "Z9", "&", "?", "key", "-----BEGIN ",
      "--", "PRIVATE KEY-----", "-----END ", "Bearer ", "eyJ", ".", "_", "<", ">", ",", ";", "(", ")", "•••", "cookie",
-     "-u ", "ä"]
+     "-u ", "ä", "curl", "mysql", "sshpass", "-p", " is ", "auth=(", "%3D"]
 )  # fmt: skip
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
 
@@ -190,7 +211,8 @@ def test_no_surrounding_brings_a_named_secret_out(secret: str, before: str, afte
     "piece",
     ["password", "password=", 'password="', "password=\\", 'password=\\"', "token ", "token_", "--token ", "<token ", "://",
      "://a:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJaaaaaa.", "mk_a", "?key", "a;", "A", "@", "basic Abcdefgh1,a=b",
-     "private key A ", "-----END ", "cookie: ", "'token', ", "token:\n"],
+     "private key A ", "-----END ", "cookie: ", "'token', ", "token:\n",
+     "curl -u", "mysql -p1:", "sshpass '", "password is ", "auth=('a', '", "curl"],
 )  # fmt: skip
 def test_no_text_takes_long(piece: str) -> None:
     """Eight times the text takes about eight times as long; what grows with its square takes sixty-four."""

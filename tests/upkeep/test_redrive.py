@@ -1,6 +1,7 @@
 """Redrives are carried out at their rate, canaries first, once for each job, whoever does it and whoever dies."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -236,6 +237,12 @@ def test_a_request_id_is_not_taken_for_other_jobs(app: App, box: Sandbox, other:
 def test_when_nothing_matches_nothing_is_stored(app: App, box: Sandbox, request_id: str | None) -> None:
     found = app.redrive(FAILED, request_id=request_id)
     assert (found.id, found.matched, found.state, found.because) == ("", 0, RedriveState.DONE, "nothing matches")
+    assert (
+        replace(
+            app.redrive(FAILED, dry_run=True, request_id=request_id), began_at=found.began_at, ended_at=found.ended_at
+        )
+        == found
+    )
     assert app.redrives() == []
     assert app.events() == []
     failed(app, box, 1)

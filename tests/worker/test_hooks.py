@@ -372,7 +372,8 @@ def test_a_worker_that_times_out_still_leaves_its_lifespan(tmp_path: Path) -> No
             await asyncio.sleep(600)
 
         work.enqueue()
-        with pytest.raises(TimeoutError):
+        work.options(delay="1h").enqueue()
+        with pytest.raises(TimeoutError, match=r"^not idle after 200ms: 1 waiting, 1 (queued|running)$"):
             app.run_until_idle(timeout="0.2s")
         assert seen == ["end"]
 

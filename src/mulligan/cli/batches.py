@@ -9,7 +9,7 @@ from mulligan.cli.documents import Document, document_of
 from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED
-from mulligan.cli.place import opened_existing, opened_for_watching
+from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_pairs, say_table
 from mulligan.clock import SystemClock
 from mulligan.explain.words import at, counted, relative
@@ -84,14 +84,14 @@ def _show(given: Given, *, batch_id: str) -> None:
 
 @pass_given
 def _publish(given: Given, *, batch_id: str, actor: str) -> None:
-    with opened_for_watching(given) as app:
+    with opened_existing(given) as app:
         batch = app.console.publish_batch(batch_id, actor=actor)
     _say(given, batch)
 
 
 @pass_given
 def _retry(given: Given, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
-    with opened_for_watching(given) as app:
+    with opened_existing(given) as app:
         done = app.console.retry_batch(batch_id, cancelled=with_cancelled, actor=actor, reason=reason)
     if given.as_json:
         say_json({"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped})
@@ -108,7 +108,7 @@ def _say_retried(done: "Retried") -> None:
 
 @pass_given
 def _cancel(given: Given, *, batch_id: str, actor: str, reason: str | None) -> None:
-    with opened_for_watching(given) as app:
+    with opened_existing(given) as app:
         batch = app.console.cancel_batch(batch_id, actor=actor, reason=reason)
     _say(given, batch)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.contents import other_than_file
 from mulligan.errors import ConfigurationError, MulliganError
+from mulligan.failure.redact import redacted
 
 if TYPE_CHECKING:
     from mulligan.app import App
@@ -50,7 +51,7 @@ def _module(place: str) -> ModuleType:
     # Importing runs somebody's code: it may raise anything, or try to end the program.
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
-            f"importing {place!r} raised {type(error).__name__}: {error}{_where(error)}"
+            f"importing {place!r} raised {type(error).__name__}: {redacted(str(error))}{_where(error)}"
         ) from error
 
 

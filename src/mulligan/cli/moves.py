@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mulligan.cli.documents import job_document
-from mulligan.cli.failing import NotNow
+from mulligan.cli.failing import NotNow, stopped
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
@@ -28,6 +29,16 @@ HELP = {
     Move.SNOOZE_BY_HAND: "Let jobs wait for so long from now.",
 }
 TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
+
+
+class TakesDelay(Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `-5s` is no option that is missing, but a duration that cannot be.
+        for before, arg in pairwise(["", *args]):
+            if arg[:1] == "-" and arg[1:2].isdigit() and not before.startswith("--"):
+                duration(arg)
+        return super().parse_args(ctx, args)
+
 
 Make = Callable[["App", str], "Job[Any]"]
 
@@ -51,7 +62,8 @@ def _command(move: Move, verb: str) -> click.Command:
         _move_all(given, list(dict.fromkeys(job_ids)), make)
 
     sources = ", ".join(move.sources)
-    return Command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
+    command = TakesDelay if move in TAKES_DELAY else Command
+    return command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
 
 
 def _parameters(move: Move) -> list[click.Parameter]:
@@ -87,7 +99,9 @@ def _move_all(given: Given, job_ids: list[str], make: Make) -> None:
         ]
         say_json({"jobs": [job_document(job) for job in moved], "errors": errors})
     if failed:
-        raise click.exceptions.Exit(NotNow.exit_code)
+        # Of one mind, such as all not found, they say it as one alone does.
+        codes = {stopped(error, given).exit_code for error in failed.values()}
+        raise click.exceptions.Exit(NotNow.exit_code if moved or len(codes) > 1 else codes.pop())
 
 
 def _say_moved(given: Given, app: "App", job: "Job[Any]") -> None:

@@ -191,7 +191,7 @@ def _row(found: "Redrive", now: datetime) -> tuple[str, ...]:
 @pass_given
 def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
     """Show one redrive: how far it has come, what was skipped and why, how the retried jobs did."""
-    with opened_for_watching(given) as app:
+    with opened_existing(given) as app:
         found = app.redrive_status(redrive_id)
         if is_followed:
             if not follow(app, found.id, as_json=given.as_json, document=redrive_document):
@@ -210,7 +210,7 @@ def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
 @pass_given
 def cancel(given: Given, *, redrive_id: str, reason: str | None, actor: str) -> None:
     """End a redrive. What it has retried stays retried; the other jobs stay as they are."""
-    with opened_for_watching(given) as app:
+    with opened_existing(given) as app:
         found = app.cancel_redrive(redrive_id, actor=actor, reason=reason)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", given)

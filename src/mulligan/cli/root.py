@@ -9,7 +9,6 @@ import click
 
 from mulligan.cli.failing import WrongUsage, stopped
 from mulligan.cli.given import Given, Group
-from mulligan.duration import BadDuration
 from mulligan.errors import MulliganError
 from mulligan.meant import did_you_mean
 from mulligan.safe import safe
@@ -72,7 +71,7 @@ def _told(context: click.Context) -> Iterator[None]:
     given = context.ensure_object(Given)
     try:
         yield
-    except (MulliganError, BadDuration) as error:
+    except MulliganError as error:
         raise stopped(error, given) from None
     except click.UsageError as error:
         given.as_json = given.as_json or context.meta[WANTS_JSON]

@@ -104,8 +104,9 @@ def _show(given: Given, *, name: str) -> None:
 def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]:
     yield "service", service.name
     since = f" since {at(service.since, now)}" if service.since else ""
-    yield "state", f"{_state(service)}{since}{'' if service.is_known else '; nothing was heard of it yet'}"
+    yield "state", f"{_state(service)}{since}{'' if service.is_known else '; no trouble is known'}"
     if service.name.endswith("*"):
+        yield "pattern", "its settings are those of all names that begin so"
         yield "shared", SHARED
     if service.paused:
         yield "paused", said(service.paused, now)
@@ -117,7 +118,9 @@ def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]
         yield "probed", f"from {at(service.open_until, now)} on"
     elif service.is_due:
         yield "probed", "by the next worker that asks for work"
-    yield "calls", f"{service.calls} in its window, {service.failures} failed ({service.share:.0%})"
+    # Calls that went well are not kept while there is no trouble.
+    if service.calls:
+        yield "calls", f"{service.calls} in its window, {service.failures} failed ({service.share:.0%})"
     yield "waiting", f"{_many(service.ready)} ready, {_many(service.parked)} more for the budget of retries"
     yield from _settings(service)
 

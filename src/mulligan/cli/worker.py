@@ -15,10 +15,13 @@ from mulligan.cli.parameters import names, text
 from mulligan.cli.place import opened_with_tasks
 from mulligan.cli.screen import say, say_json_line
 from mulligan.errors import ConfigurationError, WornOut, without_password
+from mulligan.meant import unknown
 from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
+
+logger = logging.getLogger("mulligan.worker")
 
 
 @click.command("worker", cls=Command)
@@ -38,10 +41,19 @@ def worker(given: Given, name: str | None, *, concurrency: int | None, queues: t
         app.migrate()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
+        _warn_of_unknown(app, queues or ())
         try:
             app.run(concurrency=concurrency, queues=queues)
         except WornOut as error:
             _end_at_once(stopped(error, given))
+
+
+def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
+    """Jobs may be given any queue when they are enqueued; but most often it is a slip."""
+    known = {task.queue for task in app.tasks.values()} | set(app.quotas.standing.queues)
+    for queue in queues:
+        if queue not in known:
+            logger.warning("%s; no job comes there but by options(queue=%r)", unknown("queue", queue, known), queue)
 
 
 def _end_at_once(how: Stopped) -> NoReturn:

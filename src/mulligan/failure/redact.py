@@ -179,18 +179,19 @@ def _secret_value(match: re.Match[str]) -> str:
 def _is_prose(match: re.Match[str], group: str) -> bool:
     """`Unexpected token: semicolon` and `token: '<'` are no secrets; `token=x` and `"token": "x"` are."""
     value, after = match[group], match["after"]
-    if "=" in after or (group != "bare" and match["close"]):
+    if "=" in after or "%" in after or (group != "bare" and match["close"]):
         return False
     return len(value) < SHORTEST_SECRET if group != "bare" else len(value) < 16 and not any(map(str.isdigit, value))
 
 
-# What follows a name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`.
+# What follows a name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`, `%3Dx`.
 _ASSIGNED = re.compile(
     rf"""(?ix)
     {_FIRST} (?: (?P<line> authorization | cookie | passphrase ) | {_STRONG} | (?P<weak> {_WEAK} ) ) {_ABOUT}
     [\w-]{{0,24}}+ (?P<close> \\{{0,8}}["'] )? [\])]{{0,2}}
-    (?P<after> [ \t]{{0,8}} (?: => | := | !?={{1,3}}+ | : ) \s{{0,8}} | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
-    (?: {_QUOTED} | (?(line) (?P<rest> (?: [^\n"'\\]++ | \\(?![nr"']) )++ ) | \(? (?P<bare> {_BARE} ) ) )
+    (?P<after> [ \t]{{0,8}} (?: => | := | !?={{1,3}}+ | : | %3d ) \s{{0,8}}
+      | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
+    \(?+ (?: {_QUOTED} | (?(line) (?P<rest> (?: [^\n"'\\]++ | \\(?![nr"']) )++ ) | (?P<bare> {_BARE} ) ) )
     """,
     re.VERBOSE,
 )
@@ -198,9 +199,36 @@ _ASSIGNED = re.compile(
 _NAME = rf"(?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+"
 _OPTION = re.compile(
     rf"""(?ix) (?<![\w-])
-    (?: --[\w-]{{0,24}}? {_NAME} (?: ["'],\s{{1,8}}["'] | \s{{1,8}}["']? ) (?!-)
-      | (?: -u | --user | --proxy-user ) (?: ["'],\s{{1,8}}["'] | \s{{1,8}}["']? | = ) [^\s:"']{{1,200}}+ : )
+    (?: --[\w-]{{0,24}}? {_NAME} (?: ["'],\s{{0,8}}["'] | \s{{1,8}}["']? ) (?!-)
+      | (?: -u | --user | --proxy-user ) (?: ["'],\s{{0,8}}["'] | \s{{1,8}}["']? | = ) [^\s:"']{{1,200}}+ : )
     (?P<secret> [^\s"'`]++ )
+    """,
+    re.VERBOSE,
+)
+# The same without a space, which only the program's name tells from other options.
+_CURL = re.compile(r"""\bcurl\b[^\n;|]{0,200}?[\s"']-u[^\s:"']{1,200}+:(?P<secret>[^\s"'`]++)""")
+_MYSQL = re.compile(
+    r"""\b (?:mysql|mariadb) [\w-]{0,16}+ [^\n;|]{0,200}? [\s"'] -p
+    (?! \d{1,5}+: | [.,;:)] ) (?P<secret> [^\s"'`]++ )""",
+    re.VERBOSE,
+)
+_SSHPASS = re.compile(
+    r"""(?x) \bsshpass\b [^\n]{0,40}? [\s"'] -p (?: ["'],\s{0,8}["'] | \s{0,8}["']? ) (?P<secret> [^\s"'`]++ )"""
+)
+# `auth=('ann', 'hunter2')` and `BasicAuth('ann', 'hunter2')`.
+_PAIR = re.compile(
+    r"""(?ix) (?: auth["']?\s{0,8}[=:]\s{0,8} | (?:basic|digest|proxy|ntlm)_?auth ) [(\[] \s{0,8}
+    [bru]{0,2} (?: "[^"\n]{0,200}+" | '[^'\n]{0,200}+' ) \s{0,8},\s{0,8} [bru]{0,2} (?P<quote>["'])
+    (?P<secret> (?: (?!(?P=quote)) (?: [^\\\n] | \\. ) )*+ )
+    """,
+    re.VERBOSE,
+)
+# `password 'hunter2'`, and `password is hunter2` where a digit among letters tells it from `password is wrong`.
+_SAID = re.compile(
+    r"""(?ix) (?: pass(?:word|wd|phrase|code) (?P<verb> \s{1,4}(?:is|was):? )? | identified\s{1,4}by ) \s{1,4}
+    (?P<open> \\{0,8}["'] )? (?P<secret> (?(open) [^\s"'\\]{1,200}+ (?=\\{0,8}["']) | (?(verb)
+        (?! (?:base|sha|md|utf)-?\d ) (?= [^\s\d]{0,200}+\d ) (?= [^\sa-z]{0,200}+[a-z] ) [^\s"'`,;\\]{6,200}+
+      | (?!) ) ) )
     """,
     re.VERBOSE,
 )
@@ -251,8 +279,13 @@ _LOOKS = (
     _Look(("://",), _USERINFO),
     _Look(("://",), _TOKEN_AS_USER),
     _Look(("bearer", "basic", "digest", "negotiate", "ntlm", "apikey", "token", "aws4-"), _SCHEME),
+    _Look(("auth",), _PAIR),
     _Look(_NAMES, _ASSIGNED, _secret_value),
     _Look(("--", "-u"), _OPTION),
+    _Look(("curl",), _CURL),
+    _Look(("mysql", "mariadb"), _MYSQL),
+    _Look(("sshpass",), _SSHPASS),
+    _Look(("pass", "identified"), _SAID),
     _Look(("</",), _ELEMENT),
     _Look(("=",), _QUERY),
     _Look(_SHAPE_WORDS, _SHAPE),

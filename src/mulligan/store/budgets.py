@@ -209,10 +209,11 @@ class BudgetDesk:
         """What was spent before the last month."""
         yield self._statement("spending_forget", before=Periods.at(now).last_month)
 
-    def record(self, owner: str, given: Now) -> Steps[SpendingRecord | None]:
+    def record(self, owner: str, given: Now, known: RetryBudget | None) -> Steps[SpendingRecord | None]:
+        """`known` is what holds as soon as a worker has told it."""
         now = yield from moment(self._sql, given)
-        budgets = yield from self._budgets([owner])
-        if owner not in budgets:
+        budget = (yield from self._budgets([owner])).get(owner, known)
+        if budget is None:
             return None
         spent = (yield from self._spent([owner], Periods.at(now)))[owner]
         return SpendingRecord(
@@ -220,7 +221,7 @@ class BudgetDesk:
             today=spent.today,
             this_month=spent.this_month,
             cost_this_month=spent.cost,
-            budget=budgets[owner],
+            budget=budget,
         )
 
     def _statement(self, statement: str, /, **values: Any) -> Statement:

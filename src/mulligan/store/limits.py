@@ -13,9 +13,10 @@ from typing import Any
 
 from mulligan.job import Lease, NewJob
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.limit import EVERYBODY, Limit, LimitBook, LimitRecord
+from mulligan.limit import EVERYBODY, Limit, LimitBook, LimitRecord, SpendingRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetDesk
+from mulligan.store.clock import Now
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import Record, to_duration, to_json
 from mulligan.store.script import Statement, Steps
@@ -62,6 +63,9 @@ class LimitDesk:
 
     def concerns(self, job: NewJob) -> bool:
         return self.book().concerns(job)
+
+    def spending(self, owner: str, now: Now) -> Steps[SpendingRecord | None]:
+        return self.budgets.record(owner, now, self.book().budget_of(owner))
 
     # Which limits there are
 

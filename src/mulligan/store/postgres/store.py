@@ -293,7 +293,7 @@ class PostgresStore:
         return self._read(lambda _: self._limits.records(subjects))
 
     def spending(self, owner: str) -> SpendingRecord | None:
-        return self._read(lambda now: self._limits.budgets.record(owner, now))
+        return self._read(lambda now: self._limits.spending(owner, now))
 
     # Schedules
 

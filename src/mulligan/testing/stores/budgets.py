@@ -211,6 +211,16 @@ class BudgetRules(Bench):
         assert spent is not None
         assert spent.today == 20
 
+    def test_a_budget_that_no_worker_has_told_yet_is_seen_where_it_is_known(self) -> None:
+        twin = self.twin()
+        assert self.store.spending(OWNER) is None
+        for owner in (OWNER, "*"):
+            self.budget(owner=owner, per_day=2)
+            found = self.store.spending(OWNER)
+            assert found is not None
+            assert (found.today, found.budget.per_day) == (0, 2)
+        assert twin.spending(OWNER) is None
+
     def test_what_was_spent_long_ago_is_forgotten(self) -> None:
         self.budget(per_day=5)
         self.retried(1)
