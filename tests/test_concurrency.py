@@ -127,6 +127,27 @@ def test_explain_says_what_holds_a_job_back_that_has_a_place() -> None:
         assert app.job(again.id).state == "succeeded"
 
 
+@pytest.mark.parametrize(
+    ("budget", "priority", "used", "is_kept"),
+    [(0, 0, 0, False), (1, 0, 1, False), (20, 0, 19, True), (20, -10, 20, False)],
+)
+def test_it_says_that_a_part_of_the_budget_is_kept_where_one_is(
+    budget: int, priority: int, used: int, is_kept: bool
+) -> None:
+    app = App(owners=[Owner("acme", retries_per_day=budget)])
+
+    @app.task(retry=RetryPolicy(max_attempts=30, backoff=Fixed("1m")))
+    def convert() -> None:
+        raise RetryableError("not yet")
+
+    with sandbox(app) as box:
+        job = convert.options(owner="acme", priority=priority).enqueue()
+        box.advance("30m")
+        told = " ".join(app.explain(job.id).next)
+        assert f"are used up: {used} of {budget} today" in told
+        assert ("The last part is kept for jobs of higher priority." in told) == is_kept
+
+
 def test_retries_beyond_the_budget_wait_for_tomorrow_and_say_so() -> None:
     app = App(owners=[Owner("acme", retries_per_day=2)])
 

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from mulligan.failure.verdict import budget_exhausted
-from mulligan.job import PRIORITIES
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord
+from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
 from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.script import Statement, Steps
@@ -26,8 +25,6 @@ DAY = to_duration(timedelta(days=1))
 # In a claim: gates looked at, and jobs of each.
 GATES = 50
 EACH = 100
-# The last part of a budget is kept for what is more urgent.
-LOW_SHARE, NORMAL_SHARE = 0.8, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +66,14 @@ class Spent:
 
     def obstacle(self, budget: RetryBudget, job: "Due", periods: Periods) -> int | None:
         """When there may be room for this retry again; None: it may pass."""
-        share, then = share_of(job.priority), self.after(job.cost)
-        if _is_over(then.this_month, budget.per_month, share) or _is_over(then.cost, budget.cost_per_month, share):
+        mine, then = job.priority, self.after(job.cost)
+        if _is_over(then.this_month, budget.per_month, mine) or _is_over(then.cost, budget.cost_per_month, mine):
             return periods.next_month
-        return periods.next_day if _is_over(then.today, budget.per_day, share) else None
+        return periods.next_day if _is_over(then.today, budget.per_day, mine) else None
 
 
-def share_of(priority: int) -> float:
-    """How much of a budget jobs of this priority may use."""
-    if priority < PRIORITIES["normal"]:
-        return 1.0
-    return NORMAL_SHARE if priority < PRIORITIES["low"] else LOW_SHARE
-
-
-def _is_over(used: int, budget: int | None, share: float) -> bool:
-    # Of a small budget everybody may use the first part: else a budget of one would be nobody's.
-    return budget is not None and used > max(int(budget * share), min(budget, 1))
+def _is_over(used: int, budget: int | None, priority: int) -> bool:
+    return budget is not None and used > part_of(budget, priority)
 
 
 @dataclass(frozen=True, slots=True)

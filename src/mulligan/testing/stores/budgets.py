@@ -103,6 +103,16 @@ class BudgetRules(Bench):
         self.retried(100, priority=HIGH)
         assert self.run() == 5
 
+    @pytest.mark.parametrize(
+        ("budget", "of_normal", "of_low"),
+        [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3), (5, 5, 4), (20, 19, 16), (21, 20, 17)],
+    )
+    def test_of_a_small_budget_nothing_is_kept(self, budget: int, of_normal: int, of_low: int) -> None:
+        self.budget(owner="*", per_day=budget)
+        for owner, priority, most in ((OWNER, LOW, of_low), ("other", 0, of_normal)):
+            self.retried(25, owner=owner, priority=priority)
+            assert self.run() == most
+
     def test_those_beyond_can_be_made_to_fail(self) -> None:
         follow_up = FollowUp(
             kind="after",
