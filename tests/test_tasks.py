@@ -140,6 +140,7 @@ def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> No
         ({"tags": "eu"}, "list of texts"),
         ({"tags": ["x"] * 51}, "at most 50"),
         ({"owner": "a\0b"}, "at most 200 characters"),
+        ({"owner": "*"}, "which stands for every owner; a job has one, or none"),
         ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
 )
