@@ -108,6 +108,8 @@ class Redrive:
     failed_again: int = 0
     silent: int = 0
     is_dry: bool = False
+    is_repeated: bool = field(default=False, compare=False)
+    """What was asked for was done before, and nothing was changed by asking again."""
     course: Course
 
     @property
@@ -135,6 +137,15 @@ class Redrive:
 def is_same_request(redrive: Redrive, other: Redrive) -> bool:
     """Whether both are about the same jobs. A time that was given as so long ago is another one each time."""
     return _about(redrive.filter) == _about(other.filter)
+
+
+def has_same_terms(redrive: Redrive, other: Redrive) -> bool:
+    """Whether both go as fast, with as many canaries, and stop as soon."""
+    return _terms(redrive) == _terms(other)
+
+
+def _terms(redrive: Redrive) -> tuple[str, int, float]:
+    return redrive.rate.text, redrive.canary, redrive.abort_above
 
 
 def _about(wanted: JobFilter) -> tuple[JobFilter, bool, bool]:
