@@ -101,7 +101,7 @@ class Redrive:
     began_at: datetime
     ended_at: datetime | None = None
     because: str | None = None
-    """Why it stopped itself."""
+    """Why it stopped itself, or who cancelled it and why."""
     retried: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     succeeded: int = 0
@@ -268,6 +268,11 @@ def _counted(counts: Mapping[str, int], more: Iterable[str]) -> dict[str, int]:
 
 def ended(redrive: Redrive, state: RedriveState, now: datetime, *, because: str | None = None) -> Redrive:
     return replace(redrive, state=state, ended_at=now, because=because)
+
+
+def cancelled_by(actor: str | None, reason: str | None) -> str | None:
+    """As `because` keeps it."""
+    return ": ".join(filter(None, [actor and f"by {actor}", reason])) or None
 
 
 def skip_reason(error: MulliganError) -> str:

@@ -136,7 +136,11 @@ def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[
 
 def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], read_json: ReadJson) -> None:
     one = begun(invoke, read_json)
-    assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *HERE).stdout
+    enough = ("--reason", "enough", "--actor", "ann", *HERE)
+    assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *enough).stdout
+    assert "cancelled: by ann: enough" in invoke("redrive", "show", one["id"], *HERE).stdout
+    again = invoke("redrive", "cancel", one["id"], "--actor", "bob", *HERE)
+    assert (again.exit_code, "was cancelled before (by ann: enough): 0 of 3" in again.stdout) == (0, True)
     assert read_json(invoke("redrive", "cancel", one["id"], "--json", *HERE))["state"] == "cancelled"
     other = begun(invoke, read_json)
     works.tick()

@@ -227,7 +227,18 @@ def cancel(given: Given, *, redrive_id: str, reason: str | None, actor: str) -> 
     if given.as_json:
         say_json(redrive_document(found))
     else:
-        say(safe(f"Redrive {found.id} is cancelled: {found.retried:,} of {counted(found.matched, 'job')} retried."))
+        say(
+            safe(
+                f"Redrive {found.id} {_cancelled(found)}: {found.retried:,} of {counted(found.matched, 'job')} retried."
+            )
+        )
+
+
+def _cancelled(found: "Redrive") -> str:
+    """Whoever comes second is told of the first."""
+    return (
+        f"was cancelled before{f' ({found.because})' if found.because else ''}" if found.is_repeated else "is cancelled"
+    )
 
 
 def _say(found: "Redrive") -> None:
