@@ -219,6 +219,7 @@ def test_batches_are_listed_and_found() -> None:
         ({"name": "\ud800"}, "the name of a batch is one line"),
         ({"name": "two\nlines"}, "one line"),
         ({"owner": "x" * 201}, "the owner of a batch"),
+        ({"owner": "*"}, "which stands for every owner; a batch has one, or none"),
         ({"expires_in": "0s"}, "longer than nothing, such as '7d'"),
         ({"success_at": 0}, "above 0 up to 1"),
         ({"success_at": 1.1}, "above 0 up to 1"),

@@ -3,6 +3,7 @@
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,55 @@ def test_explain_says_what_holds_a_job_back_that_has_a_place() -> None:
         app.service("gateway").auto()
         box.advance("1m")
         assert app.job(again.id).state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("budget", "priority", "used", "is_kept"),
+    [(0, 0, 0, False), (1, 0, 1, False), (20, 0, 19, True), (20, -10, 20, False)],
+)
+def test_it_says_that_a_part_of_the_budget_is_kept_where_one_is(
+    budget: int, priority: int, used: int, is_kept: bool
+) -> None:
+    app = App(owners=[Owner("acme", retries_per_day=budget)])
+
+    @app.task(retry=RetryPolicy(max_attempts=30, backoff=Fixed("1m")))
+    def convert() -> None:
+        raise RetryableError("not yet")
+
+    with sandbox(app) as box:
+        job = convert.options(owner="acme", priority=priority).enqueue()
+        box.advance("30m")
+        told = " ".join(app.explain(job.id).next)
+        assert f"are used up: {used} of {budget} today" in told
+        assert ("The last part is kept for jobs of higher priority." in told) == is_kept
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        ({"retries_per_day": 2}, "had used 2 of 2 retries on {day} (UTC)"),
+        ({"retries_per_month": 1}, "had used 1 of 1 retries in {month} (UTC)"),
+        (
+            {"retries_per_day": 20},
+            "had used 19 of 20 retries on {day} (UTC); the last part is kept for jobs of higher priority",
+        ),
+        ({"cost_per_month": 100}, "had used 90 of 100 of the cost of retries in {month} (UTC); this one costs 30"),
+    ],
+)
+def test_a_job_that_failed_for_lack_of_budget_says_whose_which_and_how_much(budget: dict[str, Any], why: str) -> None:
+    app = App(owners=[Owner("acme", over_budget="fail", **budget)])
+
+    @app.task(retry=RetryPolicy(max_attempts=30, backoff=Fixed("1s")), cost=30)
+    def convert() -> None:
+        raise RetryableError("not yet")
+
+    with sandbox(app) as box:
+        day = f"{box.now:%Y-%m-%d}"
+        job = convert.options(owner="acme").enqueue()
+        box.advance("1m")
+        assert app.job(job.id).error_code == "BUDGET_EXHAUSTED"
+        told = app.explain(job.id).next
+        assert f"No retry follows, because owner 'acme' {why.format(day=day, month=day[:7])}." in told
 
 
 def test_retries_beyond_the_budget_wait_for_tomorrow_and_say_so() -> None:

@@ -201,6 +201,11 @@ def test_a_policies_file_that_is_broken_or_names_nobody_is_told(tmp_path: Any) -
         finding = found(app, Check.POLICIES_FILE)
         assert (finding.level, "'convrt'" in finding.found) == (Level.WARNING, True)
         assert finding.remedy.startswith("did you mean 'convert'?")
+        file.write_text("queues: {bulk: {}, default: {}}\nservices: {'site:a': {}}")
+        finding = found(app, Check.POLICIES_FILE)
+        assert "queues that this app does not have: 'bulk', and services" in finding.found
+        app.task(name="fetch", queue="bulk", service=str)(print)
+        assert level(app, Check.POLICIES_FILE) is Level.OK, "whatever str() makes of an argument is a service"
         file.write_text("kinds: {Former: {}}\nretry: {policies: [{jobType: CONVERT}]}")
         assert level(app, Check.POLICIES_FILE) is Level.OK
         file.write_text("kinds: {convert: {max_attemps: 2}}")

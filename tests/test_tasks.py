@@ -154,6 +154,7 @@ def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> No
         ({"owner": None}, "owner must be one line"),
         ({"tags": [""]}, "each tag must be one line of 1 to 200 printable characters"),
         ({"dedupe": "a\0b"}, "text of at most 500 characters that a database can hold"),
+        ({"owner": "*"}, "which stands for every owner; a job has one, or none"),
         ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
 )

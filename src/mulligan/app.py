@@ -40,7 +40,7 @@ from mulligan.lifecycle import LIVE, State
 from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.packs import packs
 from mulligan.pause import Pause
-from mulligan.policies import Owner, PolicyFile, Queue, Quotas
+from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas
 from mulligan.rate import Rate
 from mulligan.reclassify import Reclassification
 from mulligan.redrive import Redrive
@@ -146,6 +146,7 @@ class App:
         file = self.settings.policies_file
         self.policies = PolicyFile(None if file is None else Path(file), lambda: self._parts.clock)
         book = ServiceBook(services, default=self.settings.default_service)
+        self._services = book
         self.quotas = Quotas(queues, owners, file=self.policies)
         self.judge = Judge(
             self.tasks,
@@ -182,8 +183,22 @@ class App:
                 has_database=lambda: self.has_database,
                 stuck_after=lambda: self.settings.stuck_after_sec,
                 policies=self.policies,
-                kinds=lambda: self.tasks.kinds,
+                names=self.names,
             ),
+        )
+
+    def names(self) -> Names:
+        """What of it a policies file can be about; of owners it knows none."""
+        tasks = [task for task in self.tasks.values() if task is not self._probing]
+        of_tasks = [task.service for task in tasks]
+        return Names(
+            kinds=self.tasks.kinds,
+            queues={DEFAULT_QUEUE, *(task.queue for task in tasks), *self.quotas.named_queues},
+            services={
+                *filter(None, (one for one in of_tasks if not callable(one))),
+                *(one.name for one in self._services),
+            },
+            is_possible=any(map(callable, of_tasks)),
         )
 
     def _probe_task(self) -> Task[..., Any, Any]:

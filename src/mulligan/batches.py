@@ -12,6 +12,7 @@ from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments,
 from mulligan.failure.redact import bounded
 from mulligan.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
+from mulligan.limit import EVERYBODY
 from mulligan.store.protocols import Request, Store
 from mulligan.task import Binding, Client, Task, checked_name, checked_on_settled
 
@@ -87,7 +88,7 @@ class Batches:
         new = NewBatch(
             id=self._ids(),
             name=_name("the name of a batch", name),
-            owner=_name("the owner of a batch", owner) if owner != "" else "",
+            owner=_owner(owner) if owner != "" else "",
             success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
             abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
             expires_in=None if expires_in is None else _time(expires_in),
@@ -211,6 +212,12 @@ def _name(what: str, name: str) -> str:
         return checked_name(what, name)
     except MulliganError as error:
         raise BadBatch(str(error)) from None
+
+
+def _owner(owner: str) -> str:
+    if owner == EVERYBODY:
+        raise BadBatch("the owner of a batch is '*', which stands for every owner; a batch has one, or none")
+    return _name("the owner of a batch", owner)
 
 
 def _time(expires_in: Duration) -> timedelta:

@@ -112,7 +112,7 @@ class Console:
         return self._store().events(job=job, owner=owner, after=after, limit=limit)
 
     def last_position(self, *, back: int = 0) -> int:
-        """Where the log ends; with `back`, the place after which about so many events stand."""
+        """Where the log ends; with `back`, the place after which at least so many events stand, if there are."""
         return self._store().last_position(back=back)
 
     def workers(self) -> list[WorkerRecord]:

@@ -13,7 +13,7 @@ from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.job import JobFilter, Lease
 from mulligan.lifecycle import State
 from mulligan.meant import did_you_mean
-from mulligan.policies import PolicyFile
+from mulligan.policies import Names, PolicyFile, strangers
 from mulligan.service import Family, ServiceRecord
 from mulligan.store.protocols import Lane, Store, WorkerRecord
 
@@ -34,14 +34,14 @@ class Doctor:
         has_database: Callable[[], bool],
         stuck_after: Callable[[], timedelta],
         policies: PolicyFile,
-        kinds: Callable[[], Sequence[str]],
+        names: Callable[[], Names],
     ) -> None:
         self._store = store
         self._clock = clock
         self._has_database = has_database
         self._stuck_after = stuck_after
         self._policies = policies
-        self._kinds = kinds
+        self._names = names
 
     def examine(self, limits: Limits) -> list[Finding]:
         """Every check, as far as the store lets it be made."""
@@ -83,7 +83,7 @@ class Doctor:
         yield services(store.services(), now, limits)
         yield service_names(store.service_names())
         yield cursors(store, now, limits)
-        yield policies_file(self._policies, self._kinds())
+        yield policies_file(self._policies, self._names())
 
 
 def _unreachable(error: StoreError) -> Finding:
@@ -277,8 +277,8 @@ def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
     )
 
 
-def policies_file(file: PolicyFile, kinds: Sequence[str]) -> Finding:
-    """`kinds` are those of the app; without any, what the file names cannot be held against them."""
+def policies_file(file: PolicyFile, names: Names) -> Finding:
+    """`names` are those of the app; without kinds, what the file names cannot be held against them."""
     if file.path is None:
         return ok(Check.POLICIES_FILE, "no policies file is named")
     file.look()
@@ -288,11 +288,12 @@ def policies_file(file: PolicyFile, kinds: Sequence[str]) -> Finding:
             str(file.problem),
             "mend it, then: mulligan policies check; workers keep the version they had, but none starts with this one",
         )
-    strangers = file.current.strangers(kinds) if kinds else []
-    if strangers:
+    if found := list(strangers(file.current, names)):
+        (what, (first, *_)), *_ = found
+        named = ", and ".join(f"{one} that this app does not have: {listed(missing)}" for one, missing in found)
         return warning(
             Check.POLICIES_FILE,
-            f"{file.path} names kinds that this app does not have: {listed(strangers)}",
-            f"{did_you_mean(strangers[0], kinds)}see which it has: mulligan policies show",
+            f"{file.path} names {named}",
+            f"{did_you_mean(first, getattr(names, what))}see what it has: mulligan policies show",
         )
     return ok(Check.POLICIES_FILE, f"version {file.current.version} of {file.path} can be used")

@@ -22,7 +22,7 @@
     ├── BadDuration                 a value that is no duration; also a ValueError
     ├── BadRate                     a value that is no rate
     ├── RedriveNotFound
-    ├── RequestIdUsed               a redrive of other jobs has that request id
+    ├── RequestIdUsed               a redrive of other jobs or on other terms has that request id
     ├── JobNotFound
     ├── BatchNotFound
     ├── BatchExpired                its date has passed: its members cannot be retried
@@ -273,12 +273,12 @@ class RedriveNotFound(MulliganError):
 
 
 class RequestIdUsed(MulliganError):
-    """The request id belongs to an operation on other jobs; nothing was begun."""
+    """The request id belongs to an operation on other jobs or on other terms; nothing was begun."""
 
-    def __init__(self, request_id: str, redrive_id: str, about: str) -> None:
+    def __init__(self, request_id: str, redrive_id: str, difference: str) -> None:
         super().__init__(
-            f"request id {request_id!r} was used for redrive {redrive_id}, which is about other jobs ({about}); "
-            "ask with the same filter to get that one, or with another request id to begin a new one"
+            f"request id {request_id!r} was used for redrive {redrive_id}, which {difference}; "
+            "ask with the same to get that one, or with another request id to begin a new one"
         )
         self.request_id, self.redrive_id = request_id, redrive_id
 

@@ -4,9 +4,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mulligan.job import Job, NewJob
+from mulligan.job import PRIORITIES, Job, NewJob
 
 EVERYBODY = "*"
+# Of a retry budget, in percent: the last part is kept for what is more urgent.
+LOW_PART, NORMAL_PART = 80, 95
+
+
+def part_of(budget: int, priority: int) -> int:
+    """How much of a retry budget jobs of this priority may use. Rounded up: of a small one nothing is kept."""
+    if priority < PRIORITIES["normal"]:
+        return budget
+    percent = NORMAL_PART if priority < PRIORITIES["low"] else LOW_PART
+    return -(-budget * percent // 100)
 
 
 def subjects_of(job: Job[Any]) -> list[str]:

@@ -101,13 +101,15 @@ class Redrive:
     began_at: datetime
     ended_at: datetime | None = None
     because: str | None = None
-    """Why it stopped itself."""
+    """Why it stopped itself, or who cancelled it and why."""
     retried: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     succeeded: int = 0
     failed_again: int = 0
     silent: int = 0
     is_dry: bool = False
+    is_repeated: bool = field(default=False, compare=False)
+    """What was asked for was done before, and nothing was changed by asking again."""
     course: Course
 
     @property
@@ -135,6 +137,15 @@ class Redrive:
 def is_same_request(redrive: Redrive, other: Redrive) -> bool:
     """Whether both are about the same jobs. A time that was given as so long ago is another one each time."""
     return _about(redrive.filter) == _about(other.filter)
+
+
+def has_same_terms(redrive: Redrive, other: Redrive) -> bool:
+    """Whether both go as fast, with as many canaries, and stop as soon."""
+    return _terms(redrive) == _terms(other)
+
+
+def _terms(redrive: Redrive) -> tuple[str, int, float]:
+    return redrive.rate.text, redrive.canary, redrive.abort_above
 
 
 def _about(wanted: JobFilter) -> tuple[JobFilter, bool, bool]:
@@ -257,6 +268,11 @@ def _counted(counts: Mapping[str, int], more: Iterable[str]) -> dict[str, int]:
 
 def ended(redrive: Redrive, state: RedriveState, now: datetime, *, because: str | None = None) -> Redrive:
     return replace(redrive, state=state, ended_at=now, because=because)
+
+
+def cancelled_by(actor: str | None, reason: str | None) -> str | None:
+    """As `because` keeps it."""
+    return ": ".join(filter(None, [actor and f"by {actor}", reason])) or None
 
 
 def skip_reason(error: MulliganError) -> str:

@@ -17,6 +17,7 @@ from mulligan.redrive import (
     RedriveState,
     burst,
     ended,
+    has_same_terms,
     is_same_request,
     next_look,
 )
@@ -77,7 +78,8 @@ class Redrives:
             return self._asked_before(planned) or planned
         redrive_id = self._ids()
         new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
-        return _same(self._store().begin_redrive(new), planned)
+        begun = self._store().begin_redrive(new)
+        return begun if begun.id == redrive_id else _same(begun, planned)
 
     def _asked_before(self, planned: Redrive) -> Redrive | None:
         """Whoever asks again when all is done finds nothing that matches, but his operation."""
@@ -109,9 +111,15 @@ def _nothing(planned: Redrive) -> Redrive:
 
 
 def _same(found: Redrive, planned: Redrive) -> Redrive:
+    """The one that was asked for before, if it is what is asked for now."""
     if not is_same_request(found, planned):
-        raise RequestIdUsed(planned.request_id, found.id, described(found.filter, found.owner))
-    return found
+        raise RequestIdUsed(
+            planned.request_id, found.id, f"is about other jobs ({described(found.filter, found.owner)})"
+        )
+    if not has_same_terms(found, planned):
+        terms = f"rate {found.rate}, canary {found.canary}, abort_above {found.abort_above:g}"
+        raise RequestIdUsed(planned.request_id, found.id, f"has other terms ({terms})")
+    return replace(found, is_repeated=True)
 
 
 def _kinds(matches: Sequence[Match]) -> list[str]:

@@ -15,6 +15,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import one_service
 from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
+from mulligan.limit import EVERYBODY
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE
@@ -296,7 +297,7 @@ class Task(Generic[P, C, R]):
         """
         if dedupe is None and dedupe_for is not None:
             raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
-        owner = "" if owner == "" else _name(self.name, "owner", owner)
+        owner = "" if owner == "" else _one_owner(self.name, _name(self.name, "owner", owner))
         return Submission(
             self,
             Options(
@@ -473,6 +474,12 @@ def _batch(kind: str, batch: BatchRecord | str | None) -> str | None:
     if batch is None:
         return None
     return _text(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, LONGEST_NAME)
+
+
+def _one_owner(kind: str, owner: str) -> str:
+    if owner == EVERYBODY:
+        raise InvalidArguments(kind, "owner is '*', which stands for every owner; a job has one, or none")
+    return owner
 
 
 def _owner_of(kind: str, batch: BatchRecord | str, owner: str) -> str:

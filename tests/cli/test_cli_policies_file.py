@@ -55,7 +55,7 @@ def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> N
     for checked in (invoke("policies", "check"), invoke("policies", "check", "policies.yaml")):
         assert checked.exit_code == 0
         assert checked.stdout.startswith("policies.yaml can be used: version ")
-        assert ", 2 kinds, 0 owners.\n" in checked.stdout
+        assert ", 2 kinds, 0 queues, 0 services, 0 owners.\n" in checked.stdout
     found = read_json(invoke("policies", "check", "--json"))
     assert (found["file"], found["mistakes"], len(found["version"])) == ("policies.yaml", [], 12)
 
@@ -69,7 +69,67 @@ def test_kinds_that_the_app_does_not_have_are_named_and_are_no_mistake(
         0,
         ["It names kinds that this app does not have: stranger."],
     )
-    assert "stranger" not in invoke("policies", "check", "policies.yaml").stdout, "no app is asked for a file"
+    assert "stranger" in invoke("policies", "check", "policies.yaml").stdout
+
+
+TYPOS = """
+kinds: {convv: {}}
+queues: {bulkk: {concurrency: 1}, bulk: {fair: true}, default: {}, slow: {}}
+services: {gatewayy: {open_at: 0.2}, gateway: {}, "site:a": {}, "site:b*": {}, "*": {}, "si*": {}, "situ:*": {}}
+owners: {acme: {weight: 2, submit_rate: 5/s, max_attempts: 7}}
+"""
+HAS_MORE = """
+from mulligan import App, Queue, Service
+
+services = [Service("site:*"), Service("*")]
+app = App("sqlite:///jobs.db", policies="policies.yaml", queues=[Queue("slow")], services=services)
+
+@app.task(queue="bulk", service="gateway")
+def convert() -> None: ...
+"""
+
+
+def test_queues_and_services_that_the_app_does_not_have_are_named_too(
+    invoke: Invoke, put: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_json: ReadJson
+) -> None:
+    put(TYPOS)
+    (tmp_path / "having.py").write_text(HAS_MORE)
+    monkeypatch.setenv("MULLIGAN_APP", "having:app")
+    named = [
+        "It names kinds that this app does not have: convv.",
+        "It names queues that this app does not have: bulkk.",
+        "It names services that this app does not have: gatewayy, situ:*.",
+    ]
+    for command in (("check",), ("check", "policies.yaml"), ("show",)):
+        assert invoke("policies", *command).stdout.splitlines()[-3:] == named
+    assert ", 1 kind, 4 queues, 7 services, 1 owner.\n" in invoke("policies", "check").stdout
+    found = read_json(invoke("policies", "check", "policies.yaml", "--json"))
+    assert [found[f"unknown_{what}"] for what in ("kinds", "queues", "services")] == [
+        ["convv"],
+        ["bulkk"],
+        ["gatewayy", "situ:*"],
+    ]
+
+
+def test_where_no_app_is_named_nothing_is_said_to_be_unknown(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, read_json: ReadJson
+) -> None:
+    monkeypatch.delenv("MULLIGAN_APP")
+    found = read_json(invoke("policies", "check", "policies.yaml", "--json"))
+    assert (found["unknown_kinds"], found["unknown_queues"], found["unknown_services"]) == (None, None, None)
+
+
+def test_what_the_file_sets_of_queues_services_and_owners_is_shown(
+    invoke: Invoke, put: Callable[[str], None], read_json: ReadJson
+) -> None:
+    put(TYPOS)
+    shown = invoke("policies", "show", "convert", "--owner", "acme").stdout
+    assert "It sets of queue bulkk: concurrency 1.\n" in shown
+    assert "It sets of service gatewayy: open_at 0.2.\n" in shown
+    assert "It sets of owner acme: weight 2, submit_rate 5/s.\n" in shown
+    file = read_json(invoke("policies", "show", "--json"))["file"]
+    assert (file["queues"]["bulk"], file["services"]["gatewayy"]) == ({"fair": True}, {"open_at": 0.2})
+    assert file["owners"] == {"acme": {"weight": 2, "submit_rate": "5/s"}}
 
 
 def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: Callable[[str], None]) -> None:
@@ -138,7 +198,12 @@ def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read
         "path": "policies.yaml",
         "version": version,
         "mistakes": [],
+        "queues": {},
+        "services": {},
+        "owners": {},
         "unknown_kinds": ["stranger"],
+        "unknown_queues": [],
+        "unknown_services": [],
     }
 
 

@@ -65,6 +65,18 @@ def test_a_request_id_is_not_taken_for_other_jobs(invoke: Invoke, works: App, fa
     assert len(works.redrives()) == 1
 
 
+@pytest.mark.parametrize("other", [("--rate", "100/s"), ("--canary", "4"), ("--abort-above", "0.4")])
+def test_a_request_id_is_not_taken_for_other_terms(
+    invoke: Invoke, works: App, failed: list[str], other: tuple[str, ...]
+) -> None:
+    assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
+    refused = invoke(*ALL, "--request-id", "incident-7", "--yes", *other)
+    assert refused.exit_code == 5
+    assert "which has other terms (rate 50/s, canary 5, abort_above 0.5); ask with the same" in refused.stderr
+    (one,) = works.redrives()
+    assert (str(one.rate), one.canary, one.abort_above) == ("50/s", 5, 0.5)
+
+
 def test_who_can_be_asked_is_asked(invoke: Invoke, works: App, failed: list[str]) -> None:
     refused = invoke(*ALL)
     assert refused.exit_code == 2 and "add --yes" in refused.stderr
@@ -113,13 +125,22 @@ def test_it_is_begun_listed_shown_and_carried_out_by_workers(
 
 def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[str], read_json: ReadJson) -> None:
     first = begun(invoke, read_json, "--request-id", "incident-7")
-    assert begun(invoke, read_json, "--request-id", "incident-7") == first
+    assert begun(invoke, read_json, "--request-id", "incident-7") == first | {"is_repeated": True}
     assert first["request_id"] == "incident-7"
+    said = invoke(*ALL, "--yes", "--request-id", "incident-7").stdout
+    assert f"Redrive {first['id']} was begun earlier with this request id: 3 jobs, at most 50/s" in said
+    assert "has begun" not in said and "It is canary." in said
+    for words in (("list",), ("show", first["id"])):
+        assert "incident-7" in invoke("redrive", *words, *HERE).stdout
 
 
 def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], read_json: ReadJson) -> None:
     one = begun(invoke, read_json)
-    assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *HERE).stdout
+    enough = ("--reason", "enough", "--actor", "ann", *HERE)
+    assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *enough).stdout
+    assert "cancelled: by ann: enough" in invoke("redrive", "show", one["id"], *HERE).stdout
+    again = invoke("redrive", "cancel", one["id"], "--actor", "bob", *HERE)
+    assert (again.exit_code, "was cancelled before (by ann: enough): 0 of 3" in again.stdout) == (0, True)
     assert read_json(invoke("redrive", "cancel", one["id"], "--json", *HERE))["state"] == "cancelled"
     other = begun(invoke, read_json)
     works.tick()

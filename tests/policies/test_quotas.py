@@ -1,5 +1,6 @@
 """Queues and owners: what may be said of them, in code and in the file, and whose word counts."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ def job(**options: Any) -> NewJob:
         (lambda: Queue(3), "one line of text"),  # type: ignore[arg-type]
         (lambda: Queue("q", fair=1), "fair of queue 'q' is 1, but it must be true"),  # type: ignore[arg-type]
         (lambda: Queue("q", concurrency=0), "concurrency of queue 'q' is 0, but it must be a whole number from 1"),
+        (lambda: Queue("b*"), "is 'b*', but it must be the name of one queue, without '*': there are no patterns"),
+        (lambda: Queue("*"), "it must be the name of one queue"),
+        (lambda: Owner("c*"), "is 'c*', but it must be the name of one owner, or '*' for every owner"),
+        (lambda: Owner("**"), "it must be the name of one owner"),
         (lambda: Owner(" "), "the name of an owner"),
         (lambda: Owner("a", weight=0), "weight of owner 'a' is 0, but it must be a number from 0.001 to 1,000"),
         (lambda: Owner("a", weight=float("nan")), "weight of owner 'a'"),
@@ -105,6 +110,21 @@ def test_the_file_goes_over_the_code_key_by_key() -> None:
     assert standing.queues["bulk"].concurrency == 5
     assert (standing.owner("acme").weight, str(standing.owner("acme").rate)) == (7, "9/s")
     assert str(standing.owner("other").rate) == "1/s"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("queues: {'b*': {}}", "queues.b* is 'b*', but it must be the name of one queue"),
+        ("queues: {'*': {}}", "queues.* is '*', but it must be the name of one queue"),
+        ("owners: {'c*': {}}", "owners.c* is 'c*', but it must be the name of one owner"),
+        ("kinds: {send: {owners: {'c*': {}}}}", "kinds.send.owners.c* is 'c*', but it must be the name of one owner"),
+    ],
+)
+def test_there_are_no_patterns_of_queues_and_owners(text: str, said: str) -> None:
+    with pytest.raises(BadPolicies, match=re.escape(said)):
+        policies(text)
+    assert policies("owners: {'*': {weight: 2}}\nkinds: {send: {owners: {'*': {}}}}").quotas == {"*": {"weight": 2}}
 
 
 def test_every_mistake_is_named_by_its_path() -> None:

@@ -122,7 +122,7 @@ def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "_is_over", lambda *_: False)
+    monkeypatch.setattr(budgets, "part_of", lambda most, _: most + 1_000_000)
 
 
 def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,18 @@
 """The event log of PostgreSQL: no gap whatever commits when, whole transactions, and nothing a crash could undo."""
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from postgres_server import PostgresServer, emptied, postgres_server
 from transactions import enqueue_on, held
 
 from mulligan.batch import BatchRetry, NewBatch
+from mulligan.cli.root import root
 from mulligan.event import Event
 from mulligan.failure.policy import Succeed
 from mulligan.job import Job, Lease, NewJob
@@ -55,6 +58,17 @@ class TestLog(Bench):
             other.commit()
         rest = self.store.events(after=read[-1].position)
         assert [event.job for event in rest] == [first.id, *later]
+
+    @pytest.mark.parametrize(("written", "shown"), [((1, 60), [60]), ((1, 40, 30), [40, 30]), ((1, 60, 1), [60, 1])])
+    def test_the_command_shows_the_newest_also_if_many_were_written_at_once(
+        self, written: tuple[int, ...], shown: list[int]
+    ) -> None:
+        for number in written:
+            self.store.enqueue([self.new() for _ in range(number)])
+        answer = CliRunner().invoke(root, ["--json", "events", "--database", self.url])
+        found = json.loads(answer.stdout)["events"]
+        positions = [event["position"] for event in found]
+        assert [positions.count(position) for position in dict.fromkeys(positions)] == shown
 
     def test_an_event_that_is_rolled_back_holds_nobody_up(self) -> None:
         with held(self.url) as other:

@@ -213,7 +213,10 @@ def test_asked_again_when_all_is_done_it_is_the_same_still(app: App, box: Sandbo
     begun = app.redrive(FAILED, request_id="incident-7")
     box.advance("1m")
     assert app.redrive(FAILED, dry_run=True).matched == 0
-    assert app.redrive(FAILED, request_id="incident-7").id == begun.id
+    again = app.redrive(FAILED, request_id="incident-7")
+    assert (again.id, again.is_repeated, begun.is_repeated) == (begun.id, True, False)
+    with pytest.raises(RequestIdUsed, match=r"has other terms .rate 50/s, canary 5"):
+        app.redrive(FAILED, request_id="incident-7", rate="1/d")
 
 
 def test_a_time_in_the_filter_may_move_on_when_it_is_asked_again(app: App, box: Sandbox) -> None:

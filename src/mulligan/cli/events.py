@@ -44,7 +44,8 @@ def events(given: Given, *, follow: bool, job_id: str | None, after: int | None,
     else:
         with opened_existing(given) as app:
             limit = limit or LISTED
-            _list(given, _read(app, job_id, _start(app, job_id, after, limit), limit))
+            asked = job_id is not None or after is not None
+            _list(given, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit))
 
 
 def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int:
@@ -58,6 +59,16 @@ def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int
 
 def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event]":
     return app.events(job_id, after=after, limit=limit)
+
+
+def _newest(app: "App", limit: int) -> "list[Event]":
+    """To the end of the log: a page may stop before it, where a transaction does not fit."""
+    end, after = app.console.last_position(), app.console.last_position(back=limit)
+    found: list[Event] = []
+    while after < end and (page := _read(app, None, after, limit)):
+        found += page
+        after = page[-1].position
+    return found
 
 
 def _list(given: Given, found: "list[Event]") -> None:

@@ -48,7 +48,7 @@ def opened_existing_with_tasks(given: Given) -> Iterator["App"]:
 
 
 def _require_app(given: Given) -> None:
-    if not _named(given):
+    if not named(given):
         raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
 
 
@@ -57,7 +57,7 @@ def opened_existing(given: Given) -> Iterator["App"]:
     """A database that is there. That of an app not used yet is empty, and looking does not make it."""
     with opened(given) as app:
         if not app.has_database:
-            if given.database or not _named(given):
+            if given.database or not named(given):
                 raise _no_database(given, app)
             app.settings = replace(app.settings, database_url=EMPTY)
         yield app
@@ -76,11 +76,12 @@ def _app(given: Given) -> "App":
     from mulligan.app import App
     from mulligan.settings import load
 
-    name = _named(given)
+    name = named(given)
     return load_app(name) if name else App(settings=load())
 
 
-def _named(given: Given) -> str | None:
+def named(given: Given) -> str | None:
+    """The app, if one is named: here, in the environment or in the settings."""
     from mulligan.settings import load
 
     return given.app or load().app
@@ -94,6 +95,6 @@ def _no_database(given: Given, app: "App") -> MulliganError:
         f"there is no database {without_password(url)}; "
         "name one with --database URL or --app MODULE:APP, or make this one with: mulligan migrate"
     )
-    if given.database or _named(given) or url != Settings().database_url:
+    if given.database or named(given) or url != Settings().database_url:
         return StoreUnavailable(missing)
     return ConfigurationError(f"no app and no database is named, and {missing}")

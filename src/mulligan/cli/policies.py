@@ -1,5 +1,6 @@
 """`mulligan policies`: how often, how soon and when the tasks of an app are tried again."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from mulligan.cli.documents import document_of
 from mulligan.cli.failing import WrongUsage
 from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.parameters import text
-from mulligan.cli.place import opened, opened_with_tasks
+from mulligan.cli.place import named, opened, opened_with_tasks
 from mulligan.cli.reclassify import reclassify
 from mulligan.cli.screen import say, say_heading, say_json, say_table
 from mulligan.duration import describe
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mulligan.failure.policy import RetryPolicy, Row
     from mulligan.failure.rule import AnyRule
     from mulligan.packs import Pack
-    from mulligan.policies import InForce, PolicyFile
+    from mulligan.policies import InForce, Names, Policies, PolicyFile, Strangers
     from mulligan.task import Task
 
 
@@ -45,22 +46,21 @@ policies.add_command(reclassify)
 def check(given: Given, file: Path | None) -> None:
     """Look for mistakes in a policies file. By default the one in the settings; each is named with its path."""
     from mulligan.errors import BadPolicies
-    from mulligan.policies import Policies, load
+    from mulligan.policies import Policies, load, strangers
 
-    path, kinds = _checked(given, file)
+    path, names = _checked(given, file)
     found, mistakes = Policies(), tuple[str, ...]()
     try:
         found = load(path)
     except BadPolicies as error:
         mistakes = error.mistakes
-    strangers = found.strangers(kinds) if kinds else []
+    unknown = None if names is None else strangers(found, names)
     if given.as_json:
         document = {"file": str(path), "version": found.version, "mistakes": list(mistakes)}
-        say_json(document | {"unknown_kinds": strangers})
+        say_json(document | _unknown_document(unknown))
     elif not mistakes:
-        size = f"{counted(len(found.all_kinds), 'kind')}, {counted(len(found.owners), 'owner')}"
-        say(safe(f"{path} can be used: version {found.version}, {size}."))
-        _say_strangers(strangers)
+        say(safe(f"{path} can be used: version {found.version}, {_size(found)}."))
+        _say_strangers(unknown)
     else:
         for mistake in mistakes:
             click.echo(safe(f"{path}: {mistake}"), err=True)
@@ -68,17 +68,27 @@ def check(given: Given, file: Path | None) -> None:
         raise click.exceptions.Exit(WrongUsage.exit_code)
 
 
-def _checked(given: Given, file: Path | None) -> tuple[Path, list[str]]:
-    """The file that is meant, and the kinds of the app if one is named."""
-    if file is not None and given.app is None:
-        return file, []
+def _size(found: "Policies") -> str:
+    sizes = {
+        "kind": found.all_kinds,
+        "queue": found.queues,
+        "service": found.services,
+        "owner": found.owners,
+    }
+    return ", ".join(counted(len(names), what) for what, names in sizes.items())
+
+
+def _checked(given: Given, file: Path | None) -> "tuple[Path, Names | None]":
+    """The file that is meant, and what the app has if one is named."""
+    if file is not None and named(given) is None:
+        return file, None
     with opened(given) as app:
         path = file or app.policies.path
         if path is None:
             raise ConfigurationError(
                 "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
             )
-        return path, app.tasks.kinds
+        return path, app.names() if app.tasks else None
 
 
 @policies.command("show")
@@ -87,13 +97,15 @@ def _checked(given: Given, file: Path | None) -> tuple[Path, list[str]]:
 @pass_given
 def show(given: Given, kind: str | None, owner: str) -> None:
     """Say what is in force. For each task or for one, and which part of the policies file says so."""
+    from mulligan.policies import strangers
+
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
-        file, strangers = app.policies, app.policies.current.strangers(app.tasks.kinds)
+        file, unknown = app.policies, strangers(app.policies.current, app.names())
     if given.as_json:
         documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
-        say_json({"policies": documents, "file": _file_document(file, strangers)})
+        say_json({"policies": documents, "file": _file_document(file, unknown)})
         return
     if not tasks:
         say("This app has no tasks. Register one with @app.task")
@@ -101,7 +113,7 @@ def show(given: Given, kind: str | None, owner: str) -> None:
         say(click.style(safe(task.name), bold=True))
         for sentence in [*in_words(standing), *_sources(standing)]:
             say(f"  {safe(sentence)}")
-    _say_file(file, strangers)
+    _say_file(file, unknown)
 
 
 def _sources(standing: "InForce") -> list[str]:
@@ -111,7 +123,7 @@ def _sources(standing: "InForce") -> list[str]:
     return [f"By the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
 
 
-def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
+def _say_file(file: "PolicyFile", unknown: "Strangers") -> None:
     if file.path is None:
         return
     say()
@@ -120,20 +132,37 @@ def _say_file(file: "PolicyFile", strangers: list[str]) -> None:
         say("Workers that run keep the version they had.")
     else:
         say(safe(f"Version {file.current.version} of {file.path} is in force."))
-    _say_strangers(strangers)
+    for what, said in _besides_kinds(file.current).items():
+        for name, values in said.items():
+            say(safe(f"It sets of {what.removesuffix('s')} {name}: {_settings(values)}."))
+    _say_strangers(unknown)
 
 
-def _say_strangers(strangers: list[str]) -> None:
-    if strangers:
-        say(safe(f"It names kinds that this app does not have: {', '.join(strangers)}."))
+def _besides_kinds(found: "Policies") -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    return {"queues": found.queues, "services": found.services, "owners": found.quotas}
 
 
-def _file_document(file: "PolicyFile", strangers: list[str]) -> dict[str, Any] | None:
+def _settings(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items()) or "nothing"
+
+
+def _say_strangers(unknown: "Strangers | None") -> None:
+    for what, names in unknown or ():
+        say(safe(f"It names {what} that this app does not have: {', '.join(names)}."))
+
+
+def _unknown_document(unknown: "Strangers | None") -> dict[str, Any]:
+    """Null where no app was named whose names could be compared."""
+    kinds = ("kinds", "queues", "services")
+    return {f"unknown_{what}": None if unknown is None else list(getattr(unknown, what)) for what in kinds}
+
+
+def _file_document(file: "PolicyFile", unknown: "Strangers") -> dict[str, Any] | None:
     if file.path is None:
         return None
     mistakes = list(file.problem.mistakes) if file.problem else []
-    version = file.current.version
-    return {"path": str(file.path), "version": version, "mistakes": mistakes, "unknown_kinds": strangers}
+    document = {"path": str(file.path), "version": file.current.version, "mistakes": mistakes}
+    return document | _besides_kinds(file.current) | _unknown_document(unknown)
 
 
 @policies.command("schedule")

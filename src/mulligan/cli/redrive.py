@@ -150,9 +150,13 @@ def _show_begun(given: Given, app: "App", begun: "Redrive") -> None:
     if given.as_json:
         say_json(redrive_document(begun))
         return
-    say(safe(f"Redrive {begun.id} has begun: {counted(begun.matched, 'job')}, {_pace(begun)}."))
+    size = f"{counted(begun.matched, 'job')}, {_pace(begun)}"
+    if begun.is_repeated:
+        say(safe(f"Redrive {begun.id} was begun earlier with this request id: {size}. It is {begun.state}."))
+    else:
+        say(safe(f"Redrive {begun.id} has begun: {size}."))
     say(safe(f"See how it goes with: mulligan redrive show {begun.id}"))
-    if not app.console.workers():
+    if not begun.state.is_over and not app.console.workers():
         say("No worker runs now, and workers carry it out. Start one with: mulligan worker MODULE:APP")
 
 
@@ -167,7 +171,7 @@ def list_(given: Given, *, limit: int) -> None:
         say_json({"redrives": [redrive_document(one) for one in found]})
     elif found:
         now = SystemClock().now()
-        headings = ("Id", "State", "Began", "Matched", "Retried", "Skipped", "About")
+        headings = ("Id", "State", "Began", "Matched", "Retried", "Skipped", "About", "Request id")
         say_table(headings, [_row(one, now) for one in found])
     else:
         say("There was no redrive yet. Begin one with: mulligan redrive --code CODE")
@@ -182,7 +186,13 @@ def _row(found: "Redrive", now: datetime) -> tuple[str, ...]:
         f"{found.retried:,}",
         f"{sum(found.skipped.values()):,}",
         found.because or ", ".join(filter(None, [_meant(found), found.actor and f"by {found.actor}", found.reason])),
+        _request(found),
     )
+
+
+def _request(found: "Redrive") -> str:
+    """The name somebody gave it; without one it has its own."""
+    return found.request_id if found.request_id != found.id else ""
 
 
 @redrive.command("show", cls=Command)
@@ -217,7 +227,18 @@ def cancel(given: Given, *, redrive_id: str, reason: str | None, actor: str) -> 
     if given.as_json:
         say_json(redrive_document(found))
     else:
-        say(safe(f"Redrive {found.id} is cancelled: {found.retried:,} of {counted(found.matched, 'job')} retried."))
+        say(
+            safe(
+                f"Redrive {found.id} {_cancelled(found)}: {found.retried:,} of {counted(found.matched, 'job')} retried."
+            )
+        )
+
+
+def _cancelled(found: "Redrive") -> str:
+    """Whoever comes second is told of the first."""
+    return (
+        f"was cancelled before{f' ({found.because})' if found.because else ''}" if found.is_repeated else "is cancelled"
+    )
 
 
 def _say(found: "Redrive") -> None:
@@ -225,6 +246,7 @@ def _say(found: "Redrive") -> None:
     state = f"{found.state}: {found.because}" if found.because else str(found.state)
     pairs = {
         "id": found.id,
+        "request id": _request(found),
         "state": state,
         "jobs": _meant(found),
         "pace": f"{_pace(found)}, stops above {found.abort_above:.0%}",

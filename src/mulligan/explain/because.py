@@ -28,6 +28,8 @@ def because(reasons: Facts, code: str | None) -> str:
             return f"it was put off {times(limit)}, which is the limit"
         case "deadline":
             return _too_late(reasons)
+        case "budget" if limit is not None:
+            return _out_of_budget(reasons, limit)
         case "loss" if limit is not None:
             return f"its worker was lost {times(limit)} in a row, which is the limit"
         case "crash" if limit is not None:
@@ -54,6 +56,17 @@ def _too_late(reasons: Facts) -> str:
     delay = reasons.duration("delay")
     later = f", {describe(delay)} later," if delay is not None else ""
     return f"the next try{later} would have come after its deadline"
+
+
+def _out_of_budget(reasons: Facts, limit: int) -> str:
+    """With the figures of the time; the day or month is named, for it may be long ago."""
+    used, takes = reasons.whole("used") or 0, reasons.whole("takes") or 0
+    what = "of the cost of retries" if reasons.text("what") == "cost" else "retries"
+    when = f"{'on' if reasons.text('period').count('-') > 1 else 'in'} {reasons.text('period')} (UTC)"
+    said = f"owner {reasons.text('owner')!r} had used {used:,} of {limit:,} {what} {when}"
+    takes_more = "" if what == "retries" else f"; this one costs {takes:,}"
+    kept = "; the last part is kept for jobs of higher priority" if used + takes <= limit else ""
+    return said + takes_more + kept
 
 
 def _undecided(reasons: Facts, code: str | None) -> str:

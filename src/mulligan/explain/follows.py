@@ -14,9 +14,9 @@ from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
-from mulligan.job import MAX_LOSSES, PRIORITIES, Job
+from mulligan.job import MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
-from mulligan.limit import LimitRecord, SpendingRecord
+from mulligan.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.pause import Pause
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
@@ -127,13 +127,15 @@ def _out_of_budget(job: Job[Any], around: Surroundings) -> Told:
         return [f"The retries of owner {job.owner!r} were used up.", until]
     budget = spent.budget
     parts = (
-        (spent.today, budget.per_day, "today"),
-        (spent.this_month, budget.per_month, "this month"),
-        (spent.cost_this_month, budget.cost_per_month, "of cost this month"),
+        (spent.today, 1, budget.per_day, "today"),
+        (spent.this_month, 1, budget.per_month, "this month"),
+        (spent.cost_this_month, job.cost, budget.cost_per_month, "of cost this month"),
     )
-    used = ", ".join(f"{number:,} of {most:,} {when}" for number, most, when in parts if most is not None)
-    kept = "The last part is kept for jobs of higher priority." if job.priority >= PRIORITIES["normal"] else ""
-    return [f"The retries of owner {job.owner!r} are used up: {used}.", *([kept] if kept else []), until]
+    limited = [(used, used + more, most, when) for used, more, most, when in parts if most is not None]
+    used = ", ".join(f"{number:,} of {most:,} {when}" for number, _, most, when in limited)
+    is_kept = any(part_of(most, job.priority) < then <= most for _, then, most, _ in limited)
+    kept = ["The last part is kept for jobs of higher priority."] if is_kept else []
+    return [f"The retries of owner {job.owner!r} are used up: {used}.", *kept, until]
 
 
 def _draft(batch: BatchRecord) -> Told:

@@ -167,7 +167,7 @@ _ENGINE = (
     ErrorCode("REJECTED", "This can’t be done.", "final", 422),
     ErrorCode("TIMEOUT", "This took too long. We’ll retry.", "retryable", 504, blames_service=True),
     ErrorCode("DEADLINE", "The deadline came before this was done.", "final", 504),
-    ErrorCode("BUDGET_EXHAUSTED", "All retries of this period are used up.", "final", 429),
+    ErrorCode("BUDGET_EXHAUSTED", "Its owner has no retries left for it in this period.", "final", 429),
     ErrorCode("WORKER_LOST", "The worker running this went away. We’ll retry.", "retryable", 500),
     ErrorCode("CRASHED", "The process running this died. We’ll retry.", "retryable", 500),
     ErrorCode("SEGFAULT", "The process running this died of a memory fault. We’ll retry.", "retryable", 500),

@@ -7,5 +7,20 @@ from mulligan.policies.queue import Queue
 from mulligan.policies.quotas import Quotas
 from mulligan.policies.reading import Policies, read
 from mulligan.policies.section import Section
+from mulligan.policies.strangers import Names, Strangers, strangers
 
-__all__ = ["NO_FILE", "InForce", "Owner", "Policies", "PolicyFile", "Queue", "Quotas", "Section", "load", "read"]
+__all__ = [
+    "NO_FILE",
+    "InForce",
+    "Names",
+    "Owner",
+    "Policies",
+    "PolicyFile",
+    "Queue",
+    "Quotas",
+    "Section",
+    "Strangers",
+    "load",
+    "read",
+    "strangers",
+]

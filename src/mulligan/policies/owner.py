@@ -35,7 +35,7 @@ class Owner:
         counted = ("retries_per_day", "retries_per_month", "cost_per_month")
         fill(
             self,
-            name=checked_name("the name of an owner", self.name),
+            name=owner_name("the name of an owner", self.name),
             weight=_weight(f"weight {of}", self.weight),
             concurrency=at_once(f"concurrency {of}", self.concurrency),
             submit_rate=_rate(f"submit_rate {of}", self.submit_rate),
@@ -55,6 +55,13 @@ class Owner:
 
 
 KEYS = tuple(field.name for field in fields(Owner) if field.name != "name")
+
+
+def owner_name(what: str, name: Any) -> str:
+    """Raises BadPolicy."""
+    if "*" in checked_name(what, name) and name != EVERYBODY:
+        raise refused(what, name, "the name of one owner, or '*' for every owner: there are no patterns of owners")
+    return str(name)
 
 
 def checked_owner(key: str, value: Any) -> None:

@@ -23,7 +23,7 @@ class Queue:
     def __post_init__(self) -> None:
         fill(
             self,
-            name=checked_name("the name of a queue", self.name),
+            name=queue_name("the name of a queue", self.name),
             fair=_truth(f"fair of queue {self.name!r:.80}", self.fair),
             concurrency=at_once(f"concurrency of queue {self.name!r:.80}", self.concurrency),
         )
@@ -37,6 +37,13 @@ def checked_name(what: str, name: Any) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
         raise refused(what, name, f"one line of text of at most {LONGEST_NAME} characters")
     return name
+
+
+def queue_name(what: str, name: Any) -> str:
+    """Raises BadPolicy."""
+    if "*" in checked_name(what, name):
+        raise refused(what, name, "the name of one queue, without '*': there are no patterns of queues")
+    return str(name)
 
 
 def checked_queue(key: str, value: Any) -> None:

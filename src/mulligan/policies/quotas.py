@@ -75,6 +75,11 @@ class Quotas:
     def fair_queues(self) -> tuple[str, ...]:
         return self.standing.fair_queues
 
+    @property
+    def named_queues(self) -> list[str]:
+        """Those of the code."""
+        return list(self._queues)
+
     def limits(self, kinds: dict[str, int]) -> LimitBook:
         """The limits in force; `kinds` are those of the code."""
         standing = self.standing

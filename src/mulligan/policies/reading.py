@@ -155,6 +155,8 @@ class _Reading:
     def _kind(self, path: str, value: Any) -> Kind:
         given = self._mapping(path, value, (*KEYS, *SPELLINGS, "owners", "concurrency"))
         owners = self._named(f"{path}.owners", given.pop("owners", None), self._section)
+        for name in owners:
+            self._part(f"{path}.owners.{name}", owner.owner_name, "", name)
         at_once = self._checked(path, _part_of(given, "concurrency"), queue.checked_queue).get("concurrency")
         return Kind(self._section(path, given), owners, at_once)
 
@@ -183,13 +185,13 @@ class _Reading:
         return said
 
     def _owner(self, path: str, value: Any) -> tuple[Section, dict[str, Any]]:
-        self._part(path, queue.checked_name, "", path.removeprefix("owners."))
+        self._part(path, owner.owner_name, "", path.removeprefix("owners."))
         given = self._mapping(path, value, (*KEYS, *SPELLINGS, *owner.KEYS))
         said = {key: given.pop(key) for key in owner.KEYS if key in given}
         return self._section(path, given), self._checked(path, said, owner.checked_owner)
 
     def _queue(self, path: str, value: Any) -> dict[str, Any]:
-        self._part(path, queue.checked_name, "", path.removeprefix("queues."))
+        self._part(path, queue.queue_name, "", path.removeprefix("queues."))
         return self._checked(path, self._mapping(path, value, queue.KEYS), queue.checked_queue)
 
     def _checked(self, path: str, said: dict[str, Any], check: Callable[[str, Any], None]) -> dict[str, Any]:

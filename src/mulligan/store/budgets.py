@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from mulligan.failure.verdict import budget_exhausted
-from mulligan.job import PRIORITIES
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord
+from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
 from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.script import Statement, Steps
@@ -26,8 +25,6 @@ DAY = to_duration(timedelta(days=1))
 # In a claim: gates looked at, and jobs of each.
 GATES = 50
 EACH = 100
-# The last part of a budget is kept for what is more urgent.
-LOW_SHARE, NORMAL_SHARE = 0.8, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +64,44 @@ class Spent:
     def after(self, cost: int) -> "Spent":
         return Spent(self.today + 1, self.this_month + 1, self.cost + cost)
 
-    def obstacle(self, budget: RetryBudget, job: "Due", periods: Periods) -> int | None:
-        """When there may be room for this retry again; None: it may pass."""
-        share, then = share_of(job.priority), self.after(job.cost)
-        if _is_over(then.this_month, budget.per_month, share) or _is_over(then.cost, budget.cost_per_month, share):
-            return periods.next_month
-        return periods.next_day if _is_over(then.today, budget.per_day, share) else None
+    def shortage(self, budget: RetryBudget, job: "Due", periods: Periods) -> "Shortage | None":
+        """What leaves no room for this retry; None: it may pass."""
+        parts = (
+            ("retries", periods.month, periods.next_month, self.this_month, 1, budget.per_month),
+            ("cost", periods.month, periods.next_month, self.cost, job.cost, budget.cost_per_month),
+            ("retries", periods.day, periods.next_day, self.today, 1, budget.per_day),
+        )
+        for what, period, until, used, more, most in parts:
+            if most is not None and used + more > (part := part_of(most, job.priority)):
+                return Shortage(what=what, period=period, until=until, used=used, more=more, part=part, most=most)
+        return None
 
 
-def share_of(priority: int) -> float:
-    """How much of a budget jobs of this priority may use."""
-    if priority < PRIORITIES["normal"]:
-        return 1.0
-    return NORMAL_SHARE if priority < PRIORITIES["low"] else LOW_SHARE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Why a retry may not pass: of `most` in this period, `part` is for jobs of its priority; `used` is gone, and it
+    takes `more`. There may be room again `until` then."""
 
+    what: str
+    period: str
+    until: int
+    used: int
+    more: int
+    part: int
+    most: int
 
-def _is_over(used: int, budget: int | None, share: float) -> bool:
-    # Of a small budget everybody may use the first part: else a budget of one would be nobody's.
-    return budget is not None and used > max(int(budget * share), min(budget, 1))
+    def reasons(self, owner: str) -> dict[str, Any]:
+        """What the log says of a job that failed for it."""
+        return {
+            "because": "budget exhausted",
+            "owner": owner,
+            "what": self.what,
+            "period": self.period,
+            "used": self.used,
+            "takes": self.more,
+            "of": self.most,
+            "part": self.part,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +122,21 @@ class Spending:
     spent: Spent
     passed: list[str] = field(default_factory=list)
     waiting: dict[str, int] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
+    failed: dict[Shortage, list[str]] = field(default_factory=dict)
 
 
 def spend(jobs: Iterable[Due], budget: RetryBudget | None, spent: Spent, periods: Periods) -> Spending:
     """By priority and age. Without a budget all pass."""
     found = Spending(spent)
     for job in sorted(jobs, key=lambda one: (one.priority, one.rank, one.id)):
-        until = None if budget is None else found.spent.obstacle(budget, job, periods)
-        if until is None:
+        lack = None if budget is None else found.spent.shortage(budget, job, periods)
+        if lack is None:
             found.passed.append(job.id)
             found.spent = found.spent.after(job.cost)
         elif budget is not None and budget.over == "fail":
-            found.failed.append(job.id)
+            found.failed.setdefault(lack, []).append(job.id)
         else:
-            found.waiting[job.id] = until
+            found.waiting[job.id] = lack.until
     return found
 
 
@@ -147,7 +164,7 @@ class BudgetDesk:
         for owner in owners:
             mine = [job for job in due if job.owner == owner]
             decided = spend(mine, budgets.get(owner), spent[owner], periods)
-            self.has_more = self.has_more or len(decided.passed) + len(decided.failed) == EACH
+            self.has_more = self.has_more or len(mine) - len(decided.waiting) == EACH
             failed += yield from self._write(owner, decided, periods, now)
         return failed
 
@@ -184,7 +201,10 @@ class BudgetDesk:
         if decided.waiting:
             waiting = [{"id": id_, "due_at": due_at} for id_, due_at in decided.waiting.items()]
             yield self._statement("budgets_wait", jobs=to_json(waiting), now=now)
-        return (yield from self._fail(decided.failed, now)) if decided.failed else []
+        failed: list[Record] = []
+        for lack, ids in decided.failed.items():
+            failed += yield from self._fail(ids, lack.reasons(owner), now)
+        return failed
 
     def _pass(self, ids: Sequence[str], now: int) -> Steps[None]:
         """On to the next gate, or into the queue."""
@@ -195,11 +215,11 @@ class BudgetDesk:
                 "events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now
             )
 
-    def _fail(self, ids: Sequence[str], now: int) -> Steps[list[Record]]:
+    def _fail(self, ids: Sequence[str], reasons: dict[str, Any], now: int) -> Steps[list[Record]]:
         step, verdict = TABLE[Move.EXPIRE, State.WAITING], budget_exhausted()
         values = {"ids": to_json(list(ids)), "failed": step.target.value, "now": now, **error_values(verdict)}
         rows = yield self._statement("budgets_fail", **values)
-        data = to_json(failure_data(verdict))
+        data = to_json(failure_data(verdict, reasons))
         yield self._statement(
             "events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=now
         )

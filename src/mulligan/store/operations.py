@@ -140,7 +140,8 @@ def end_event(
         "failed_again": redrive.failed_again,
         "silent": redrive.silent,
     }
-    if redrive.because:
+    # Of one that was cancelled it is who and why, which every event has in places of their own.
+    if redrive.because and redrive.state is not RedriveState.CANCELLED:
         data["because"] = redrive.because
     return _event(redrive, ENDS[redrive.state], data, actor, reason, now)
 

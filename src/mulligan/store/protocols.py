@@ -506,7 +506,7 @@ class EventLog(Protocol):
         ...
 
     def last_position(self, *, back: int = 0) -> int:
-        """Where the log ends; with `back`, the place after which about so many events stand."""
+        """Where the log ends; with `back`, the place after which at least so many events stand, if there are."""
         ...
 
     def cursors(self) -> list[Cursor]:

@@ -8,7 +8,7 @@ from typing import Any
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
 from mulligan.job import JobFilter, Page
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.redrive import MOVED_ON, Match, Redrive, carried_out, request_of, skip_reason
+from mulligan.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.moves import Hands, MoveSteps
@@ -89,14 +89,14 @@ class RedriveSteps:
     def cancelling(
         self, redrive_id: str, owner: str | None, actor: str | None, reason: str | None, now: Now
     ) -> Steps[Redrive]:
-        values = {"id": redrive_id, "owner": owner, "now": now}
+        values = {"id": redrive_id, "owner": owner, "because": cancelled_by(actor, reason), "now": now}
         is_ended = bool((yield Statement(self._sql["operation_cancel"], values)))
         found = yield from self.listing(redrive_id, owner, 1)
         if not found:
             raise RedriveNotFound(redrive_id)
         if is_ended:
             yield Statement(self._sql["event"], end_event(found[0], now=now, actor=actor, reason=reason))
-        return found[0]
+        return replace(found[0], is_repeated=not is_ended)
 
     # For those who look
 

@@ -28,13 +28,14 @@ class UnrunSteps:
     def expiring(self, verdict: Verdict, limit: int, now: Now) -> Steps[int]:
         values = {"limit": limit, "failed": FAILED.target.value, **error_values(verdict)}
         rows = yield Statement(self._sql["expire"], {**values, "now": now})
-        yield from self.telling(rows, verdict)
+        yield from self.telling(rows, verdict, "its deadline passed before it could run")
         yield from self.ending(rows, now)
         return len(rows)
 
-    def telling(self, rows: Sequence[Record], verdict: Verdict) -> Steps[None]:
+    def telling(self, rows: Sequence[Record], verdict: Verdict, because: str) -> Steps[None]:
         if rows:
-            about = {"event": FAILED.event, "code": verdict.code, "data": to_json(failure_data(verdict))}
+            data = to_json(failure_data(verdict, {"because": because}))
+            about = {"event": FAILED.event, "code": verdict.code, "data": data}
             values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
             yield Statement(self._sql["events_of_many"], {**values, **about})
 

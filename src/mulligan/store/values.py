@@ -315,14 +315,13 @@ def purge_event(request: PurgeRequest, did: int, *, now: int | None) -> dict[str
     return event_values(PURGED, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
 
 
-def failure_data(verdict: Verdict) -> dict[str, Any]:
-    """What the log says of a failure outside any attempt: nobody ran the job."""
-    reasons = {"rule": verdict.rule, "code": verdict.code, "because": "nobody ran it"}
+def failure_data(verdict: Verdict, reasons: Mapping[str, Any]) -> dict[str, Any]:
+    """What the log says of a failure outside any attempt."""
     return {
         "class": verdict.error_class,
         "message": verdict.message,
         "group": verdict.group,
-        "reasons": reasons,
+        "reasons": {"rule": verdict.rule, "code": verdict.code, **reasons},
     }
 
 

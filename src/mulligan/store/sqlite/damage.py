@@ -59,7 +59,7 @@ class Damage:
         values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
         cursor = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)})
         failed = records(cursor, cursor.fetchall())
-        play(db, self._unrun.telling(failed, verdict))
+        play(db, self._unrun.telling(failed, verdict, "its record is damaged"))
         ends = self._unrun.ending(failed, now) if settled_by is None else self._unrun.following(failed)
         play(db, ends)
 

@@ -4,8 +4,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mulligan.limit import part_of
 from mulligan.policies import Owner
-from mulligan.store.budgets import Periods, share_of
+from mulligan.store.budgets import Periods
 from mulligan.testing.simulation.broken import require
 from mulligan.testing.simulation.lives import Life, Lives
 from mulligan.testing.simulation.office import Call, Entry
@@ -84,7 +85,7 @@ class GateWatch:
             for period, most in ((day, owner.retries_per_day), (month, owner.retries_per_month)):
                 spent = self._spent[name, period]
                 require(stored.get((name, period)) == spent, f"{name} spent {spent}, not {stored.get((name, period))}")
-                require(most is None or spent <= _part(most, last), f"{name} spent {spent} retries, {most} were his")
+                require(most is None or spent <= part_of(most, last), f"{name} spent {spent} retries, {most} were his")
 
     def failed(self, life: Life, entry: Entry) -> None:
         """Instead of being let in."""
@@ -96,11 +97,6 @@ class GateWatch:
 
 def _has_budget(owner: Owner) -> bool:
     return owner.retries_per_day is not None or owner.retries_per_month is not None
-
-
-def _part(most: int, priority: int) -> int:
-    """What is there for jobs of this priority and of those that are more urgent."""
-    return max(int(most * share_of(priority)), min(most, 1))
 
 
 def _day(now: int) -> str:

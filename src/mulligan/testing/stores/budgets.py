@@ -103,6 +103,16 @@ class BudgetRules(Bench):
         self.retried(100, priority=HIGH)
         assert self.run() == 5
 
+    @pytest.mark.parametrize(
+        ("budget", "of_normal", "of_low"),
+        [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3), (5, 5, 4), (20, 19, 16), (21, 20, 17)],
+    )
+    def test_of_a_small_budget_nothing_is_kept(self, budget: int, of_normal: int, of_low: int) -> None:
+        self.budget(owner="*", per_day=budget)
+        for owner, priority, most in ((OWNER, LOW, of_low), ("other", 0, of_normal)):
+            self.retried(25, owner=owner, priority=priority)
+            assert self.run() == most
+
     def test_those_beyond_can_be_made_to_fail(self) -> None:
         follow_up = FollowUp(
             kind="after",
@@ -124,6 +134,28 @@ class BudgetRules(Bench):
         assert (failed.state, failed.error_code, failed.error_class) == (State.FAILED, "BUDGET_EXHAUSTED", "final")
         assert self.types(failed.id)[-1] == "job.failed"
         assert len(self.claim("after")) == 1
+
+    @pytest.mark.parametrize(
+        ("budget", "options", "told"),
+        [
+            ({"per_day": 2}, {}, ("retries", "2030-01-01", 2, 1, 2, 2)),
+            ({"per_month": 3}, {}, ("retries", "2030-01", 3, 1, 3, 3)),
+            ({"per_day": 5}, {"priority": LOW}, ("retries", "2030-01-01", 4, 1, 5, 4)),
+            ({"cost_per_month": 100}, {"cost": 40}, ("cost", "2030-01", 80, 40, 100, 95)),
+        ],
+    )
+    def test_the_log_says_which_budget_failed_a_job_with_its_figures(
+        self, budget: dict[str, Any], options: dict[str, Any], told: tuple[Any, ...]
+    ) -> None:
+        self.budget(over="fail", **budget)
+        self.retried(7, **options)
+        self.run()
+        failed = [event for event in self.events() if event.type == "job.failed"]
+        assert failed
+        for event in failed:
+            reasons = event.data["reasons"]
+            assert (reasons["because"], reasons["owner"]) == ("budget exhausted", OWNER)
+            assert tuple(reasons[name] for name in ("what", "period", "used", "takes", "of", "part")) == told
 
     def test_members_that_fail_for_lack_of_budget_are_counted_in_their_batch(self) -> None:
         self.budget(per_day=1, over="fail")

@@ -64,8 +64,8 @@ def _budget(owner: str, book: LimitBook) -> RetryBudget | None:
 
 
 def _is_over(used: int, budget: int | None, job: ModelJob) -> bool:
-    """Low priority stops at 80 %, normal at 95 %; but the first of a budget is everybody's."""
+    """Low priority stops at 80 %, normal at 95 %: once that much is used, not before."""
     if budget is None:
         return False
     percent = 100 if job.asked.priority < 0 else 95 if job.asked.priority < 10 else 80
-    return used > max(budget * percent // 100, min(budget, 1))
+    return 100 * (used - 1) >= budget * percent

@@ -285,13 +285,26 @@ class OperationRules(Bench):
         assert "redrive" not in self.store.chores().idle
         cancelled = self.store.cancel_redrive(redrive.id, actor="bob", reason="enough")
         assert (cancelled.state, cancelled.ended_at) == (RedriveState.CANCELLED, self.now)
+        assert (cancelled.because, cancelled.is_repeated) == ("by bob: enough", False)
         assert "redrive" in self.store.chores().idle
         assert self._advance(redrive, [job]) is None
         assert self._advance(cancelled, [job]) is None
         assert self.job(job.id).state is State.FAILED
-        assert self.store.cancel_redrive(redrive.id, actor="eve") == cancelled
+        again = self.store.cancel_redrive(redrive.id, actor="eve")
+        assert (again, again.is_repeated) == (cancelled, True)
+        assert self.store.redrives(redrive_id=redrive.id) == [cancelled]
         (event,) = self._told(REDRIVE_CANCELLED)
         assert (event.actor, event.data["reason"]) == ("bob", "enough")
+        assert "because" not in event.data
+
+    @pytest.mark.parametrize(
+        ("actor", "reason", "because"), [("bob", None, "by bob"), (None, "enough", "enough"), (None, None, None)]
+    )
+    def test_one_that_was_cancelled_says_as_much_as_is_known(
+        self, actor: str | None, reason: str | None, because: str | None
+    ) -> None:
+        redrive = self._begun()
+        assert self.store.cancel_redrive(redrive.id, actor=actor, reason=reason).because == because
 
     def test_one_that_is_over_is_not_cancelled(self) -> None:
         done = self._advance(ended(self._begun(), RedriveState.DONE, self.now), [])

@@ -263,6 +263,16 @@ class ReadingRules(Bench):
     def test_an_empty_log_begins_at_nothing(self) -> None:
         assert (self.store.last_position(), self.store.events()) == (0, [])
 
+    @pytest.mark.parametrize("back", [1, 2, 3, 5, 6, 7, 1_000])
+    def test_the_newest_are_found_from_the_end_also_if_they_were_written_at_once(self, back: int) -> None:
+        """A whole transaction may share a position: then a few more are found, never fewer."""
+        for number in (1, 2, 4):
+            self.store.enqueue([self.new() for _ in range(number)])
+        everything = self.events()
+        found = self.store.events(after=self.store.last_position(back=back), limit=1_000)
+        assert found == everything[-len(found) :]
+        assert min(back, len(everything)) <= len(found) < back + 4
+
     def test_a_reader_who_follows_while_others_write_misses_nothing(self) -> None:
         stores = [self.store, self.twin()]
         wanted: list[list[NewJob]] = [[self.new() for _ in range(5)] for _ in range(20)]
