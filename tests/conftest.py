@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 
 from mulligan import App
+from mulligan.failure import redact
 
 # On a busy machine an example may take any time; how long it takes is not what is tested.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -38,6 +39,12 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name in [name for name in os.environ if name.startswith("MULLIGAN_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an app calls a secret is one for its whole process: not for the tests after it."""
+    monkeypatch.setattr(redact, "_known", redact._known)
 
 
 @pytest.fixture
