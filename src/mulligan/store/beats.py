@@ -14,7 +14,7 @@ from mulligan.store.statements import Statements
 from mulligan.store.values import FORGOTTEN_AFTER, fence_values, worker_values
 
 # What can go is of minutes ago at least: no need to look for it with every beat.
-EVERY = to_duration(timedelta(seconds=5))
+EVERY = timedelta(seconds=5)
 
 
 class BeatSteps:
@@ -48,7 +48,7 @@ class BeatSteps:
 
     def _forget(self, time: int, now: Now) -> Steps[None]:
         """What nobody has to know any more."""
-        if 0 <= time - self._forgot_at < EVERY:
+        if 0 <= time - self._forgot_at < to_duration(EVERY):
             return
         self._forgot_at = time
         yield Statement(self._sql["forget"], {"silence": to_duration(FORGOTTEN_AFTER), "now": now})

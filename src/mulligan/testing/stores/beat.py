@@ -5,6 +5,7 @@ import pytest
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Fence, Lease
 from mulligan.lifecycle import Move, State
+from mulligan.store.beats import EVERY
 from mulligan.store.protocols import Progress, Settled
 from mulligan.testing.stores.bench import HOUR, INSTANT, MINUTE, SECOND, WORKER, Bench, retrying, worker
 from mulligan.testing.stores.fence import WRONG, mistaken
@@ -132,7 +133,7 @@ class BeatRules(Bench):
         self.advance(HOUR)
         self.beat(by="alive")
         assert [seen.incarnation for seen in self.store.workers()] == ["silent", "alive"]
-        self.advance(INSTANT)
+        self.advance(EVERY)
         self.beat(by="alive")
         assert [seen.incarnation for seen in self.store.workers()] == ["alive"]
 

@@ -351,7 +351,8 @@ class StoreMachine(RuleBasedStateMachine):
             request_id=None,
         )
         assert planned.matched == len(self.model.candidates(state, self.now))
-        self.redrives.append(self.store.begin_redrive(replace(planned, id=self.ids(), request_id=self.ids())))
+        if planned.matched:
+            self.redrives.append(self.store.begin_redrive(replace(planned, id=self.ids(), request_id=self.ids())))
 
     def carry_on(self) -> None:
         """Of jobs as somebody may have read them, now or long ago."""
