@@ -88,6 +88,7 @@ AnyTask = TypeVar("AnyTask", bound=Task[..., Any, Any])
 H = TypeVar("H", bound=Callable[..., Any])
 
 LONGEST_WAIT = 60.0
+STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -616,15 +617,26 @@ class App:
     @checked
     def run(self, *, concurrency: int | None = None, queues: Sequence[str] | None = None) -> None:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
-        with quick_turns():
-            self._run(self._serve(self._worker(concurrency, queues)))
+        before = {number: signal.getsignal(number) for number in STOPPING}
+        try:
+            with quick_turns():
+                self._run(self._serve(self._worker(concurrency, queues)))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def _serve(self, worker: Worker) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
-        async with self._prepared(worker):
-            await worker.run()
+        try:
+            async with self._prepared(worker):
+                await worker.run()
+        finally:
+            # It has stopped: to be told so again must not cut off what is tidied up now.
+            for number in STOPPING:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)
 
     @asynccontextmanager
     async def _prepared(self, worker: Worker) -> AsyncIterator[None]:

@@ -125,6 +125,29 @@ def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(tmp_
     assert min(left[how] for how in ("succeeded", "released", "untouched")) > 10, left
 
 
+def test_who_ran_a_worker_has_his_signals_back(tmp_path: Path) -> None:
+    told: list[int] = []
+    app = App(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task
+    def stop() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def again(*_: object) -> None:
+        told.append(1)
+
+    before = signal.signal(signal.SIGTERM, again)
+    try:
+        stop.enqueue()
+        app.run()
+        assert signal.getsignal(signal.SIGTERM) is again
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told == [1]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        app.close()
+
+
 # By signals
 
 

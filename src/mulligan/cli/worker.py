@@ -46,6 +46,8 @@ def worker(given: Given, name: str | None, *, concurrency: int | None, queues: t
             app.run(concurrency=concurrency, queues=queues)
         except WornOut as error:
             _end_at_once(stopped(error, given))
+        # Nothing is left to stop.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
