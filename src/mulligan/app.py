@@ -79,7 +79,7 @@ from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
-from mulligan.worker.threads import quick_turns
+from mulligan.worker.own_process import quick_turns, seldom_collected
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
@@ -619,7 +619,7 @@ class App:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
         before = {number: signal.getsignal(number) for number in STOPPING}
         try:
-            with quick_turns():
+            with quick_turns(), seldom_collected():
                 self._run(self._serve(self._worker(concurrency, queues)))
         finally:
             for number, handler in before.items():

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -522,6 +523,23 @@ def test_in_a_process_of_its_own_no_thread_waits_long_for_its_turn(tmp_path: Pat
         app.run()
         assert app.job(job.id).result < usual
     assert sys.getswitchinterval() == usual
+
+
+def test_in_a_process_of_its_own_garbage_is_seldom_looked_for(tmp_path: Path) -> None:
+    usual, frozen = gc.get_threshold(), gc.get_freeze_count()
+    with quick(tmp_path) as app:
+
+        @app.task
+        def look() -> tuple[int, int]:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return gc.get_threshold()[0], gc.get_freeze_count()
+
+        job = look.enqueue()
+        app.run()
+        threshold, kept = app.job(job.id).result
+        assert threshold > usual[0]
+        assert kept > frozen
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, frozen)
 
 
 KILLED = """

@@ -8,29 +8,13 @@ import asyncio
 import contextlib
 import contextvars
 import queue
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mulligan.interruption import Interrupted, interrupt
 
 T = TypeVar("T")
-
-# A thread that has its answer from the store waits so long at most for code that computes; it would else be 5 ms, more
-# than once in each claim.
-TURN_SECONDS = 0.0005
-
-
-@contextlib.contextmanager
-def quick_turns() -> Iterator[None]:
-    """For a process that does nothing but work."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 class Call:

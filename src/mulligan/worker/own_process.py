@@ -1,0 +1,36 @@
+"""How an interpreter is set that does nothing but work. Afterwards it is as it was."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# A thread that has its answer from the store waits so long at most for code that computes; it would else be 5 ms, more
+# than once in each claim.
+TURN_SECONDS = 0.0005
+# So many new objects before garbage is looked for among them. The usual 700 are less than a claim brings, which is none.
+YOUNG = 20_000
+
+
+@contextmanager
+def quick_turns() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """Jobs leave little garbage that only a collection finds."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(YOUNG, before[0]) if before[0] else 0, *before[1:])
+    # What was there before them stays, and is not looked through again and again.
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
