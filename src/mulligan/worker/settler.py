@@ -96,7 +96,7 @@ class Settler:
                     # A moment's wait makes one large settle out of several small ones.
                     await asyncio.sleep(GATHER_SECONDS)
                 await self._settle_batch()
-            self._settled()
+                self._settled()
 
     async def _settle_batch(self) -> None:
         batch = [self._ends.popleft() for _ in range(min(BATCH, len(self._ends)))]

@@ -227,11 +227,13 @@ class Worker:
             await self._rest(pause)
 
     def _wanted(self, coming: int = 0) -> int:
-        """Free slots and what will end before another claim could answer; fewer while settles lag behind."""
+        """Free slots and what will end before another claim could answer; nothing while settles lag behind."""
+        if len(self._settler) > 3 * BATCH:
+            return 0
         slots = self._options.concurrency - len(self._left_behind)
         ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         waiting = len(self._backlog) + coming
-        wanted = min(BATCH, slots + ahead - len(self._running) - waiting, 4 * BATCH - len(self._settler))
+        wanted = min(BATCH, slots + ahead - len(self._running) - waiting)
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
         return wanted if not waiting or wanted >= min(BATCH, (slots + ahead) // 2) else 0
 
@@ -406,7 +408,8 @@ class Worker:
         seconds = self._clock.monotonic() - running.started
         # How long a failure of a service took says nothing of the others: they may be held.
         if not speaks_of_service(running, ended):
-            self._usual_seconds += 0.05 * (seconds - self._usual_seconds)
+            # The first ones tell more: a worker that knows nothing claims few.
+            self._usual_seconds += max(0.05, 1 / (self._ended_ones + 2)) * (seconds - self._usual_seconds)
         self._ended_ones += 1
         self._has_looked |= running.attempt.has_looked
         self._settler.offer(running, ended, seconds)
