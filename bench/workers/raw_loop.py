@@ -12,11 +12,14 @@ from typing import Any
 import psycopg
 
 from bench.marks import given
+from mulligan.store.postgres.claim import claiming
 from mulligan.store.postgres.play import BEGIN_ASYNCHRONOUS, SQL
 from mulligan.store.postgres.settle import SEPARATOR
+from mulligan.store.rows import CLAIM_COLUMNS
 
 BATCH = 500
 INCARNATION = "raw"
+ID, ATTEMPT = CLAIM_COLUMNS.index("id"), CLAIM_COLUMNS.index("attempt")
 
 
 def claim(connection: psycopg.Connection[Any], number: int) -> list[tuple[str, int]]:
@@ -30,14 +33,14 @@ def claim(connection: psycopg.Connection[Any], number: int) -> list[tuple[str, i
         "lease": 60_000_000,
         "running": "running",
         "event": "job.claimed",
+        "version": None,
+        "grants": "[]",
         "automatic": "{}",
         "manual": "{}",
     }
     connection.execute(BEGIN_ASYNCHRONOUS)
-    cursor = connection.cursor(binary=True).execute(SQL["claim"], values)
-    at = [column.name for column in cursor.description or ()]
-    id_at, attempt_at = at.index("id"), at.index("attempt")
-    claimed = [(row[id_at], row[attempt_at]) for row in cursor]
+    cursor = connection.cursor(binary=True).execute(claiming("claim", source="picked"), values)
+    claimed = [(row[ID], row[ATTEMPT]) for row in cursor]
     connection.execute("COMMIT")
     return claimed
 

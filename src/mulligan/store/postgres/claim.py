@@ -54,7 +54,7 @@ class ClaimDesk:
             taken, due, time, grants = self._claim_granted(db, claim, where)
         else:
             taken, due, time = self._claim_at_once(db, claim, where)
-        if len(taken) < claim.limit and row(db, _claiming("claim_left"), where)[0]:
+        if len(taken) < claim.limit and row(db, claiming("claim_left"), where)[0]:
             due = earliest(due, time + CLAIM_AGAIN)
         if again is not None:
             due = earliest(due, time + again)
@@ -77,7 +77,7 @@ class ClaimDesk:
         with db.pipeline():
             db.execute("BEGIN")
             db.execute(ASYNCHRONOUSLY)
-            claimed = execute(db, _claiming("claim", whole=claim.whole, source="picked"), _claim_values(claim, where))
+            claimed = execute(db, claiming("claim", whole=claim.whole, source="picked"), _claim_values(claim, where))
             if claim.fair:
                 execute(db, SQL["turns_raise"], _turn_values(claim))
             next_due = execute(db, SQL["next_due"], {"now": where["now"]})
@@ -95,7 +95,7 @@ class ClaimDesk:
                 return repeated, None, play(db, moment(SQL, now)), []
             grants = self._grants(db, claim, where)
             where["grants"] = to_json([grant.values for grant in grants])
-            statement = _claiming("claim", whole=claim.whole, source="granted" if grants else "picked")
+            statement = claiming("claim", whole=claim.whole, source="granted" if grants else "picked")
             job = None if claim.whole else self._job
             taken = leases(db, statement, _claim_values(claim, where), job=job)
             due, time = row(db, SQL["next_due"], {"now": now})
@@ -110,7 +110,7 @@ class ClaimDesk:
 
     def _grants(self, db: Connection, claim: Claim, where: dict[str, Any]) -> list[Grant]:
         time = play(db, moment(SQL, where["now"]))
-        names = [name for (name,) in execute(db, _claiming("claim_services"), where)]
+        names = [name for (name,) in execute(db, claiming("claim_services"), where)]
         return play(db, self._services.grants(claim, names, time))
 
 
@@ -135,7 +135,7 @@ def _turn_values(claim: Claim) -> dict[str, Any]:
 
 
 @cache
-def _claiming(name: str, *, whole: bool = False, source: str = "") -> str:
+def claiming(name: str, *, whole: bool = False, source: str = "") -> str:
     """A statement about the lanes that a claim may take from."""
     columns = "mulligan_jobs.*" if whole else CLAIMED
     return SQL[name].format(lanes=SQL["claim_lanes"], columns=columns, source=source)
