@@ -79,8 +79,13 @@ class Outcome(NamedTuple):
 
     @property
     def settled_by(self) -> str:
-        """Who settles; the claim tells two claims of one worker apart."""
-        return self.reclaimed_by or f"{self.lease.fence.incarnation}/{self.lease.fence.claim}"
+        """Who settles."""
+        return self.reclaimed_by or signed(self.lease.fence.incarnation, self.lease.fence.claim)
+
+
+def signed(incarnation: str, claim: int) -> str:
+    """How a worker signs what it settles; the claim tells two of its claims apart."""
+    return f"{incarnation}/{claim}"
 
 
 class Settled(StrEnum):

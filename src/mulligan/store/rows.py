@@ -167,12 +167,12 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
         return []
     names = _column_names(cursor)
     picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
-
-    def to_lease(row: Sequence[Any]) -> Lease:
+    leases = []
+    for row in sorted(rows, key=_getter(names, ("priority", "rank", "id"))):
         id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
         losses, crashes, service, service_epoch, failures, batch = rest
         fence = Fence(id_, attempt, incarnation, claim)
-        return Lease(
+        lease = Lease(
             fence,
             kind,
             owner,
@@ -187,8 +187,8 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             is_suspect=bool(losses or crashes),
             batch=batch,
         )
-
-    return [to_lease(row) for row in sorted(rows, key=_getter(names, ("priority", "rank", "id")))]
+        leases.append(lease)
+    return leases
 
 
 def _getter(names: Sequence[str], wanted: Sequence[str]) -> Callable[[Sequence[Any]], Any]:

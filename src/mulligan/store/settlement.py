@@ -15,7 +15,7 @@ from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.hearsay import told_of
-from mulligan.store.protocols import Outcome
+from mulligan.store.protocols import Outcome, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,19 @@ def needs_record(outcome: Outcome) -> bool:
 
 
 def succeeded_row(outcome: Outcome) -> Succeeded:
-    decision, settled_by = outcome.decision, outcome.settled_by
+    decision, seconds = outcome.decision, outcome.seconds
     assert isinstance(decision, Succeed)
-    seconds = "" if outcome.seconds is None else f',"seconds":{outcome.seconds:.6f}'
-    signature = _signature(outcome.lease.fence.incarnation, settled_by)
-    return Succeeded(*outcome.lease.fence, settled_by, _readable(decision.result), f"{signature}{seconds}}}")
+    id_, attempt, incarnation, claim = outcome.lease.fence
+    settled_by, signature = _signature(incarnation, claim)
+    data = f"{signature}}}" if seconds is None else f'{signature},"seconds":{seconds:.6f}}}'
+    return Succeeded(id_, attempt, incarnation, claim, settled_by, _readable(decision.result), data)
 
 
 @lru_cache(maxsize=256)
-def _signature(incarnation: str, settled_by: str) -> str:
-    return msgspec.json.encode({"worker": incarnation, "by": settled_by}).decode()[:-1]
+def _signature(incarnation: str, claim: int) -> tuple[str, str]:
+    """Who settles attempts of this claim, and how the data of their events begin."""
+    settled_by = signed(incarnation, claim)
+    return settled_by, msgspec.json.encode({"worker": incarnation, "by": settled_by}).decode()[:-1]
 
 
 def settlement(outcome: Outcome) -> Settlement:

@@ -67,8 +67,7 @@ class SettleDesk:
         is_more = (
             (succeeded and others)
             or any(change.target is State.FAILED for _, change in others.values())
-            or any(outcome.lease.service or outcome.calls for outcome in outcomes)
-            or any(outcome.lease.batch is not None for outcome in firsts.values())
+            or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
         with transaction(db, BEGIN) if is_more else contextlib.nullcontext():
             accepted = {*_write_succeeded(db, succeeded, now), *self._write(db, others, now)}
@@ -152,7 +151,7 @@ def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) 
         "target": step.target.value,
         "event": step.event,
     }
-    return [numbers[place - 1] for (place,) in execute(db, SQL["settle_succeeded"], values)]
+    return [numbers[place - 1] for (place,) in execute(db, SQL["settle_succeeded"], values).fetchall()]
 
 
 def _joined(column: Iterable[Any]) -> str:
