@@ -8,7 +8,7 @@ from contextlib import contextmanager
 # A thread that has its answer from the store waits so long at most for code that computes; it would else be 5 ms, more
 # than once in each claim.
 TURN_SECONDS = 0.0005
-# So many new objects before garbage is looked for among them. The usual 700 are less than a claim brings, which is none.
+# So many new objects before garbage is looked for among them. The usual 700 are fewer than a claim brings.
 YOUNG = 20_000
 
 
