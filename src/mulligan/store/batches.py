@@ -202,15 +202,17 @@ class BatchSteps:
 
     def settling(self, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now) -> Steps[None]:
         """Count the members among outcomes that were accepted."""
-        tally, asked = Tally(), {}
+        succeeded, asked = [], {}
         for given, answer in zip(outcomes, answers, strict=True):
             lease = given.lease
             if lease.batch is None or answer not in (Settled.ACCEPTED, Settled.UNSTORABLE):
                 continue
             if has_succeeded(given) and answer is Settled.ACCEPTED:
-                tally.add(lease.batch, State.RUNNING, State.SUCCEEDED)
+                succeeded.append(lease.batch)
             else:
                 asked[lease.fence.id] = lease.batch
+        tally = Tally()
+        tally.add_all(succeeded, State.RUNNING, State.SUCCEEDED)
         if asked:
             # A wish to cancel may have won over the decision.
             rows = yield self._statement("states", {"ids": to_json(list(asked))})

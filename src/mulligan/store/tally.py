@@ -23,8 +23,8 @@ class Tally:
             counts[after] += number
 
     def add_all(self, batches: Iterable[str | None], before: State, after: State) -> None:
-        for batch in batches:
-            self.add(batch, before, after)
+        for batch, number in Counter(batches).items():
+            self.add(batch, before, after, number)
 
     def takes_back(self, batch: str) -> bool:
         """Whether fewer of its members are over than before."""

@@ -14,6 +14,7 @@ from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements, in_pyformat
 
 T = TypeVar("T")
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 SQL = Statements("mulligan.store.postgres", in_pyformat)
 
@@ -25,9 +26,9 @@ BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeo
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
 # The same for a pipeline, which takes one command at a time.
-ASYNCHRONOUSLY = """
-SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true),
-    set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+SETTINGS = "SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true)"
+ASYNCHRONOUSLY = f"""
+{SETTINGS}, set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
 """
 
 # Whoever adds members in a transaction of his own may take his time, and may be the one who asks.
@@ -40,6 +41,22 @@ def transaction(db: Connection, begin: str) -> Iterator[None]:
     db.execute(begin)
     try:
         yield
+    except BaseException:
+        with contextlib.suppress(psycopg.Error):
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def transaction_with(db: Connection, first: Callable[[], T]) -> Iterator[T]:
+    """A transaction, its settings and its first statements in one round trip."""
+    try:
+        with db.pipeline():
+            db.execute("BEGIN")
+            db.execute(SETTINGS)
+            made = first()
+        yield made
     except BaseException:
         with contextlib.suppress(psycopg.Error):
             db.execute("ROLLBACK")
@@ -61,7 +78,7 @@ def _rows(db: Connection, statement: Statement) -> list[Record]:
     return [] if cursor.description is None else records(cursor, cursor.fetchall())
 
 
-def execute(db: Connection, statement: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+def execute(db: Connection, statement: str, values: dict[str, Any]) -> Cursor:
     return db.cursor(binary=True).execute(statement, values)
 
 
@@ -69,7 +86,7 @@ def row(db: Connection, statement: str, values: dict[str, Any]) -> tuple[Any, ..
     return fetched(execute(db, statement, values))
 
 
-def fetched(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
+def fetched(cursor: Cursor) -> tuple[Any, ...]:
     found = cursor.fetchone()
     assert found is not None
     return found

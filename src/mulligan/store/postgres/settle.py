@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.limits import LimitDesk
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.enqueue import Intake
-from mulligan.store.postgres.play import BEGIN, SQL, execute, play, transaction
+from mulligan.store.postgres.play import BEGIN, SQL, Cursor, execute, play, transaction, transaction_with
 from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refusing
 from mulligan.store.rows import to_json
@@ -69,8 +70,9 @@ class SettleDesk:
             or any(change.target is State.FAILED for _, change in others.values())
             or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
-        with transaction(db, BEGIN) if is_more else contextlib.nullcontext():
-            accepted = {*_write_succeeded(db, succeeded, now), *self._write(db, others, now)}
+        first = partial(_write_succeeded, db, succeeded, now)
+        with transaction_with(db, first) if is_more else contextlib.nullcontext(first()) as written:
+            accepted = {*_accepted(written, succeeded), *self._write(db, others, now)}
             heard = play(db, self._services.hearing([outcomes[n] for n in accepted], now))
             self._count(db, [outcomes[n] for n in sorted(accepted)], Settled.ACCEPTED, now)
         self._limits.freed(outcomes[n].lease for n in accepted)
@@ -138,12 +140,11 @@ def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:
     return {n: outcomes[n] for n in places.values()}
 
 
-def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> list[int]:
-    """Which of them were accepted, by their numbers."""
+def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> Cursor | None:
     if not outcomes:
-        return []
+        return None
     columns = zip(*map(succeeded_row, outcomes.values()), strict=True)
-    step, numbers = TABLE[Move.SUCCEED, State.RUNNING], list(outcomes)
+    step = TABLE[Move.SUCCEED, State.RUNNING]
     values = {
         **dict(zip(SUCCEEDED_COLUMNS, map(_joined, columns), strict=True)),
         "separator": SEPARATOR,
@@ -151,7 +152,15 @@ def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) 
         "target": step.target.value,
         "event": step.event,
     }
-    return [numbers[place - 1] for (place,) in execute(db, SQL["settle_succeeded"], values).fetchall()]
+    return execute(db, SQL["settle_succeeded"], values)
+
+
+def _accepted(written: Cursor | None, outcomes: Iterable[int]) -> list[int]:
+    """Which of them were, by their numbers."""
+    if written is None:
+        return []
+    numbers = list(outcomes)
+    return [numbers[place - 1] for (place,) in written.fetchall()]
 
 
 def _joined(column: Iterable[Any]) -> str:
