@@ -77,7 +77,8 @@ class ClaimDesk:
         with db.pipeline():
             db.execute("BEGIN")
             db.execute(ASYNCHRONOUSLY)
-            claimed = execute(db, claiming("claim", whole=claim.whole, source="picked"), _claim_values(claim, where))
+            statement = claiming("claim", whole=claim.whole, source="picked")
+            claimed = execute(db, statement, _claim_values(claim, where), prepare=True)
             if claim.fair:
                 execute(db, SQL["turns_raise"], _turn_values(claim))
             next_due = execute(db, SQL["next_due"], {"now": where["now"]})

@@ -54,8 +54,7 @@ class Connections:
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,
                 application_name="mulligan",
-                # From the second time on: to plan a claim takes longer than to make it.
-                prepare_threshold=1 if self._prepares else None,
+                prepare_threshold=5 if self._prepares else None,
             )
             if connection.info.server_version < OLDEST_SERVER:
                 version, oldest = connection.info.server_version // 10_000, OLDEST_SERVER // 10_000

@@ -78,8 +78,9 @@ def _rows(db: Connection, statement: Statement) -> list[Record]:
     return [] if cursor.description is None else records(cursor, cursor.fetchall())
 
 
-def execute(db: Connection, statement: str, values: dict[str, Any]) -> Cursor:
-    return db.cursor(binary=True).execute(statement, values)
+def execute(db: Connection, statement: str, values: dict[str, Any], *, prepare: bool | None = None) -> Cursor:
+    """With `prepare`, planned once: statements that take longer to plan than to make, else after a few times."""
+    return db.cursor(binary=True).execute(statement, values, prepare=prepare)
 
 
 def row(db: Connection, statement: str, values: dict[str, Any]) -> tuple[Any, ...]:

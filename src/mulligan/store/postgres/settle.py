@@ -152,7 +152,7 @@ def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) 
         "target": step.target.value,
         "event": step.event,
     }
-    return execute(db, SQL["settle_succeeded"], values)
+    return execute(db, SQL["settle_succeeded"], values, prepare=True)
 
 
 def _accepted(written: Cursor | None, outcomes: Iterable[int]) -> list[int]:
