@@ -241,5 +241,10 @@ class Process(Party):
             self._worker.stop()
         self._main.cancel()
         with self.world.unheard():
-            nowhere.run(nowhere.now + 600 * SECOND)
+            nowhere.run(nowhere.now + int(4 * GRACE_SECONDS * SECOND))
+            if nowhere.has_more:
+                # Killed while it was about to end, it left its duties running.
+                for task in asyncio.all_tasks(self.loop):
+                    task.cancel()
+                nowhere.run(nowhere.now + 600 * SECOND)
         self._parts.close()

@@ -5,13 +5,13 @@ steps, with nothing of it running on. Whose turn is next is left to chance, from
 """
 
 import asyncio
-import heapq
 import itertools
 import random
 from asyncio import events
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Any
 
@@ -31,13 +31,13 @@ class Timeline:
         self.is_over = False
 
     def call_at(self, when: int, happening: Callable[[], None]) -> None:
-        heapq.heappush(self._agenda, (max(when, self.now), next(self._counter), None, happening))
+        heappush(self._agenda, (max(when, self.now), next(self._counter), None, happening))
 
     def call_in(self, seconds: float, happening: Callable[[], None]) -> None:
-        self.call_at(self.now + ceil(seconds * SECOND), happening)
+        heappush(self._agenda, (self.now + ceil(seconds * SECOND), next(self._counter), None, happening))
 
     def note(self, when: int, loop: "ProcessLoop", step: "Step") -> None:
-        heapq.heappush(self._agenda, (when, next(self._counter), loop, step))
+        heappush(self._agenda, (when, next(self._counter), loop, step))
 
     def new_loop(self, fail: Callable[[str, BaseException | None], None]) -> "ProcessLoop":
         loop = ProcessLoop(self, fail)  # type: ignore[abstract]  # no files, no signals, no programs
@@ -53,36 +53,58 @@ class Timeline:
         self._loops.append(loop)
         self._agenda = [each for each in before._agenda if each[2] is loop]
         before._agenda = [each for each in before._agenda if each[2] is not loop]
-        heapq.heapify(self._agenda)
-        heapq.heapify(before._agenda)
+        heapify(self._agenda)
+        heapify(before._agenda)
+
+    @property
+    def has_more(self) -> bool:
+        """Something is to come, sooner or later."""
+        return bool(self._agenda)
 
     def run(self, until: int) -> None:
+        before = current = events._get_running_loop()
         try:
             while not self.is_over:
-                ready = [loop for loop in self._loops if loop.ready and not loop.is_stopped]
-                if ready:
-                    (ready[0] if len(ready) == 1 else self._chance.choice(ready)).turn()
+                loop = self._next()
+                if loop is not None:
+                    # Only when it is another's turn: asyncio asks the system for the process each time.
+                    if loop is not current:
+                        events._set_running_loop(loop)
+                        current = loop
+                    loop.turn()
                 elif not self._move_on(until):
                     self.now = until
                     return
         finally:
-            events._set_running_loop(None)
+            events._set_running_loop(before)
+
+    def _next(self) -> "ProcessLoop | None":
+        """Whose turn it is, if anybody is ready."""
+        found = None
+        for loop in self._loops:
+            if loop.ready and not loop.is_stopped:
+                if found is not None:
+                    return self._chance.choice([loop for loop in self._loops if loop.ready and not loop.is_stopped])
+                found = loop
+        return found
 
     def _move_on(self, until: int) -> bool:
         """To the next moment at which something happens, if that is not too late."""
         agenda = self._agenda
         while agenda and agenda[0][2] is not None and agenda[0][3]._cancelled:
-            heapq.heappop(agenda)
+            heappop(agenda)
         if not agenda or agenda[0][0] > until:
             return False
         now = self.now = max(self.now, agenda[0][0])
-        # Asked for anew each time: another may inherit part of it meanwhile.
-        while self._agenda and self._agenda[0][0] <= now:
-            _, _, loop, what = heapq.heappop(self._agenda)
-            if loop is None:
+        while agenda and agenda[0][0] <= now:
+            _, _, loop, what = heappop(agenda)
+            if loop is not None:
+                if not what._cancelled:
+                    loop.ready.append(what)
+            else:
                 what()
-            elif not what._cancelled:
-                loop.ready.append(what)
+                # Another may have inherited part of it meanwhile.
+                agenda = self._agenda
         return True
 
 
@@ -114,7 +136,6 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def turn(self) -> None:
         """Run what is ready now."""
-        events._set_running_loop(self)
         ready = self.ready
         for _ in range(len(ready)):
             step = ready.popleft()
