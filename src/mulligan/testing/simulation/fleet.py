@@ -35,6 +35,7 @@ class Fleet:
             self._world, f"worker {seat + 1}.{self._starts}", self._seats[seat], concurrency=self._concurrency
         )
         self.processes.append(process)
+        self._world.watch()
         self._supervise(process, seat, shift)
 
     def _supervise(self, process: Process, seat: int, shift: int) -> None:

@@ -3,8 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +10,7 @@ import msgspec
 from mulligan.failure.service import ServiceBook
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.database import Database
+from mulligan.testing.simulation.clocks import StoreClock
 
 if TYPE_CHECKING:
     from mulligan.testing.simulation.party import Party
@@ -62,23 +61,38 @@ class Call:
     error: Exception | None = None
 
 
-class ObservedStore(SqliteStore):
+class Branch(SqliteStore):
+    """The store as one process has it open. Its clock is asked for the number that the rows hold, not for a date."""
+
+    def __init__(self, clock: StoreClock, book: Callable[[], ServiceBook], database: Database) -> None:
+        super().__init__("sqlite:///:memory:", now=clock.now, threaded=False, services=book, database=database)
+        self._clock = clock
+        self._book = book
+
+    def _now(self, _db: sqlite3.Connection) -> int:
+        return self._clock.microseconds
+
+
+class ObservedStore(Branch):
     """The store with its pages open: what no caller may see, an oracle must."""
 
-    def __init__(self, *, now: Callable[[], datetime], book: Callable[[], ServiceBook]) -> None:
-        super().__init__("sqlite:///:memory:", now=now, threaded=False, services=book, database=_new_database())
-        self._book = book
+    def __init__(self, clock: StoreClock, book: Callable[[], ServiceBook]) -> None:
+        super().__init__(clock, book, _emptied.pop() if _emptied else Database(None, threaded=False))
+        self._connection = self._database._connection
         self._written = self._connection.total_changes
         self.times_changed = 0
 
     has_changed = False
     """More was written between the last two looks at the log than an operation writes about its caller."""
 
+    def close(self) -> None:
+        """The world is over: its database is the next one's."""
+        _empty(self._connection)
+        _emptied.append(self._database)
+
     def branch(self) -> SqliteStore:
         """The same database, as another process has it open."""
-        return SqliteStore(
-            "sqlite:///:memory:", now=self._given_now, threaded=False, services=self._book, database=self._database
-        )
+        return Branch(self._clock, self._book, self._database)
 
     def log(self, after: int, *, expected: int = 0) -> list[Entry]:
         """What is new in the log: nothing, unless more rows were written than expected since it was asked for last."""
@@ -157,21 +171,15 @@ class ObservedStore(SqliteStore):
     def whole_log(self) -> Sequence[tuple[Any, ...]]:
         return self._connection.execute("SELECT * FROM mulligan_events ORDER BY position").fetchall()
 
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        return self._database._connection
+
+# Of worlds that are over. The next one begins with tables as empty as new ones, and statements that are prepared.
+_emptied: list[Database] = []
 
 
-@cache
-def _template() -> SqliteStore:
-    return SqliteStore("sqlite:///:memory:", threaded=False)
-
-
-def _new_database() -> Database:
-    """With all tables: they are made once and copied for every world."""
-    database = Database(None, threaded=False)
-    _template()._database._connection.backup(database._connection)
-    return database
+def _empty(connection: sqlite3.Connection) -> None:
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'mulligan_schema'")
+    for (table,) in tables.fetchall():
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
 
 
 class Office:

@@ -34,33 +34,36 @@ class Promises:
         up = [process for process in world.processes if process.is_up]
         if world.weather.is_out or not up:
             return
-        lives = world.oracle.lives
-        idle = [(one, max(one.steady_since, one.free_since, one.started_at)) for one in up]
+        lives, now = world.oracle.lives, world.clock.microseconds
+        long_ago = world.timeline.now - FOUND
+        idle = [one for one in up if max(one.steady_since, one.free_since, one.started_at) < long_ago]
         for life in lives.queued.values():
             self._found(life, life.ready_at, idle)
-            if life.lost_at is not None and not life.is_late(world.clock.microseconds):
+            if life.lost_at is not None and not life.is_late(now):
                 self.found_again(life, life.lost_at)
         for life in lives.waiting.values():
-            if (late := world.clock.microseconds - life.due) > 0 and not self._is_held(life):
+            if (late := now - life.due) > 0 and not self._is_held(life):
                 free_since = world.oracle.limits.free_since(life)
                 self._found(life, max(life.ready_at, world.timeline.now - late, free_since), idle)
         for life in lives.running.values():
             self._recovered(life, up)
             self._cancelled(life)
         for life in [*lives.queued.values(), *lives.waiting.values()]:
-            self._expired(life, up)
+            if life.deadline is not None and now - life.deadline > FOUND:
+                self._expired(life, up)
 
     def _is_held(self, life: Life) -> bool:
         """By what nobody promised to end."""
         return life.gate.startswith(HELD) or self._world.oracle.batches.is_draft(life)
 
-    def _found(self, life: Life, ready_at: int, idle: "list[tuple[Process, int]]") -> None:
-        """No worker is idle, since when is said, while a job that it can run is ready."""
-        if life.service or life.is_late(self._world.clock.microseconds):
+    def _found(self, life: Life, ready_at: int, idle: "list[Process]") -> None:
+        """No worker has been idle for long while a job that it can run was ready."""
+        world = self._world
+        if world.timeline.now - ready_at <= FOUND or life.service or life.is_late(world.clock.microseconds):
             return
-        for process, since in idle:
-            if life.kind in process.kinds and self._world.timeline.now - max(ready_at, since) > FOUND:
-                self._world.break_promise(f"{life.name} ({life.kind}) is ready, and {process.name} does not take it")
+        for process in idle:
+            if life.kind in process.kinds:
+                world.break_promise(f"{life.name} ({life.kind}) is ready, and {process.name} does not take it")
 
     def _recovered(self, life: Life, up: "list[Process]") -> None:
         """A lease that expired is taken back, by anybody, whatever the kind."""
@@ -105,8 +108,6 @@ class Promises:
 
     def _expired(self, life: Life, up: "list[Process]") -> None:
         world = self._world
-        if life.deadline is None or world.clock.microseconds - life.deadline <= FOUND:
-            return
         for process in up:
             if world.timeline.now - max(life.ready_at, process.steady_since, process.started_at) > FOUND:
                 world.break_promise(f"{life.name} is beyond its deadline, and {process.name} does not expire it")

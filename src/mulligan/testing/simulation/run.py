@@ -13,8 +13,8 @@ from mulligan.testing.simulation.sometimes import Reached
 from mulligan.testing.simulation.timeline import SECOND
 from mulligan.testing.simulation.world import World
 
-# So many new objects before the young ones are looked through.
-YOUNG = 50_000
+# So many new objects before the young ones are looked through: more than a world of an hour makes.
+YOUNG = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,12 @@ class Report:
 
 def simulate(seed: int, *, hours: float = 1.0, is_told: bool = False) -> Report:
     """One world, from its beginning until nothing is left to do."""
-    world = World(seed, is_told=is_told)
-    with _listening(world), _seldom_collected():
+    with _seldom_collected():
+        return _report(World(seed, is_told=is_told), seed, hours)
+
+
+def _report(world: World, seed: int, hours: float) -> Report:
+    with _listening(world):
         try:
             world.run(hours)
         finally:
@@ -71,7 +75,8 @@ class Ear(logging.Handler):
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """A world makes little garbage that only a collection finds, and lives for a second."""
+    """A world makes little garbage that only a collection finds, and lives for a second: it is found as a whole when
+    it is over."""
     before = gc.get_threshold()
     gc.set_threshold(YOUNG, *before[1:])
     # What was there before the world is not looked through again and again.

@@ -47,11 +47,11 @@ class World:
         self.troubled_at = 0
         self.outage_at = 0
         self.is_shift = False
-        self._is_closing = self._is_ended = False
+        self._is_closing = self._is_ended = self._is_watched = False
         self.gateway = Gateway(seed, self.timeline)
         self.services = self.gateway.services(self.parameters)
         book = ServiceBook(self.services)
-        self.office = Office(self, ObservedStore(now=self.clock.now, book=lambda: book))
+        self.office = Office(self, ObservedStore(self.clock, lambda: book))
         self.oracle = Oracle(self)
         self.promises = Promises(self)
         self._fleet = Fleet(self)
@@ -106,17 +106,23 @@ class World:
     def run(self, hours: float = 1.0) -> None:
         end = int(hours * 3600 * SECOND)
         self._shift(end)
-        self._watch()
         self.timeline.run(end)
         self._close()
         self.oracle.compare_all()
 
+    def watch(self) -> None:
+        """Somebody works from now on. While nobody does, nothing is promised."""
+        if not self._is_watched:
+            self._is_watched = True
+            self.timeline.call_at((self.timeline.now // SECOND + 1) * SECOND, self._watch)
+
     def _watch(self) -> None:
-        # While nobody works, nothing is promised.
-        if not all(process.is_dead for process in self.processes):
+        """Once a second."""
+        self._is_watched = not all(process.is_dead for process in self.processes)
+        if self._is_watched:
             self.promises.look()
             self.oracle.limits.look()
-        self.timeline.call_in(1, self._watch)
+            self.timeline.call_in(1, self._watch)
 
     def _shift(self, end: int) -> None:
         """The fleet comes, the weather changes, things break; then all rest for a while."""
