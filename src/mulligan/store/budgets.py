@@ -6,7 +6,7 @@ in the same transaction. It happens while nobody else lets jobs in (`limits.py`)
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -29,10 +29,11 @@ EACH = 100
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Day and month of a time, in UTC, and when the next ones begin."""
+    """Day and month of a time, in UTC, the month before, and when the next ones begin."""
 
     day: str
     month: str
+    last_month: str
     next_day: int
     next_month: int
 
@@ -44,13 +45,15 @@ class Periods:
     @lru_cache(maxsize=2)
     def _of(cls, day: int) -> "Periods":
         midnight = from_time(day * DAY)
-        later = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return cls(f"{midnight:%Y-%m-%d}", f"{midnight:%Y-%m}", to_time(midnight + timedelta(days=1)), to_time(later))
-
-    @property
-    def last_month(self) -> str:
-        first = datetime.fromisoformat(f"{self.month}-01")
-        return f"{first - timedelta(days=1):%Y-%m}"
+        first = midnight.replace(day=1)
+        later = (first + timedelta(days=32)).replace(day=1)
+        return cls(
+            day=f"{midnight:%Y-%m-%d}",
+            month=f"{midnight:%Y-%m}",
+            last_month=f"{first - timedelta(days=1):%Y-%m}",
+            next_day=to_time(midnight + timedelta(days=1)),
+            next_month=to_time(later),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ class Statements(dict[str, str]):
         super().__init__()
         self._folder = files(package) / "sql"
         self._written = written
+        self._texts: dict[str, str] = {}
 
     def __missing__(self, name: str) -> str:
         self[name] = text = self._written(self._text(name))
@@ -25,7 +26,9 @@ class Statements(dict[str, str]):
         return self._written(self._included(text))
 
     def _text(self, name: str) -> str:
-        return self._included((self._folder / f"{name}.sql").read_text("utf-8"))
+        if name not in self._texts:
+            self._texts[name] = self._included((self._folder / f"{name}.sql").read_text("utf-8"))
+        return self._texts[name]
 
     def _included(self, text: str) -> str:
         return _INCLUDED.sub(lambda found: self._text(found[1]).strip(), text)

@@ -67,9 +67,6 @@ class FileLock:
         os.close(self._file)
 
 
-_NO_LOCK = contextlib.nullcontext()
-
-
 class _Transaction:
     """All of it, or nothing."""
 
@@ -104,11 +101,15 @@ class Writer:
 
     def alone(self, work: Work[T]) -> T:
         """For a caller who waits in this very thread: one operation, and nobody else to be told."""
-        with translated(self._place), self._lock.held() if self._lock else _NO_LOCK:
-            self._check_file()
-            with _Transaction(self._connection):
-                result = work(self._connection)
-            self._checkpoint()
+        with translated(self._place):
+            if self._lock is None:
+                with _Transaction(self._connection):
+                    return work(self._connection)
+            with self._lock.held():
+                self._check_file()
+                with _Transaction(self._connection):
+                    result = work(self._connection)
+                self._checkpoint()
         return result
 
     def step(self, operations: Sequence[Operation[Any]]) -> None:

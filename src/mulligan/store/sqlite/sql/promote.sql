@@ -3,19 +3,8 @@
 -- them stand in nobody's way. So is a retry whose owner has a budget, or whose service is failing, and last a job that a
 -- limit concerns. What somebody asked for by hand passes all of these but the limits. Members of a batch are parked while it
 -- is a draft; once it is published they come in, or wait for what else there is to wait for.
-UPDATE mulligan_jobs
-SET state = iif(at_the_door.held IS NULL AND at_the_door.is_due, :queued, state),
-    gate = at_the_door.held,
-    waiting_for = CASE
-        WHEN at_the_door.held IS NULL AND at_the_door.is_due THEN NULL
-        WHEN at_the_door.held LIKE 'limit/%' THEN 'limit'
-        WHEN waiting_for = 'batch' THEN 'delay'
-        ELSE waiting_for
-    END,
-    is_limited = iif(at_the_door.held IS NULL AND at_the_door.is_due, 0, is_limited),
-    queued_at = iif(at_the_door.held IS NULL AND at_the_door.is_due, :now, queued_at),
-    updated_at = :now
-FROM (
+-- Worked out once for each job: merged into the update, it would be anew for every column.
+WITH at_the_door AS MATERIALIZED (
     SELECT arrived.place, arrived.is_due, iif(arrived.is_due, coalesce(
         (
             SELECT 'duty/' || name
@@ -71,6 +60,19 @@ FROM (
             LIMIT :limit
         )
     ) AS arrived
-) AS at_the_door
+)
+UPDATE mulligan_jobs
+SET state = iif(at_the_door.held IS NULL AND at_the_door.is_due, :queued, state),
+    gate = at_the_door.held,
+    waiting_for = CASE
+        WHEN at_the_door.held IS NULL AND at_the_door.is_due THEN NULL
+        WHEN at_the_door.held LIKE 'limit/%' THEN 'limit'
+        WHEN waiting_for = 'batch' THEN 'delay'
+        ELSE waiting_for
+    END,
+    is_limited = iif(at_the_door.held IS NULL AND at_the_door.is_due, 0, is_limited),
+    queued_at = iif(at_the_door.held IS NULL AND at_the_door.is_due, :now, queued_at),
+    updated_at = :now
+FROM at_the_door
 WHERE seq = at_the_door.place
 RETURNING id, kind, owner, attempt, state
