@@ -1,5 +1,6 @@
 """The store itself: everybody's requests, one after the other, each under the eyes of the oracle."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -174,6 +175,8 @@ class ObservedStore(Branch):
 
 # Of worlds that are over. The next one begins with tables as empty as new ones, and statements that are prepared.
 _emptied: list[Database] = []
+# A database belongs to the process that opened it.
+os.register_at_fork(after_in_child=_emptied.clear)
 
 
 def _empty(connection: sqlite3.Connection) -> None:
