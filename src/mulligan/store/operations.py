@@ -25,6 +25,13 @@ ENDS = {
 }
 
 
+_names = msgspec.json.Decoder(dict[str, str]).decode
+_counts = msgspec.json.Decoder(dict[str, int]).decode
+_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_matches = msgspec.json.Decoder(list[tuple[str, str | None, int]]).decode
+_watched = msgspec.json.Decoder(list[tuple[str, int]]).decode
+
+
 def redrive_values(redrive: Redrive) -> dict[str, Any]:
     course = redrive.course
     return {
@@ -69,12 +76,11 @@ def to_redrive(row: Record) -> Redrive:
 
 
 def _redrive(row: Record) -> Redrive:
-    watched = _decoded(row["watched"], list[tuple[str, int]])
     return Redrive(
         id=row["id"],
         request_id=row["request"],
         owner=row["owner"],
-        filter=_filter(_decoded(row["filter"], dict[str, str])),
+        filter=_filter(_names(row["filter"])),
         rate=parse_rate(row["rate"]),
         canary=row["canary"],
         abort_above=row["abort_above"],
@@ -82,10 +88,10 @@ def _redrive(row: Record) -> Redrive:
         reason=row["reason"],
         state=RedriveState(row["state"]),
         matched=row["matched"],
-        matches=tuple(Match(*match) for match in _decoded(row["matches"], list[tuple[str, str | None, int]])),
-        sample=_decoded(row["sample"], tuple[str, ...]),
+        matches=tuple(Match(*match) for match in _matches(row["matches"])),
+        sample=_texts(row["sample"]),
         retried=row["retried"],
-        skipped=_decoded(row["skipped"], dict[str, int]),
+        skipped=_counts(row["skipped"]),
         succeeded=row["succeeded"],
         failed_again=row["failed_again"],
         silent=row["silent"],
@@ -93,8 +99,8 @@ def _redrive(row: Record) -> Redrive:
         began_at=from_time(row["began_at"]),
         ended_at=None if row["ended_at"] is None else from_time(row["ended_at"]),
         course=Course(
-            cursors=_decoded(row["cursors"], dict[str, str]),
-            watched=tuple(Watched(job, from_time(since)) for job, since in watched),
+            cursors=_names(row["cursors"]),
+            watched=tuple(Watched(job, from_time(since)) for job, since in _watched(row["watched"])),
             recent=row["recent"],
             paced_at=from_time(row["paced_at"]),
             held_by=row["held_by"],
@@ -102,10 +108,6 @@ def _redrive(row: Record) -> Redrive:
             version=row["version"],
         ),
     )
-
-
-def _decoded(text: str, kind: Any) -> Any:
-    return msgspec.json.decode(text, type=kind)
 
 
 def _filter(given: Mapping[str, str]) -> JobFilter:

@@ -24,6 +24,10 @@ Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _decode = msgspec.json.decode
+# Made once: a type that is given with each call is made sense of each time.
+_counts = msgspec.json.Decoder(dict[str, int]).decode
+_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 LEASE_COLUMNS = (
     "id",
@@ -124,7 +128,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         max_attempts=row["max_attempts"],
         max_crashes=row["max_crashes"],
         max_snoozes=row["max_snoozes"],
-        code_failures=_decode(row["code_failures"], type=dict[str, int]),
+        code_failures=_counts(row["code_failures"]),
         previous_delay=from_duration(row["previous_delay"]),
         trigger=row["trigger"],
         submitted_at=from_time(row["submitted_at"]),
@@ -147,7 +151,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         dedupe_key=row["dedupe_key"],
         dedupe_scope=row["dedupe_scope"],
         dedupe_until=_moment(row["dedupe_until"]),
-        tags=_decode(row["tags"], type=tuple[str, ...]),
+        tags=_texts(row["tags"]),
         cost=row["cost"],
         leased_by=row["leased_by"],
         lease_until=_moment(row["lease_until"]),
@@ -258,7 +262,7 @@ def to_event(row: Record) -> Event:
 def to_data(text: str) -> dict[str, Any]:
     """A damaged event is shown as far as it can be: it must not stop whoever reads the log past it."""
     try:
-        return _decode(text, type=dict[str, Any])
+        return _object(text)
     except (ValueError, RecursionError, msgspec.DecodeError):
         return {"damaged": text}
 
@@ -294,8 +298,8 @@ def to_worker(row: Record) -> WorkerRecord:
         incarnation=row["incarnation"],
         host=row["host"],
         pid=row["pid"],
-        queues=None if row["queues"] is None else _decode(row["queues"], type=tuple[str, ...]),
-        kinds=_decode(row["kinds"], type=tuple[str, ...]),
+        queues=None if row["queues"] is None else _texts(row["queues"]),
+        kinds=_texts(row["kinds"]),
         concurrency=row["concurrency"],
         started_at=from_time(row["started_at"]),
         seen_at=from_time(row["seen_at"]),
