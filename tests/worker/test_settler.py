@@ -1,9 +1,10 @@
 """What ended is settled in batches, and after each of them its worker goes on."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,6 +18,7 @@ from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running
 from mulligan.worker.settler import Settler
 
+T = TypeVar("T")
 BATCH = 10
 
 
@@ -39,32 +41,93 @@ def running(app: App, number: int) -> list[Running]:
     return [Running(lease, claimed=0.0, extend_at=0.0) for lease in leases]
 
 
-def test_a_worker_need_not_wait_until_everything_is_settled(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mulligan.worker.settler.BATCH", BATCH)
-    clock, left, is_over = SystemClock(), [], asyncio.Event()
+class SlowAtFirst(InlineDriver):
+    """The first call takes until somebody lets it go on."""
 
-    def settled() -> None:
-        left.append(len(settler))
-        if not len(settler):
-            is_over.set()
+    def __init__(self) -> None:
+        self.is_called, self.may_go_on = asyncio.Event(), asyncio.Event()
 
-    settler = Settler(
-        store=app.store,
-        judge=app.judge,
-        clock=clock,
-        caller=Caller(InlineDriver(), outage=Outage(clock), longest_pause=1.0, troubled=lambda: None),
-        is_more_to_come=lambda: False,
-        let_go=lambda _held: None,
-        settled=settled,
-    )
+    async def blocking(self, function: Callable[[], T]) -> T:
+        if not self.is_called.is_set():
+            self.is_called.set()
+            await self.may_go_on.wait()
+        return await super().blocking(function)
+
+
+class Left(list[int]):
+    """How many were not settled, whenever the store had heard of some."""
+
+    def __init__(self, app: App, driver: InlineDriver) -> None:
+        clock = SystemClock()
+        self._news = asyncio.Event()
+        self.settler = Settler(
+            store=app.store,
+            judge=app.judge,
+            clock=clock,
+            caller=Caller(driver, outage=Outage(clock), longest_pause=1.0, troubled=lambda: None),
+            is_more_to_come=lambda: False,
+            let_go=lambda _held: None,
+            settled=self._settled,
+            most=BATCH,
+        )
+
+    def _settled(self) -> None:
+        self.append(len(self.settler))
+        self._news.set()
+
+    async def until(self, number: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.settler) > number:
+                self._news.clear()
+                await self._news.wait()
+
+
+def test_a_worker_need_not_wait_until_everything_is_settled(app: App) -> None:
+    left = Left(app, InlineDriver())
 
     async def settle_all() -> None:
         for one in running(app, 3 * BATCH):
-            settler.offer(one, Success("null"), 0.001)
-        settling = asyncio.create_task(settler.run())
-        await asyncio.wait_for(is_over.wait(), timeout=30)
+            left.settler.offer(one, Success("null"), 0.001)
+        settling = asyncio.create_task(left.settler.run())
+        await left.until(0)
         settling.cancel()
 
     asyncio.run(settle_all())
     assert left == [2 * BATCH, BATCH, 0]
     assert {job.state for job in app.jobs(limit=100).jobs} == {State.SUCCEEDED}
+
+
+def test_a_full_batch_does_not_wait_for_the_one_before(app: App) -> None:
+    driver = SlowAtFirst()
+    left = Left(app, driver)
+
+    async def settle_all() -> None:
+        settling = asyncio.create_task(left.settler.run())
+        first, *others = running(app, 1 + 2 * BATCH)
+        left.settler.offer(first, Success("null"), 0.001)
+        await driver.is_called.wait()
+        for one in others:
+            left.settler.offer(one, Success("null"), 0.001)
+        assert len(left.settler.held()) == 1 + 2 * BATCH
+        await left.until(1)
+        assert left.settler.held() == [first]
+        driver.may_go_on.set()
+        await left.until(0)
+        settling.cancel()
+
+    asyncio.run(settle_all())
+    assert left == [1 + BATCH, 1, 0]
+
+
+def test_what_ended_by_itself_is_settled_though_a_batch_is_never_full(app: App) -> None:
+    left = Left(app, InlineDriver())
+
+    async def settle_all() -> None:
+        settling = asyncio.create_task(left.settler.run())
+        for one in running(app, 2):
+            left.settler.offer(one, Success("null"), 0.001)
+            await left.until(0)
+        settling.cancel()
+
+    asyncio.run(settle_all())
+    assert left == [0, 0]

@@ -38,7 +38,7 @@ class End(NamedTuple):
 
 class Settler:
     """`is_more_to_come` says whether others are about to end; `let_go` is told of services that are held since an
-    epoch; `settled` is called when the store has heard."""
+    epoch; `settled` is called when the store has heard. At most `most` are settled at once."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Settler:
         is_more_to_come: Callable[[], bool],
         let_go: Callable[[Mapping[str, int]], None],
         settled: Callable[[], None],
+        most: int = BATCH,
     ) -> None:
         self._store = store
         self._judge = judge
@@ -58,28 +59,33 @@ class Settler:
         self._is_more_to_come = is_more_to_come
         self._let_go = let_go
         self._settled = settled
+        self._most = most
         self._ends: deque[End] = deque()
-        self._settling: list[Running] = []
+        self._under_way: list[Sequence[End]] = []
+        """The batches of which the store is being told."""
         self._has_ends = asyncio.Event()
+        self._has_batch = asyncio.Event()
         self._unheard: Counter[str] = Counter()
         """By service."""
         self.mostly_fails = False
 
     def __len__(self) -> int:
         """How many are not settled yet."""
-        return len(self._ends) + len(self._settling)
+        return len(self._ends) + sum(map(len, self._under_way))
 
     def held(self) -> list[Running]:
         """Those whose leases must be kept; called from the keeper's thread too."""
-        return [*(end.running for end in list(self._ends)), *self._settling]
+        return [end.running for batch in (list(self._ends), *self._under_way) for end in batch]
 
     def offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
         if type(ended) is Interruption and ended.why is Why.LOST:
             return  # another holds the job by now: there is nothing to say
-        if seconds is not None and speaks_of_service(running, ended):
+        if _is_to_be_heard(running, ended, seconds):
             self._unheard[running.lease.service] += 1
         self._ends.append(End(running, ended, seconds))
         self._has_ends.set()
+        if len(self._ends) >= self._most:
+            self._has_batch.set()
 
     def doubted(self) -> set[str]:
         """Services of whose failures the store is to hear before more of their jobs begin."""
@@ -88,19 +94,27 @@ class Settler:
         return {service for service, number in self._unheard.items() if number >= MOST_UNHEARD}
 
     async def run(self) -> None:
+        """Whatever there is, one batch after another; a full one does not wait for the one before it."""
+        async with asyncio.TaskGroup() as hands:
+            hands.create_task(self._settle_from(1, self._has_ends))
+            hands.create_task(self._settle_from(self._most, self._has_batch))
+
+    async def _settle_from(self, least: int, has_so_many: asyncio.Event) -> None:
         while True:
-            await self._has_ends.wait()
-            self._has_ends.clear()
-            while self._ends:
-                if self._is_more_to_come() and len(self._ends) < BATCH:
+            await has_so_many.wait()
+            has_so_many.clear()
+            while len(self._ends) >= least:
+                if self._is_more_to_come() and len(self._ends) < self._most:
                     # A moment's wait makes one large settle out of several small ones.
                     await asyncio.sleep(GATHER_SECONDS)
-                await self._settle_batch()
-                self._settled()
+                # The other may have been faster.
+                if self._ends:
+                    await self._settle_batch()
+                    self._settled()
 
     async def _settle_batch(self) -> None:
-        batch = [self._ends.popleft() for _ in range(min(BATCH, len(self._ends)))]
-        self._settling = [end.running for end in batch]
+        batch = [self._ends.popleft() for _ in range(min(self._most, len(self._ends)))]
+        self._under_way.append(batch)
         try:
             await self._settle(batch)
         except StoreClosed:
@@ -108,7 +122,8 @@ class Settler:
         except Exception:
             await self._settle_one_by_one(batch)
         finally:
-            self._settling = []
+            self._under_way.remove(batch)
+            self._heard(batch)
 
     async def _settle_one_by_one(self, batch: Sequence[End]) -> None:
         """Nothing that one attempt left behind keeps the others from being settled, or ends this worker in silence."""
@@ -129,16 +144,13 @@ class Settler:
         said.changed(answers.changes)
         if answers.held:
             self._let_go(answers.held)
-        if self._unheard:
-            self._heard()
-            self._settled()
         for outcome, answer in zip(outcomes, answers, strict=True):
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
 
-    def _heard(self) -> None:
-        """The store has heard of all but those that ended meanwhile."""
-        self._unheard = Counter(end.running.lease.service for end in self._ends if speaks_of_service(*end[:2]))
+    def _heard(self, batch: Sequence[End]) -> None:
+        if self._unheard:
+            self._unheard -= Counter(end.running.lease.service for end in batch if _is_to_be_heard(*end))
 
     async def _load(self, batch: Sequence[End]) -> None:
         """The records of jobs that failed, as far as they are missing, all at once."""
@@ -175,3 +187,7 @@ class Settler:
 def speaks_of_service(running: Running, ended: Ended) -> bool:
     """Whether it is a failure that the service of the job may have to answer for."""
     return bool(running.lease.service) and isinstance(ended, Failed | Judged)
+
+
+def _is_to_be_heard(running: Running, ended: Ended, seconds: float | None) -> bool:
+    return seconds is not None and speaks_of_service(running, ended)

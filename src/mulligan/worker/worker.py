@@ -62,6 +62,8 @@ class WorkerOptions:
     """How long jobs in flight may go on after the worker was told to stop."""
     version: str | None = None
     """Of the app, kept with each attempt."""
+    batch: int = BATCH
+    """How many are claimed, or settled, at once."""
 
 
 class Worker:
@@ -131,6 +133,7 @@ class Worker:
             is_more_to_come=lambda: bool(self._backlog),
             let_go=self._let_go,
             settled=self._go_on,
+            most=options.batch,
         )
         self._usual_seconds = 1.0
         self._ended_ones = 0
@@ -228,14 +231,15 @@ class Worker:
 
     def _wanted(self, coming: int = 0) -> int:
         """Free slots and what will end before another claim could answer; nothing while settles lag behind."""
-        if len(self._settler) > 3 * BATCH:
+        most = self._options.batch
+        if len(self._settler) > 3 * most:
             return 0
         slots = self._options.concurrency - len(self._left_behind)
-        ahead = min(2 * BATCH, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
+        ahead = min(2 * most, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         waiting = len(self._backlog) + coming
-        wanted = min(BATCH, slots + ahead - len(self._running) - waiting)
+        wanted = min(most, slots + ahead - len(self._running) - waiting)
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.
-        return wanted if not waiting or wanted >= min(BATCH, (slots + ahead) // 2) else 0
+        return wanted if not waiting or wanted >= min(most, (slots + ahead) // 2) else 0
 
     async def _claim(self, limit: int) -> float:
         """Claim as long as there may be more and there is room for it; seconds to rest before the next claim."""
