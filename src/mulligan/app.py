@@ -80,6 +80,7 @@ from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
 from mulligan.worker.own_process import quick_turns, seldom_collected
+from mulligan.worker.settler import BATCH
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
@@ -113,6 +114,8 @@ class Parts:
     randomness: random.Random = field(default_factory=system_randomness)
     uses_connections: bool = True
     isolates: bool = True
+    batch: int = BATCH
+    """How many a worker claims, or settles, at once."""
 
 
 class App:
@@ -710,6 +713,7 @@ class App:
             queues=None if queues is None else tuple(queues),
             lease=self.settings.worker_lease_ttl_sec,
             version=self.version,
+            batch=self._parts.batch,
         )
         return Worker(
             store=self.store,

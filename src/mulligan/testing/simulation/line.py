@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SOON = 0.005
 NOT_THERE = "the simulated store is not there"
 NOT_HEARD = "no answer from the simulated store"
+OWN_ENDS = "settle what ended here"
 
 
 class Line:
@@ -26,7 +27,7 @@ class Line:
         self._party = party
         self._world = party.world
         self._is_cut = False
-        self._open: dict[asyncio.Future[Any], None] = {}
+        self._open: dict[asyncio.Future[Any], str] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         # Kept: the next time it is found without asking here.
@@ -55,7 +56,7 @@ class Line:
             answer = self._at_once(name, args, options)
         else:
             perform = partial(self._world.office.perform, self._party, name, args, options)
-            answer = self._send(strand, perform, self._fate(name))
+            answer = self._send(strand, _said(name, args), perform, self._fate(name))
         self._party.hears(name, answer)
         return answer
 
@@ -71,9 +72,11 @@ class Line:
             raise StoreUnavailable(NOT_THERE)
         return self._world.office.perform(self._party, name, args, options)
 
-    def _send(self, strand: Strand, perform: Callable[[], Any], fate: Fate) -> Any:
+    def _send(self, strand: Strand, said: str, perform: Callable[[], Any], fate: Fate) -> Any:
+        if said == OWN_ENDS and said in self._open.values():
+            self._world.reached.note("two settles of a worker are under way at once")
         answer: asyncio.Future[Any] = self._party.loop.create_future()
-        self._open[answer] = None
+        self._open[answer] = said
         timeline = self._world.timeline
         if fate.arrives:
             timeline.call_in(fate.request, partial(self._carry_out, perform, answer, fate))
@@ -135,6 +138,12 @@ class Line:
             self._party.crash()
         else:
             self._party.pause(self._world.weather.pause_seconds())
+
+
+def _said(name: str, args: tuple[Any, ...]) -> str:
+    """What is asked for; a reclaimer's settle is not its worker's."""
+    is_own = name == "settle" and not any(outcome.reclaimed_by for outcome in args[0])
+    return OWN_ENDS if is_own else name
 
 
 def _answer(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

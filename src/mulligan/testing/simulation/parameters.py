@@ -86,6 +86,8 @@ class Parameters:
     """Seconds from the beginning of the world to the next day."""
     batches: float
     """The share of enqueue calls that make a batch."""
+    at_once: int
+    """How many a worker claims, or settles, at once."""
 
     @classmethod
     def draw(cls, chance: random.Random) -> "Parameters":
@@ -112,6 +114,7 @@ class Parameters:
             gateway=GatewayOptions.draw(chance),
             allotment=Allotment.draw(chance, KINDS),
             midnight=chance.uniform(300, 3600),
+            at_once=chance.choice((1, 2, 500, 500)),
         )
 
 

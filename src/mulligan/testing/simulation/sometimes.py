@@ -7,6 +7,7 @@ SOMETIMES = (
     "a claim repeated after a lost reply returns the same leases",
     "a claim that came late is adopted",
     "a settle is repeated",
+    "two settles of a worker are under way at once",
     "a lost lease is released",
     "a lost job is claimed again in time",
     "a job fails at the limit of losses",
