@@ -314,9 +314,12 @@ class Worker:
             self._start_waiting()
 
     async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        assert self._loop is not None
+        alarm = self._loop.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
 
     def _held(self) -> list[Running]:
         """Every attempt whose lease must be kept; called from the keeper's thread too."""
