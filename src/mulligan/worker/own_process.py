@@ -23,10 +23,11 @@ def quick_turns() -> Iterator[None]:
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
+def seldom_collected(young: int = YOUNG) -> Iterator[None]:
     """Jobs leave little garbage that only a collection finds."""
     before = gc.get_threshold()
-    gc.set_threshold(max(YOUNG, before[0]) if before[0] else 0, *before[1:])
+    # Nought: somebody has turned it off.
+    gc.set_threshold(max(young, before[0]) if before[0] else 0, *before[1:])
     # What was there before them stays, and is not looked through again and again.
     gc.freeze()
     try:

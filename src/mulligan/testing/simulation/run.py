@@ -1,6 +1,5 @@
 """Run a world: the same seed is the same story, to the last byte of its log."""
 
-import gc
 import hashlib
 import logging
 from collections.abc import Iterator
@@ -12,9 +11,10 @@ import msgspec
 from mulligan.testing.simulation.sometimes import Reached
 from mulligan.testing.simulation.timeline import SECOND
 from mulligan.testing.simulation.world import World
+from mulligan.worker.own_process import seldom_collected
 
-# So many new objects before the young ones are looked through: more than a world of an hour makes.
-YOUNG = 1_000_000
+# More new objects than a world of an hour makes: what is left of it is found as a whole when it is over.
+OF_A_WORLD = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Report:
 
 def simulate(seed: int, *, hours: float = 1.0, is_told: bool = False) -> Report:
     """One world, from its beginning until nothing is left to do."""
-    with _seldom_collected():
+    with seldom_collected(OF_A_WORLD):
         return _report(World(seed, is_told=is_told), seed, hours)
 
 
@@ -71,21 +71,6 @@ class Ear(logging.Handler):
         self._world.tell("log", record.getMessage())
         if record.exc_info:
             self._world.break_promise(f"{record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """A world makes little garbage that only a collection finds, and lives for a second: it is found as a whole when
-    it is over."""
-    before = gc.get_threshold()
-    gc.set_threshold(YOUNG, *before[1:])
-    # What was there before the world is not looked through again and again.
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
 
 
 @contextmanager
