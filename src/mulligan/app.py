@@ -79,7 +79,7 @@ from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
-from mulligan.worker.own_process import quick_turns, seldom_collected
+from mulligan.worker.own_process import collect_now_and_then, quick_turns, seldom_collected
 from mulligan.worker.settler import BATCH
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
@@ -114,8 +114,8 @@ class Parts:
     randomness: random.Random = field(default_factory=system_randomness)
     uses_connections: bool = True
     isolates: bool = True
-    batch: int = BATCH
-    """How many a worker claims, or settles, at once."""
+    at_once: int = BATCH
+    """How many a worker claims, or settles."""
 
 
 class App:
@@ -632,10 +632,12 @@ class App:
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
+        collecting = loop.create_task(collect_now_and_then())
         try:
             async with self._prepared(worker):
                 await worker.run()
         finally:
+            collecting.cancel()
             # It has stopped: to be told so again must not cut off what is tidied up now.
             for number in STOPPING:
                 loop.remove_signal_handler(number)
@@ -713,7 +715,7 @@ class App:
             queues=None if queues is None else tuple(queues),
             lease=self.settings.worker_lease_ttl_sec,
             version=self.version,
-            batch=self._parts.batch,
+            at_once=self._parts.at_once,
         )
         return Worker(
             store=self.store,

@@ -15,7 +15,7 @@ from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import Lease
 from mulligan.service import ServiceRequest
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.protocols import Outcome
+from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, verdict
 from mulligan.testing.stores.services import blaming
 
@@ -46,6 +46,24 @@ class TestServiceRaces(Racing):
                 getattr(other, ends)()
         assert len(second.result()) == (0 if ends == "commit" else 1)
         assert self._running() == 1
+
+    def test_a_settle_goes_on_when_its_prepared_statements_were_forgotten(self) -> None:
+        self.store.enqueue([self.new() for _ in range(2)])
+        first, second = self.claim(limit=2)
+        self.store.settle([Outcome(first, Succeed("1"))])
+        for connection in self.store._connections._idle:
+            connection.pgconn.exec_(b"DEALLOCATE ALL")
+        assert self.store.settle([Outcome(second, Succeed("1"))]) == [Settled.ACCEPTED]
+
+    def test_of_two_settles_of_one_worker_no_word_is_lost(self) -> None:
+        leases = self._leases("a", 4)
+        with held(self.url) as other:
+            self.store._settle(other.begin(), [Outcome(lease, blaming()) for lease in leases[:2]])
+            with meanwhile(lambda: self.store.settle([Outcome(lease, blaming()) for lease in leases[2:]])) as second:
+                until_blocked(self.url)
+                other.commit()
+        second.result()
+        assert self._state("a") == "open"
 
     def test_a_permit_given_back_meanwhile_is_not_lost(self) -> None:
         self._due(probes=2)

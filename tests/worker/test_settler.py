@@ -68,7 +68,7 @@ class Left(list[int]):
             is_more_to_come=lambda: False,
             let_go=lambda _held: None,
             settled=self._settled,
-            most=BATCH,
+            at_once=BATCH,
         )
 
     def _settled(self) -> None:

@@ -1,7 +1,9 @@
 """Jobs that a worker has claimed ahead wait in it for a slot. They neither begin in vain nor wait for nothing."""
 
+import asyncio
 import contextlib
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -93,6 +95,28 @@ def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
         assert app.wait(waiting, timeout=SOON) == "begun"
         assert [app.job(job.id).state for job in (one, two)] == [State.RUNNING, State.RUNNING]
         may_end.set()
+
+
+def test_a_new_worker_does_not_take_the_first_to_end_for_the_rest(app: App) -> None:
+    may_end = threading.Event()
+
+    @app.task
+    async def work(*, is_long: bool) -> None:
+        while is_long and not may_end.is_set():
+            await asyncio.sleep(0.05)
+
+    def number(state: State) -> int:
+        return app.store.counts()["work"].get(state, 0)
+
+    # The quick ones are over in a moment; of those that take long none has ended.
+    app.enqueue_many(work.bind(is_long=number % 5 != 0) for number in range(1_000))
+    with working(app, concurrency=100):
+        eventually(lambda: number(State.RUNNING) >= 100)
+        # It looks for more once a second.
+        time.sleep(1.5)
+        waiting, ended = number(State.RUNNING) - 100, number(State.SUCCEEDED)
+        may_end.set()
+    assert waiting <= ended
 
 
 class Hasty(Worker):

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -540,6 +541,35 @@ def test_in_a_process_of_its_own_garbage_is_seldom_looked_for(tmp_path: Path) ->
         assert threshold > usual[0]
         assert kept > frozen
     assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, frozen)
+
+
+class Knot:
+    """Garbage that only a collection finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_in_a_process_of_its_own_garbage_is_found_before_there_is_much_of_it(tmp_path: Path) -> None:
+    left: list[weakref.ref[Knot]] = []
+    with quick(tmp_path) as app:
+
+        @app.task
+        async def leave() -> None:
+            left.append(weakref.ref(Knot()))
+
+        @app.task
+        async def look() -> bool:
+            async with asyncio.timeout(SOON):
+                while left[0]() is not None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return True
+
+        leave.enqueue()
+        job = look.enqueue()
+        app.run(concurrency=1)
+        assert app.job(job.id).result is True
 
 
 KILLED = """

@@ -203,6 +203,7 @@ class ServiceDesk:
         names = [name for name, heard in current.items() if heard]
         if not names:
             return
+        yield self._statement("tallies_lock", worker=worker)
         rows = yield self._statement("tallies_by", worker=worker, services=to_json(names))
         # One of a later epoch is of before the service was forgotten, and would hear nothing any more.
         mine = {

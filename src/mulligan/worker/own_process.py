@@ -1,5 +1,6 @@
 """How an interpreter is set that does nothing but work. Afterwards it is as it was."""
 
+import asyncio
 import gc
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 TURN_SECONDS = 0.0005
 # So many new objects before garbage is looked for among them. The usual 700 are fewer than a claim brings.
 YOUNG = 20_000
+COLLECT_SECONDS = 1.0
 
 
 @contextmanager
@@ -28,10 +30,20 @@ def seldom_collected(young: int = YOUNG) -> Iterator[None]:
     before = gc.get_threshold()
     # Nought: somebody has turned it off.
     gc.set_threshold(max(young, before[0]) if before[0] else 0, *before[1:])
+    was_frozen = gc.get_freeze_count() > 0
     # What was there before them stays, and is not looked through again and again.
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         gc.set_threshold(*before)
+
+
+async def collect_now_and_then() -> None:
+    """Few jobs may leave much garbage: that of a second is found when it is over."""
+    while True:
+        await asyncio.sleep(COLLECT_SECONDS)
+        if gc.isenabled():
+            gc.collect(1)

@@ -1,10 +1,11 @@
-"""Attempts that have ended are judged and settled here: many at once, in the order of their ends."""
+"""Attempts that have ended are judged and settled here, many at once."""
 
 import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from mulligan.clock import Clock
@@ -38,7 +39,7 @@ class End(NamedTuple):
 
 class Settler:
     """`is_more_to_come` says whether others are about to end; `let_go` is told of services that are held since an
-    epoch; `settled` is called when the store has heard. At most `most` are settled at once."""
+    epoch; `settled` is called when the store has heard. At most `at_once` are settled together."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Settler:
         is_more_to_come: Callable[[], bool],
         let_go: Callable[[Mapping[str, int]], None],
         settled: Callable[[], None],
-        most: int = BATCH,
+        at_once: int = BATCH,
     ) -> None:
         self._store = store
         self._judge = judge
@@ -59,7 +60,7 @@ class Settler:
         self._is_more_to_come = is_more_to_come
         self._let_go = let_go
         self._settled = settled
-        self._most = most
+        self._at_once = at_once
         self._ends: deque[End] = deque()
         self._under_way: list[Sequence[End]] = []
         """The batches of which the store is being told."""
@@ -84,7 +85,7 @@ class Settler:
             self._unheard[running.lease.service] += 1
         self._ends.append(End(running, ended, seconds))
         self._has_ends.set()
-        if len(self._ends) >= self._most:
+        if len(self._ends) >= self._at_once:
             self._has_batch.set()
 
     def doubted(self) -> set[str]:
@@ -97,14 +98,14 @@ class Settler:
         """Whatever there is, one batch after another; a full one does not wait for the one before it."""
         async with asyncio.TaskGroup() as hands:
             hands.create_task(self._settle_from(1, self._has_ends))
-            hands.create_task(self._settle_from(self._most, self._has_batch))
+            hands.create_task(self._settle_from(self._at_once, self._has_batch))
 
     async def _settle_from(self, least: int, has_so_many: asyncio.Event) -> None:
         while True:
             await has_so_many.wait()
             has_so_many.clear()
             while len(self._ends) >= least:
-                if self._is_more_to_come() and len(self._ends) < self._most:
+                if self._is_more_to_come() and len(self._ends) < self._at_once:
                     # A moment's wait makes one large settle out of several small ones.
                     await asyncio.sleep(GATHER_SECONDS)
                 # The other may have been faster.
@@ -113,8 +114,11 @@ class Settler:
                     self._settled()
 
     async def _settle_batch(self) -> None:
-        batch = [self._ends.popleft() for _ in range(min(self._most, len(self._ends)))]
+        batch = list(islice(self._ends, self._at_once))
+        # First of all: the keeper's thread may look for them now.
         self._under_way.append(batch)
+        for _ in batch:
+            self._ends.popleft()
         try:
             await self._settle(batch)
         except StoreClosed:

@@ -62,7 +62,7 @@ class WorkerOptions:
     """How long jobs in flight may go on after the worker was told to stop."""
     version: str | None = None
     """Of the app, kept with each attempt."""
-    batch: int = BATCH
+    at_once: int = BATCH
     """How many are claimed, or settled, at once."""
 
 
@@ -133,7 +133,7 @@ class Worker:
             is_more_to_come=lambda: bool(self._backlog),
             let_go=self._let_go,
             settled=self._go_on,
-            most=options.batch,
+            at_once=options.at_once,
         )
         self._usual_seconds = 1.0
         self._ended_ones = 0
@@ -231,11 +231,12 @@ class Worker:
 
     def _wanted(self, coming: int = 0) -> int:
         """Free slots and what will end before another claim could answer; nothing while settles lag behind."""
-        most = self._options.batch
+        most = self._options.at_once
         if len(self._settler) > 3 * most:
             return 0
         slots = self._options.concurrency - len(self._left_behind)
-        ahead = min(2 * most, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
+        # Those that end first are the quick ones: not more than have ended.
+        ahead = min(2 * most, self._ended_ones, int(slots * AHEAD_SECONDS / max(self._usual_seconds, 1e-6)))
         waiting = len(self._backlog) + coming
         wanted = min(most, slots + ahead - len(self._running) - waiting)
         # With work in hand there is time to wait for room: few large claims cost less than many small ones.

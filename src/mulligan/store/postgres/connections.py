@@ -28,9 +28,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 130_000
 REPEATS = 5
-# What may go well when it is done again: two got in each other's way, or the schema changed ("cached plan must not
-# change result type").
-PASSING = (pg.DeadlockDetected, pg.SerializationFailure, pg.FeatureNotSupported)
+# What the statements of a connection were prepared for is no more: the schema changed ("cached plan must not change
+# result type"), or somebody in between forgot them.
+UNPREPARED = (pg.FeatureNotSupported, pg.InvalidSqlStatementName)
+# What may go well when it is done again: two got in each other's way, or on a new connection.
+PASSING = (pg.DeadlockDetected, pg.SerializationFailure, *UNPREPARED)
 CONNECT_SECONDS = 10
 MOST_CONNECTIONS = 10
 TURN_SECONDS = 30
@@ -87,8 +89,7 @@ class Connections:
         try:
             with translated(self._url):
                 return work(connection)
-        except pg.FeatureNotSupported:
-            # The table has other columns than when the statements of this connection were prepared.
+        except UNPREPARED:
             connection.close()
             raise
         finally:

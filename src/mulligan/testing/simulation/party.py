@@ -105,7 +105,7 @@ class Process(Party):
             clock=SkewedClock(self.world.timeline, timedelta(seconds=chance.uniform(-3600, 3600))),
             randomness=chance,
             isolates=False,
-            batch=self.world.parameters.at_once,
+            at_once=self.world.parameters.at_once,
         )
         self._parts.enter_context(app.made_of(parts))
         return app

@@ -1,0 +1,2 @@
+-- Whoever writes here is alone.
+SELECT :worker
