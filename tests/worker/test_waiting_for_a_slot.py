@@ -102,7 +102,7 @@ def test_a_new_worker_does_not_take_the_first_to_end_for_the_rest(app: App) -> N
 
     @app.task
     async def work(*, is_long: bool) -> None:
-        while is_long and not may_end.is_set():
+        while is_long and not may_end.is_set():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
     def number(state: State) -> int:
