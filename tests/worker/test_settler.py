@@ -131,3 +131,22 @@ def test_what_ended_by_itself_is_settled_though_a_batch_is_never_full(app: App) 
 
     asyncio.run(settle_all())
     assert left == [0, 0]
+
+
+class Broken(Settler):
+    async def run(self) -> None:
+        raise RuntimeError("a mistake of ours")
+
+
+def test_a_worker_that_cannot_settle_stops_and_says_so(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.Settler", Broken)
+
+    async def work() -> None:
+        async with asyncio.timeout(30), app.worker() as worker:
+            await worker.ended()
+
+    asyncio.run(work())
+    assert "nothing can be settled here any more" in caplog.text
+    assert "a mistake of ours" in caplog.text

@@ -189,6 +189,7 @@ class Worker:
         self._driver.start(self._store, self._keeper, self._wake.set)
         duties = [self._loop.create_task(self._upkeep(duty)) for duty in self._duties]
         settler = self._loop.create_task(self._settler.run())
+        settler.add_done_callback(self._left_alone)
         try:
             await self._work(until)
         except asyncio.CancelledError:
@@ -509,6 +510,12 @@ class Worker:
         """The store has heard of what ended."""
         self._start_waiting()
         self._wake.set()
+
+    def _left_alone(self, settler: "asyncio.Task[None]") -> None:
+        """Nobody tells the store of what ends any more: better none than such a worker."""
+        if not settler.cancelled():
+            logger.error("nothing can be settled here any more: the worker stops", exc_info=settler.exception())
+            self.stop()
 
     def _adopt_soon(self) -> None:
         self._adopt_at = self._clock.monotonic()
