@@ -1,6 +1,8 @@
 """The event log of PostgreSQL: no gap whatever commits when, whole transactions, and nothing a crash could undo."""
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -267,24 +269,39 @@ class TestLog(Bench):
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[PostgresServer]:
-    """A server that writes asynchronous commits to disk as late as it can."""
-    with postgres_server(wal_writer_delay="10s", wal_writer_flush_after="1GB", bgwriter_delay="10s") as server:
+    """A server in which nobody but its log writer writes asynchronous commits to disk."""
+    with postgres_server(wal_writer_flush_after="1GB", bgwriter_delay="10s", autovacuum="off") as server:
         yield server
 
 
 class Crashing:
-    """A store, and the server under it that can crash."""
+    """A store, and a server that can crash. Its log writer is stopped, or a claim might be on disk after all."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self.store = PostgresStore(server.fresh_database("crashing") + "?notify=off")
         self.store.migrate()
+        self._stop_writer()
 
     def crash(self) -> None:
         self.store.close()
+        os.kill(self._writer, signal.SIGQUIT)
+        os.kill(self._writer, signal.SIGCONT)
         self._server.stop(crash=True)
         self._server.start()
+        self._stop_writer()
         self.store = PostgresStore(self._server.url("crashing") + "?notify=off")
+
+    def _stop_writer(self) -> None:
+        with psycopg.connect(self._server.url()) as connection:
+            found = connection.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").fetchone()
+        assert found is not None
+        (self._writer,) = found
+        os.kill(self._writer, signal.SIGSTOP)
+
+    def close(self) -> None:
+        os.kill(self._writer, signal.SIGCONT)
+        self.store.close()
 
     def enqueue(self, *ids: str) -> None:
         self.store.enqueue([NewJob(id=name, kind="send", arguments="{}") for name in ids])
@@ -302,7 +319,7 @@ class Crashing:
 def crashing(fragile: PostgresServer) -> Iterator[Crashing]:
     crashing = Crashing(fragile)
     yield crashing
-    crashing.store.close()
+    crashing.close()
 
 
 def test_a_claim_lost_in_a_crash_is_made_again_and_the_stale_settle_is_refused(crashing: Crashing) -> None:
