@@ -39,24 +39,26 @@ BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
 def transaction(db: Connection, begin: str) -> Iterator[None]:
     """A transaction and its settings in one round trip."""
     db.execute(begin)
-    try:
+    with _whole(db):
         yield
-    except BaseException:
-        with contextlib.suppress(psycopg.Error):
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 @contextlib.contextmanager
 def transaction_with(db: Connection, first: Callable[[], T]) -> Iterator[T]:
     """A transaction, its settings and its first statements in one round trip."""
-    try:
+    with _whole(db):
         with db.pipeline():
             db.execute("BEGIN")
             db.execute(SETTINGS)
             made = first()
         yield made
+
+
+@contextlib.contextmanager
+def _whole(db: Connection) -> Iterator[None]:
+    """All that was begun, or nothing of it."""
+    try:
+        yield
     except BaseException:
         with contextlib.suppress(psycopg.Error):
             db.execute("ROLLBACK")
@@ -79,7 +81,7 @@ def _rows(db: Connection, statement: Statement) -> list[Record]:
 
 
 def execute(db: Connection, statement: str, values: dict[str, Any], *, prepare: bool | None = None) -> Cursor:
-    """With `prepare`, planned once: statements that take longer to plan than to make, else after a few times."""
+    """`prepare` what takes longer to plan than to do: at its first use, not after a few."""
     return db.cursor(binary=True).execute(statement, values, prepare=prepare)
 
 

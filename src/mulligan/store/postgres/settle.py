@@ -156,7 +156,7 @@ def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) 
 
 
 def _accepted(written: Cursor | None, outcomes: Iterable[int]) -> list[int]:
-    """Which of them were, by their numbers."""
+    """The numbers of those outcomes that were."""
     if written is None:
         return []
     numbers = list(outcomes)
