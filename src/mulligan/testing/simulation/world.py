@@ -28,7 +28,7 @@ STEPS = (-600, -60, -1.5, 0.7, 5, 60, 120, 600)
 
 
 class World:
-    """`is_told` keeps a story, one line for each thing that happens. `parameters` are drawn from the seed, if not given."""
+    """`is_told` keeps a story, one line for each thing that happens. `parameters` are else drawn from the seed."""
 
     def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
         self._master = random.Random(seed)  # noqa: S311
