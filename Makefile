@@ -7,6 +7,9 @@ BENCH  := .venv-bench
 ARGS   ?=
 SOAK   := interleavings model zones batches drill simulation chaos
 PARTS  ?= $(SOAK)
+WORLDS ?= 10000
+# A seed, another one each time.
+DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange(10**6, 10**9))'
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -54,10 +57,11 @@ soak-zones: export MULLIGAN_ALL_ZONES := 1
 soak-zones: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py tests/test_cron.py $(ARGS)
 
-# As many worlds of one simulated hour; a seed that failed: python -m mulligan.testing.simulation SEED --trace.
-soak-simulation: export MULLIGAN_SEEDS ?= 1000-3999
+# As many worlds of one simulated hour, new ones each time; a seed that failed: python -m mulligan.testing.simulation SEED --trace.
 soak-simulation: $(READY)
-	$(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py $(ARGS)
+	@first=$$($(DRAW)); seeds=$${MULLIGAN_SEEDS:-$$first-$$((first + $(WORLDS) - 1))}; \
+	echo "these worlds again: make soak PARTS=simulation MULLIGAN_SEEDS=$$seeds"; \
+	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py $(ARGS)
 
 # A batch of 50,000 members, settled by four worker processes, on each store.
 soak-batches: export MULLIGAN_SOAK := 1
@@ -69,10 +73,12 @@ soak-drill: export MULLIGAN_DRILL_SEEDS ?= 3
 soak-drill: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_service_drill.py tests/failure/test_engine_drill.py $(ARGS)
 
-# Thousands of kills on each store; a seed that failed: MULLIGAN_SEED=….
+# Thousands of kills on each store, by a new plan each time.
 soak-chaos: export MULLIGAN_KILLS ?= 5000
 soak-chaos: $(READY) servers
-	$(BIN)/pytest -q -s tests/chaos/test_chaos_sqlite.py tests/chaos/test_chaos_postgres.py $(ARGS)
+	@seed=$${MULLIGAN_SEED:-$$($(DRAW))}; \
+	echo "this plan again: make soak PARTS=chaos MULLIGAN_SEED=$$seed MULLIGAN_KILLS=$$MULLIGAN_KILLS"; \
+	MULLIGAN_SEED=$$seed $(BIN)/pytest -q -s tests/chaos/test_chaos_sqlite.py tests/chaos/test_chaos_postgres.py $(ARGS)
 
 soak-%:
 	@echo "there is no part '$*' of the soak; there are: $(SOAK)" >&2; exit 2

@@ -744,6 +744,55 @@ def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
         asyncio.run(scene(lock))
 
 
+class AnswersLate(SqliteStore):
+    """A store that claims at once, and whose answer does not come until somebody lets it."""
+
+    claimed: threading.Event
+    answers: threading.Event
+
+    def claim(self, claim: Any) -> Any:
+        answer = super().claim(claim)
+        if any(lease.kind == "late" for lease in answer.leases):
+            self.claimed.set()
+            assert self.answers.wait(SOON)
+        return answer
+
+
+def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not_wait_for(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    finish, late = asyncio.Event(), app.task("late")(lambda: None)
+
+    @app.task
+    async def long() -> None:
+        await finish.wait()
+
+    def open_store(url: str, _services: object) -> SqliteStore:
+        store = AnswersLate(url)
+        store.claimed, store.answers = threading.Event(), threading.Event()
+        return store
+
+    async def scene(store: Any) -> None:
+        worker = app._worker(2, None)
+        running = asyncio.create_task(worker.run())
+        first = long.enqueue()
+        await asyncio.to_thread(eventually, lambda: app.job(first.id).state is State.RUNNING)
+        second = late.enqueue()
+        assert await asyncio.to_thread(store.claimed.wait, SOON)
+        worker.stop()
+        await asyncio.to_thread(eventually, lambda: app.job(second.id).state is State.QUEUED)
+        assert (app.job(second.id).losses, app.job(first.id).state) == (0, State.RUNNING)
+        store.answers.set()
+        finish.set()
+        await running
+        assert (app.job(second.id).state, app.job(second.id).attempt) == (State.QUEUED, 1)
+
+    with app.made_of(Parts(open_store=open_store)):
+        app.migrate()
+        asyncio.run(scene(app.store))
+
+
 def test_a_lock_held_for_too_long_is_said_to_whoever_waits(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from mulligan.failure.service import (
     is_quiet,
     is_restricted,
     retry_allowance,
+    stays_refused,
 )
 from mulligan.failure.service import standing as standings
 from mulligan.failure.service import tally as tallies
@@ -151,12 +152,13 @@ class ServiceDesk:
                 if grant.fails_fast and lease.service == grant.name:
                     lease.is_refused = True
 
-    def recalled(self, leases: Sequence[Lease], now: int) -> Steps[None]:
+    def recalled(self, leases: Sequence[Lease]) -> Steps[None]:
         """Leases whose claim is told once more: its reply was lost."""
         known = yield from self._known(sorted({lease.service for lease in leases if lease.service}))
         for lease in leases:
-            standing = known.get(lease.service)
-            lease.is_refused = standing is not None and fails_fast(self._book().of(lease.service), standing, now=now)
+            if standing := known.get(lease.service):
+                service = self._book().of(lease.service)
+                lease.is_refused = stays_refused(service, standing, epoch=lease.service_epoch)
 
     # Settle
 

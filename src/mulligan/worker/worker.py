@@ -141,6 +141,8 @@ class Worker:
         self._has_looked = False
         """A task looked at the record of its job: claims bring them along."""
         self._stops = 0
+        self._has_given_up = False
+        """The last claim may still take jobs, and nobody waits for its answer."""
         self._wake = asyncio.Event()
         self._patience: asyncio.TimerHandle | None = None
         self._has_ended = asyncio.Event()
@@ -223,6 +225,7 @@ class Worker:
                 try:
                     pause = await self._claim(wanted)
                 except GaveUpError:
+                    self._has_given_up = True
                     return
                 if self._stops:
                     return
@@ -301,12 +304,13 @@ class Worker:
 
     async def _adopt(self) -> None:
         """Take up jobs of earlier claims whose replies were lost."""
-        held = [running.lease.fence for running in self._held()]
-        asked = await self._caller.ask(
-            lambda: self._store.adopt(self._record.incarnation, before=self._claims, held=held)
-        )
-        self._hold(asked)
+        self._hold(await self._caller.ask(self._lost_in_claims(before=self._claims)))
         self._adopt_at = self._clock.monotonic() + self._options.lease.total_seconds()
+
+    def _lost_in_claims(self, *, before: int) -> Callable[[], list[Lease]]:
+        """A call for the leases of claims that are over and that this worker does not hold."""
+        held = [running.lease.fence for running in self._held()]
+        return lambda: self._store.adopt(self._record.incarnation, before=before, held=held)
 
     def _hold(self, leases: Sequence[Lease]) -> None:
         now = self._clock.monotonic()
@@ -543,9 +547,28 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let what runs end by itself for a while; what does not is released, and nothing is counted."""
+        self._release_waiting()
+        releasing = asyncio.create_task(self._release_late()) if self._has_given_up else None
+        try:
+            await self._finish()
+        finally:
+            if releasing is not None:
+                releasing.cancel()
+                await asyncio.gather(releasing, return_exceptions=True)
+
+    def _release_waiting(self) -> None:
         for running in self._backlog:
             self._settler.offer(running, Interruption(Why.SHUTDOWN))
         self._backlog.clear()
+
+    async def _release_late(self) -> None:
+        """Give back what the last claim took all the same: else it is held for a whole lease and counts as lost."""
+        while True:
+            self._hold(await self._caller.persist(self._lost_in_claims(before=self._claims + 1)))
+            self._release_waiting()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _finish(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.drain.total_seconds() if self._stops < 2 else 0):
                 await self._until(lambda: not self._running)

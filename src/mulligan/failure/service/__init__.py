@@ -18,6 +18,7 @@ from mulligan.failure.service.allowance import (
     fails_fast,
     retry_allowance,
     service_open,
+    stays_refused,
 )
 from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
 from mulligan.failure.service.config import Service, ServiceBook
@@ -48,4 +49,5 @@ __all__ = [
     "is_restricted",
     "retry_allowance",
     "service_open",
+    "stays_refused",
 ]

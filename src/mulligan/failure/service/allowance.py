@@ -114,6 +114,13 @@ def fails_fast(service: Service, standing: Standing, *, now: int) -> bool:
     return service.mode == "fail_fast" and standing.state is State.OPEN and not standing.is_due(now)
 
 
+def stays_refused(service: Service, standing: Standing, *, epoch: int) -> bool:
+    """Whether a lease of this epoch that is handed out once more is not to be run. The time that has passed since does
+    not make it a probe: it runs when its service is closed, or as a probe of the current epoch."""
+    is_probe = standing.state is State.HALF_OPEN and epoch == standing.epoch
+    return service.mode == "fail_fast" and standing.state is not State.CLOSED and not is_probe
+
+
 def service_open(service: Service, name: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
     """What is said of a job that is not tried because its service is open. It says nothing of the service."""
     entry = catalogue.get(service.fail_code)

@@ -61,11 +61,11 @@ class ClaimDesk:
         due = earliest(due, *(time + grant.again_in for grant in grants if grant.again_in))
         return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - time)), changes_of(grants))
 
-    def recall(self, db: Connection, statement: str, values: dict[str, Any], now: Now) -> list[Lease]:
+    def recall(self, db: Connection, statement: str, values: dict[str, Any]) -> list[Lease]:
         """Leases of a claim whose reply was lost."""
         found = leases(db, SQL[statement], values)
         if any(lease.service for lease in found):
-            play(db, self._services.recalled(found, play(db, moment(SQL, now))))
+            play(db, self._services.recalled(found))
         return found
 
     def _claim_at_once(
@@ -92,7 +92,7 @@ class ClaimDesk:
         """As many of each service that is not simply closed as it grants."""
         now: Now = where["now"]
         with transaction(db, BEGIN_ASYNCHRONOUS):
-            if repeated := self._repeated(db, claim, now):
+            if repeated := self._repeated(db, claim):
                 return repeated, None, play(db, moment(SQL, now)), []
             grants = self._grants(db, claim, where)
             where["grants"] = to_json([grant.values for grant in grants])
@@ -105,9 +105,9 @@ class ClaimDesk:
                 execute(db, SQL["turns_raise"], _turn_values(claim))
         return taken, due, time, grants
 
-    def _repeated(self, db: Connection, claim: Claim, now: Now) -> list[Lease]:
+    def _repeated(self, db: Connection, claim: Claim) -> list[Lease]:
         """The leases of this very call: what services grant was counted when it was first made."""
-        return self.recall(db, "claim_repeated", {"incarnation": claim.incarnation, "claim": claim.number}, now)
+        return self.recall(db, "claim_repeated", {"incarnation": claim.incarnation, "claim": claim.number})
 
     def _grants(self, db: Connection, claim: Claim, where: dict[str, Any]) -> list[Grant]:
         time = play(db, moment(SQL, where["now"]))

@@ -151,7 +151,7 @@ class PostgresStore:
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
-        return self._run(lambda db: self._claims.recall(db, "adopt", values, self._now))
+        return self._run(lambda db: self._claims.recall(db, "adopt", values))
 
     def secure(self, fence: Fence) -> bool:
         # Committed synchronously, and with it all that was written before: the claim too.

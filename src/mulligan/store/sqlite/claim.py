@@ -33,7 +33,7 @@ class ClaimDesk:
     def claim(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Claimed:
         look, again = self._door.promote(db, now)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
-        if repeated := self.recall(db, "claim_repeated", values, now):
+        if repeated := self.recall(db, "claim_repeated", values):
             return Claimed(repeated, None)
         if look.is_new_limit:
             claim, again = self._door.unconcerned(db, claim), AGAIN
@@ -51,10 +51,10 @@ class ClaimDesk:
             due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
 
-    def recall(self, db: "sqlite3.Connection", statement: str, values: dict[str, Any], now: int) -> list[Lease]:
+    def recall(self, db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> list[Lease]:
         """Leases of a claim whose reply was lost."""
         if found := leases(db, SQL[statement], values):
-            play(db, self._services.recalled(found, now))
+            play(db, self._services.recalled(found))
         return found
 
     def _next_due(self, db: "sqlite3.Connection", now: int) -> int | None:

@@ -148,7 +148,7 @@ class SqliteStore:
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
-        return self._database.read(lambda db: self._claims.recall(db, "adopt", values, self._now(db)))
+        return self._database.read(lambda db: self._claims.recall(db, "adopt", values))
 
     def secure(self, fence: Fence) -> bool:
         # A claim is as durable as every commit here: looking is enough.

@@ -27,14 +27,18 @@ class ClaimWatch:
         self._door = door
         self._shares = shares
         self._services = services
+        self._new: list[Life] | None = None
+        """What the last claim began; None: it was a repeated one."""
 
     def claimed(self, call: Call, entries: list[Entry]) -> None:
         claim, leases = call.asked, call.answer.leases
+        self._new = None
         name = (claim.incarnation, claim.number)
         repeated = {Fence(life.id, life.attempt, *name) for life in self._lives.held_by(*name)}
         if repeated:
             self._door.promoted(call, entries)
             require({lease.fence for lease in leases} == repeated, "a repeated claim returned other leases")
+            self._services.recalled(leases)
             self._reached("a claim repeated after a lost reply returns the same leases")
             return
         started = []
@@ -46,8 +50,13 @@ class ClaimWatch:
         fences = {Fence(life.id, life.attempt, *name) for life in started}
         require({lease.fence for lease in leases} == fences, "the answer and the log differ")
         require(len(leases) <= claim.limit, "more than was wanted")
-        self._in_order(claim, started, call.now)
         self._shares.taken(started, claim.fair)
+        self._new = started
+
+    def in_order(self, call: Call) -> None:
+        """Looked at last: whom the claim let in may have gone with his batch before it took anybody."""
+        if self._new is not None:
+            self._in_order(call.asked, self._new, call.now)
 
     def _started(self, call: Call, entry: Entry) -> Life:
         claim = call.asked

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class EnqueueWatch:
-    def __init__(self, world: "World", lives: Lives, batches: "BatchWatch", shares: ShareWatch) -> None:
+    def __init__(
+        self, world: "World", lives: Lives, batches: "BatchWatch", shares: ShareWatch, rates: RateWatch
+    ) -> None:
         self._world = world
         self._reached = world.reached.note
         self._lives = lives
         self._batches = batches
         self._shares = shares
-        self._rates = RateWatch(world)
+        self._rates = rates
         self._fair = world.parameters.allotment.quotas.fair_queues()
 
     def enqueued(self, call: Call, entries: list[Entry]) -> None:

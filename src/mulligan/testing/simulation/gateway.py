@@ -1,11 +1,12 @@
 """A service that some tasks depend on, down from time to time, and what the oracle knows of it."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.failure.policy import Succeed
 from mulligan.failure.service import Service
+from mulligan.job import Fence, Lease
 from mulligan.testing.simulation.broken import Broken, require
 from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.parameters import Parameters
@@ -88,6 +89,8 @@ class ServiceWatch:
         self._world = world
         self._reached = world.reached.note
         self._before = self._now = Standing()
+        self._refused: set[Fence] = set()
+        """Handed out to fail without being run."""
 
     def read(self) -> None:
         """How it stands after an operation, and how it did before."""
@@ -99,6 +102,12 @@ class ServiceWatch:
     def is_restricted(self, service: str) -> bool:
         """Whether a claim may have had to leave its jobs behind."""
         return service == NAME and (self._before.is_restricted or self._now.is_restricted)
+
+    def recalled(self, leases: Sequence[Lease]) -> None:
+        """Told once more, because the reply was lost: what was not to be run is still not."""
+        for lease in leases:
+            is_well = lease.is_refused or lease.fence not in self._refused or self._now.state == "closed"
+            require(is_well, f"{lease.fence.id} was refused, and after a lost reply it is not")
 
     def look(self, call: Call, entries: list[Entry]) -> None:
         for entry in entries:
@@ -112,7 +121,8 @@ class ServiceWatch:
     def _claimed(self, call: Call) -> None:
         epoch, state, _, is_paced = self._now
         new = [lease for lease in call.answer.leases if lease.service == NAME and lease.service_epoch == epoch]
-        if any(lease.is_refused for lease in new):
+        if refused := [lease.fence for lease in new if lease.is_refused]:
+            self._refused.update(refused)
             self._reached("a job of a service is refused unrun")
         tried = [lease.fence.id for lease in new if not lease.is_refused]
         if tried and is_paced and any(self._world.oracle.lives.by_id[job].failures for job in tried):

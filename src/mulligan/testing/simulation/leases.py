@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.job import Fence
 from mulligan.testing.simulation.broken import require
+from mulligan.testing.simulation.gateway import ServiceWatch
 from mulligan.testing.simulation.lives import Life, Lives
 from mulligan.testing.simulation.office import Call, Entry
-from mulligan.testing.simulation.shares import ShareWatch
+from mulligan.testing.simulation.shares import RateWatch, ShareWatch
 from mulligan.testing.simulation.timeline import SECOND
 
 if TYPE_CHECKING:
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 
 
 class LeaseWatch:
-    def __init__(self, world: "World", lives: Lives, shares: ShareWatch) -> None:
+    def __init__(
+        self, world: "World", lives: Lives, shares: ShareWatch, rates: RateWatch, services: ServiceWatch
+    ) -> None:
         self._world = world
         self._reached = world.reached.note
         self._lives = lives
         self._shares = shares
+        self._rates = rates
+        self._services = services
 
     def adopted(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
@@ -31,6 +36,7 @@ class LeaseWatch:
             if life.holder and life.holder[1] < call.options["before"] and life.id not in held
         }
         require({lease.fence for lease in call.answer} == expected, "adopted the wrong leases")
+        self._services.recalled(call.answer)
         if expected:
             self._reached("a claim that came late is adopted")
 
@@ -47,6 +53,7 @@ class LeaseWatch:
         }
         require(set(call.answer.cancelled) == wished, "told of the wrong wishes to cancel")
         self._shares.beaten(call.now)
+        self._rates.beaten(call.now)
 
     def _extended(self, call: Call, fence: Fence) -> bool:
         life = self._lives.by_id[fence.id]

@@ -147,6 +147,10 @@ class ObservedStore(Branch):
             self._connection.execute("SELECT gate, most FROM mulligan_limits WHERE most IS NOT NULL AND is_swept")
         )
 
+    def submitters(self) -> set[str]:
+        """Whose submissions are counted."""
+        return {owner for (owner,) in self._connection.execute("SELECT owner FROM mulligan_submissions")}
+
     def spending_by_owner(self) -> dict[tuple[str, str], int]:
         """Retries by owner and period."""
         rows = self._connection.execute("SELECT owner, period, retries FROM mulligan_spending")

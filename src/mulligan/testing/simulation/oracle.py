@@ -23,12 +23,19 @@ from mulligan.testing.simulation.limits import LimitWatch
 from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.redrives import RedriveWatch
 from mulligan.testing.simulation.settles import SettleWatch
-from mulligan.testing.simulation.shares import ShareWatch
+from mulligan.testing.simulation.shares import RateWatch, ShareWatch
 
 if TYPE_CHECKING:
     from mulligan.testing.simulation.world import World
 
 Look = Callable[[Call, list[Entry]], None]
+
+# By what a worker says who it is. Its first claim and its first beat may be slower than its first look at leases.
+INTRODUCE: dict[str, Callable[[Call], str]] = {
+    "claim": lambda call: str(call.asked.incarnation),
+    "beat": lambda call: str(call.asked.worker.incarnation),
+    "overdue": lambda call: str(call.options["besides"]),
+}
 
 
 class Oracle:
@@ -44,11 +51,13 @@ class Oracle:
         self.batches = BatchWatch(world, chronicle)
         self._services = ServiceWatch(world)
         door = DoorWatch(world, chronicle, self.batches, self._gates)
-        leases = LeaseWatch(world, self.lives, shares)
+        rates = RateWatch(world)
+        leases = LeaseWatch(world, self.lives, shares, rates, self._services)
+        self._claims = ClaimWatch(world, chronicle, door, shares, self._services)
         self.redrives = RedriveWatch(world.reached.note, follow=chronicle.follow, opened=door.opened)
         self._looks: dict[str, Look] = {
-            "enqueue": EnqueueWatch(world, self.lives, self.batches, shares).enqueued,
-            "claim": ClaimWatch(world, chronicle, door, shares, self._services).claimed,
+            "enqueue": EnqueueWatch(world, self.lives, self.batches, shares, rates).enqueued,
+            "claim": self._claims.claimed,
             "promote": door.promoted,
             "publish": door.published,
             "expire": door.expired,
@@ -78,7 +87,7 @@ class Oracle:
     def _look(self, call: Call) -> None:
         entries = self._world.office.store.log(self._position, expected=_rows_of_its_own(call))
         self._services.read()
-        if call.name in ("claim", "beat"):
+        if call.name in INTRODUCE:
             self._introduce(call)
         if call.error is not None and call.name != "move" and not isinstance(call.error, SubmitRateExceeded):
             require(not entries, f"failed with {call.error!r} and wrote to the log all the same")
@@ -101,9 +110,11 @@ class Oracle:
             self._services.look(call, entries)
             self.batches.look(call, entries)
             self._compare(call, [entry for entry in entries if entry.job])
+        if call.name == "claim":
+            self._claims.in_order(call)
 
     def _introduce(self, call: Call) -> None:
-        incarnation = call.asked.incarnation if call.name == "claim" else call.asked.worker.incarnation
+        incarnation = INTRODUCE[call.name](call)
         party: Any = call.party
         if not party.incarnation:
             self._world.by_incarnation[incarnation] = party

@@ -117,13 +117,15 @@ class SettleWatch:
         require(isinstance(outcome.decision, Release | Fail), "a reclaimer decided on a result it cannot know")
         require(not self._leases.is_kept(holder, life), f"{life.name}: {holder.name} is well and kept this lease")
         if entry.type == "job.released":
+            # Beyond the limit it was run by hand, and fails again.
+            require(life.losses + 1 < MAX_LOSSES, f"{life.name} is released at loss {life.losses + 1}")
             self._reached("a lost lease is released")
             if life.kind not in getattr(call.party, "kinds", ()):
                 self._reached("a job of an unknown kind is released by a reclaimer")
         elif entry.type == "job.cancelled":
             self._reached("a wish to cancel is carried out by a reclaimer")
         else:
-            require(life.losses + 1 == MAX_LOSSES, f"{life.name} failed at loss {life.losses + 1}")
+            require(life.losses + 1 >= MAX_LOSSES, f"{life.name} failed at loss {life.losses + 1}")
             self._reached("a job fails at the limit of losses")
 
     def _notice(self, life: Life, outcome: Outcome, entry: Entry) -> None:
@@ -152,7 +154,8 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
         life.losses = life.crashes = 0
     if isinstance(decision, Retry):
         life.failures += 1
-        life.is_unpaid = True
+        # One that was cancelled instead waits for nothing.
+        life.is_unpaid = not life.is_over
         require(life.failures < life.max_attempts, f"{life.name} is tried more often than allowed")
     if isinstance(decision, Snooze):
         life.snoozes += 1
@@ -161,4 +164,3 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
         setattr(life, str(ledger), getattr(life, str(ledger)) + 1)
     if outcome.reclaimed_by is not None:
         require(ledger == "losses", f"{life.name}: a lost lease was not counted")
-    require(life.losses <= MAX_LOSSES, f"{life.name} was lost more often than allowed")

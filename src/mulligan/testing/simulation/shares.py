@@ -100,6 +100,8 @@ class ShareWatch:
 class Bucket:
     left: float
     at: int
+    full_at: float
+    """By the clock of then: after a minute more it may be forgotten, whatever the clock says later."""
 
     def available(self, rate: Rate, now: int) -> float:
         if self.at > now + SECOND:
@@ -111,6 +113,7 @@ class RateWatch:
     """Nobody submits faster than he may, and nobody is refused who does not."""
 
     def __init__(self, world: "World") -> None:
+        self._world = world
         self._reached = world.reached.note
         self._buckets: dict[str, Bucket] = {}
 
@@ -120,7 +123,7 @@ class RateWatch:
             if count:
                 left = self._available(owner, rate, call.now) - count
                 require(left >= -ALMOST, f"{owner} submits {count} jobs, {-left:.1f} more than {rate} allows")
-                self._buckets[owner] = Bucket(left, call.now)
+                self._buckets[owner] = Bucket(left, call.now, call.now + (rate.burst - left) / rate.per_second * SECOND)
 
     def refused(self, call: Call) -> None:
         assert isinstance(call.error, SubmitRateExceeded)
@@ -130,6 +133,15 @@ class RateWatch:
             for owner, rate in _rates(call).items()
         )
         require(is_over, f"refused though it was not too fast: {call.error}")
+
+    def beaten(self, now: int) -> None:
+        """With a beat, buckets that have been full for a while may be forgotten: of before nothing counts then."""
+        store = self._world.office.store
+        if not self._buckets or not store.has_changed:
+            return
+        for owner in sorted(self._buckets.keys() - store.submitters()):
+            is_idle = self._buckets.pop(owner).full_at < now - IDLE // timedelta(microseconds=1)
+            require(is_idle, f"how fast {owner} may submit was forgotten too early")
 
     def _available(self, owner: str, rate: Rate, now: int) -> float:
         return self._buckets[owner].available(rate, now) if owner in self._buckets else rate.burst

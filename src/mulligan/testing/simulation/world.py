@@ -28,12 +28,13 @@ STEPS = (-600, -60, -1.5, 0.7, 5, 60, 120, 600)
 
 
 class World:
-    """`is_told` keeps a story, one line for each thing that happens."""
+    """`is_told` keeps a story, one line for each thing that happens. `parameters` are else drawn from the seed."""
 
-    def __init__(self, seed: int, *, is_told: bool = False) -> None:
+    def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
         self._master = random.Random(seed)  # noqa: S311
         self._chance = self.fork()
-        self.parameters = Parameters.draw(self.fork())
+        drawn = Parameters.draw(self.fork())
+        self.parameters = parameters or drawn
         self.is_told = is_told
         self.is_heard = True
         self.story: list[str] = []

@@ -432,6 +432,32 @@ class ServiceRules(Bench):
         assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
         assert [lease.is_refused for lease in self.store.adopt(WORKER, before=1_000, held=())] == [True]
 
+    def test_a_lost_reply_lets_no_refused_job_run_because_the_cooldown_has_ended(self) -> None:
+        self._outage(mode="fail_fast")
+        self._new()
+        self._claiming(number=7)
+        self.advance(COOLDOWN)
+        assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
+        assert [lease.is_refused for lease in self.store.adopt(WORKER, before=1_000, held=())] == [True]
+
+    def test_a_lost_reply_lets_no_refused_job_run_beside_a_probe(self) -> None:
+        self._outage(mode="fail_fast")
+        self._new()
+        self._claiming(number=7)
+        self.advance(COOLDOWN)
+        self._new()
+        self._claiming(number=8)
+        assert self._record().state == "half_open"
+        assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
+        assert [lease.is_refused for lease in self._claiming(number=8)] == [False], "the reply to the probe was lost"
+
+    def test_a_lost_reply_lets_a_refused_job_run_once_its_service_is_closed(self) -> None:
+        self._outage(mode="fail_fast")
+        self._new()
+        self._claiming(number=7)
+        self._force("closed")
+        assert [lease.is_refused for lease in self._claiming(number=7)] == [False]
+
     def test_what_is_refused_says_nothing_of_the_service(self) -> None:
         self._outage(mode="fail_fast")
         for _ in range(5):
