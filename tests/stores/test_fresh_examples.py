@@ -2,26 +2,26 @@
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import rule
 
-from mulligan.testing.stores.examples import EXAMPLES, SEED, MachineTests
+from mulligan.testing.stores.examples import EXAMPLES, SEED, MachineTests, OneRuleMachine
 
 _drawn: list[int] = []
 
 
-class Drawing(RuleBasedStateMachine):
-    @rule(number=st.integers(0, 10**9))
+class Drawing(OneRuleMachine):
+    @rule(number=st.integers(0, 99))
     def step(self, number: int) -> None:
         _drawn.append(number)
 
 
-class Failing(RuleBasedStateMachine):
+class Failing(OneRuleMachine):
     @rule()
     def step(self) -> None:
         raise AssertionError("they disagree")
 
 
-def built(machine: type[RuleBasedStateMachine], seed: int) -> MachineTests:
+def built(machine: type[OneRuleMachine], seed: int) -> MachineTests:
     tests = type("Tests", (MachineTests,), {"machine": machine, "examples": 2, "fresh": 2, "seed": seed})
     return tests()
 

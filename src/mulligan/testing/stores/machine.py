@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from mulligan.batch import BatchRetry, BatchState, NewBatch
 from mulligan.clock import Ids
@@ -25,6 +25,7 @@ from mulligan.redrive import Redrive, carried_out, request_of
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, retrying, worker
+from mulligan.testing.stores.examples import OneRuleMachine
 from mulligan.testing.stores.invariants import check
 from mulligan.testing.stores.machine_draws import (
     BATCHES,
@@ -58,7 +59,7 @@ OpenStore = Callable[[Callable[[], datetime], Path], Store]
 Steps = dict[Callable[[], None], int]
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(OneRuleMachine):
     """One rule chooses among all steps: Hypothesis would leave out whole rules, and a life without claims is dull."""
 
     def open(self, now: Callable[[], datetime], folder: Path) -> Store:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from mulligan.clock import Ids
 from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
@@ -20,7 +20,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, failing, verdict
-from mulligan.testing.stores.examples import MachineTests
+from mulligan.testing.stores.examples import MachineTests, OneRuleMachine
 from mulligan.testing.virtual import VirtualClock
 
 USUAL_EXAMPLES = 30
@@ -66,7 +66,7 @@ def service_machine(open_store: OpenServed, *, examples: int | None = None) -> A
     return Promises
 
 
-class ServiceMachine(RuleBasedStateMachine):
+class ServiceMachine(OneRuleMachine):
     def open(self, folder: Path) -> Store:
         raise NotImplementedError
 
