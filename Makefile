@@ -47,10 +47,12 @@ soak-interleavings: export MULLIGAN_SOAK := 1
 soak-interleavings: $(READY) servers
 	$(BIN)/pytest -q -n 2 tests/stores/test_store_interleavings.py $(ARGS)
 
-# As many random lives of a store, compared with the model step by step.
+# As many random lives of a store, compared with the model step by step, of a new seed each time.
 soak-model: export MULLIGAN_MODEL_EXAMPLES ?= 2000
+soak-model: export MULLIGAN_MODEL_SEED := $(or $(MULLIGAN_MODEL_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 soak-model: $(READY) servers
-	$(BIN)/pytest -q -n 2 tests/stores/test_store_model.py tests/stores/test_store_postgres_model.py $(ARGS)
+	@echo "repeat with: make soak PARTS=model MULLIGAN_MODEL_SEED=$$MULLIGAN_MODEL_SEED MULLIGAN_MODEL_EXAMPLES=$$MULLIGAN_MODEL_EXAMPLES"
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/stores/test_store_model.py tests/stores/test_store_service_model.py tests/stores/test_store_postgres_model.py $(ARGS)
 
 # Every change of the clocks in every time zone.
 soak-zones: export MULLIGAN_ALL_ZONES := 1

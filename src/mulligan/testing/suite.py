@@ -15,7 +15,8 @@ Written for whoever writes a store; needs pytest and hypothesis (`pip install mu
 
 Nothing sleeps: time is passed in. After every test all rows and the whole event log are checked
 against the invariants (`stores/invariants.py`). The machine compares the store with a model of it,
-step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
+step by step: the same examples in every run, and a few fresh ones. `MULLIGAN_MODEL_EXAMPLES` sets how
+many of these, `MULLIGAN_MODEL_SEED` which ones; a failure says what to set to repeat it.
 """
 
 from mulligan.testing.stores.batches import BatchRules
@@ -30,7 +31,7 @@ from mulligan.testing.stores.holding import HoldingRules
 from mulligan.testing.stores.hooks import HookRules
 from mulligan.testing.stores.lifecycle import LifecycleRules
 from mulligan.testing.stores.limits import LimitRules
-from mulligan.testing.stores.machine import machine
+from mulligan.testing.stores.model_cases import machine
 from mulligan.testing.stores.moves import MoveRules
 from mulligan.testing.stores.names import NameRules
 from mulligan.testing.stores.operations import OperationRules

@@ -1,6 +1,5 @@
 """The model against the store: the same steps to both, in any order, and after each they agree."""
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +10,14 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from mulligan.batch import BatchRetry, BatchState, NewBatch
 from mulligan.clock import Ids
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import JobFilter, Lease, NewJob
+from mulligan.job import Fence, JobFilter, Lease, NewJob
 from mulligan.lifecycle import BATCH_EVENTS, FINAL, JOB_EVENTS, Move, State
 from mulligan.limit import LimitBook
 from mulligan.pause import PauseRequest
@@ -27,6 +25,7 @@ from mulligan.redrive import Redrive, carried_out, request_of
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, retrying, worker
+from mulligan.testing.stores.examples import OneRuleMachine
 from mulligan.testing.stores.invariants import check
 from mulligan.testing.stores.machine_draws import (
     BATCHES,
@@ -50,9 +49,6 @@ from mulligan.testing.stores.model_jobs import Refusal
 from mulligan.testing.stores.model_limits import subjects_of, taken
 from mulligan.testing.virtual import VirtualClock
 
-EXAMPLES = "MULLIGAN_MODEL_EXAMPLES"
-USUAL_EXAMPLES = 60
-STEPS = 50
 MOST_JOBS = 8
 MOST_IN_A_CROWD = 14
 MOST_REDRIVES = 3
@@ -63,24 +59,7 @@ OpenStore = Callable[[Callable[[], datetime], Path], Store]
 Steps = dict[Callable[[], None], int]
 
 
-def machine(open_store: OpenStore, *, examples: int | None = None) -> Any:
-    """A test case for pytest. `open_store` gets the clock and an empty folder, and returns an empty store."""
-
-    class StoreIsTheModel(StoreMachine):
-        def open(self, now: Callable[[], datetime], folder: Path) -> Store:
-            return open_store(now, folder)
-
-    case = StoreIsTheModel.TestCase
-    case.settings = settings(
-        max_examples=int(os.environ.get(EXAMPLES, examples or USUAL_EXAMPLES)),
-        stateful_step_count=STEPS,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    return case
-
-
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(OneRuleMachine):
     """One rule chooses among all steps: Hypothesis would leave out whole rules, and a life without claims is dull."""
 
     def open(self, now: Callable[[], datetime], folder: Path) -> Store:
@@ -173,17 +152,17 @@ class StoreMachine(RuleBasedStateMachine):
         options = {**self.draw(NEW), **self.draw(st.sampled_from(KEYS))}
         options |= {"batch": self.draw(st.sampled_from([None, *drafts, *drafts]))}
         options |= {"weight": self.draw(WEIGHTS) if options["queue"] in FAIR else None}
-        self._enqueue(NewJob(id=self.ids(), arguments="{}", submitted_at=submitted, **options))
+        self.store_new(NewJob(id=self.ids(), arguments="{}", submitted_at=submitted, **options))
 
     def crowd(self) -> None:
         options, number = self.draw(CROWDS), self.draw(st.sampled_from([1, 2, 3]))
         options |= {"weight": self.draw(WEIGHTS) if options["queue"] in FAIR else None}
-        self._enqueue(*(NewJob(id=self.ids(), arguments="{}", **options) for _ in range(number)))
+        self.store_new(*(NewJob(id=self.ids(), arguments="{}", **options) for _ in range(number)))
 
     def enqueue_again(self) -> None:
-        self._enqueue(NewJob(id=self.one_of(list(self.model.jobs)), kind="a", arguments="{}"))
+        self.store_new(NewJob(id=self.one_of(list(self.model.jobs)), kind="a", arguments="{}"))
 
-    def _enqueue(self, *asked: NewJob) -> None:
+    def store_new(self, *asked: NewJob) -> None:
         stored = [(job.id, job.is_duplicate) for job in self.store.enqueue(asked)]
         assert stored == [self.model.enqueue(job, self.now) for job in asked]
 
@@ -222,12 +201,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def claim(self) -> None:
         self.claims.append(Claim(number=next(self.numbers), **self.draw(CLAIMS)))
-        self._claim(self.claims[-1])
+        self.make_claim(self.claims[-1])
 
     def claim_again(self) -> None:
-        self._claim(self.one_of(self.claims))
+        self.make_claim(self.one_of(self.claims))
 
-    def _claim(self, claim: Claim) -> None:
+    def make_claim(self, claim: Claim) -> None:
         expected = self.model.claim(claim, self.now)
         claimed = self.store.claim(claim)
         assert [lease.fence for lease in claimed.leases] == expected
@@ -249,7 +228,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def beat(self) -> None:
         incarnation = self.draw(st.sampled_from(["w1", "w2"]))
-        fences = list({self.one_of(self.leases).fence: None for _ in range(2)})
+        self.send_beat(incarnation, list({self.one_of(self.leases).fence: None for _ in range(2)}))
+
+    def send_beat(self, incarnation: str, fences: list[Fence]) -> None:
         lost = self.model.beat(fences, MINUTE, self.now)
         reply = self.store.beat(Beat(worker=worker(incarnation), lease=MINUTE, extend=fences))
         assert (reply.now, reply.lost) == (self.now, lost)
@@ -393,7 +374,9 @@ class StoreMachine(RuleBasedStateMachine):
     # Limits
 
     def limit(self) -> None:
-        book: LimitBook = self.draw(BOOKS)
+        self.limit_by(self.draw(BOOKS))
+
+    def limit_by(self, book: LimitBook) -> None:
         self.store.limit_by(lambda: book)
         self.model.limits.asked = book
         jobs = self.model.jobs.values()

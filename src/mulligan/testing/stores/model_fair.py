@@ -8,6 +8,8 @@ from mulligan.testing.stores.model_jobs import ModelJob
 
 ONE_JOB = timedelta(milliseconds=1)
 IDLE = timedelta(minutes=1)
+# A store looks for idle queues no more often than this.
+LOOKS_EVERY = timedelta(seconds=5)
 
 Place = tuple[str, int]
 
@@ -18,6 +20,7 @@ class Turns:
 
     claimed: dict[Place, datetime] = field(default_factory=dict)
     last: dict[Place, dict[str, datetime]] = field(default_factory=dict)
+    looked_at: datetime | None = None
 
     def next_rank(self, asked: NewJob, now: datetime) -> datetime:
         """Where the job would stand. In a plain queue that is when it was submitted."""
@@ -41,6 +44,9 @@ class Turns:
 
     def forget(self, now: datetime) -> None:
         """A queue in which nobody has a turn to come, and none was taken for a while, begins anew at the present."""
+        if self.looked_at is not None and now - self.looked_at < LOOKS_EVERY:
+            return
+        self.looked_at = now
         for place, claimed in list(self.claimed.items()):
             is_waited_for = any(rank > claimed for rank in self.last.get(place, {}).values())
             if not is_waited_for and claimed < now - IDLE:

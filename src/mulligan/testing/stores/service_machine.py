@@ -1,6 +1,5 @@
 """Services under any steps in any order: whatever is claimed, heard, lost, forced or set back, the promises hold."""
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -10,9 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from mulligan.clock import Ids
 from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
@@ -22,7 +20,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
 from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, failing, verdict
-from mulligan.testing.stores.machine import EXAMPLES, STEPS
+from mulligan.testing.stores.examples import MachineTests, OneRuleMachine
 from mulligan.testing.virtual import VirtualClock
 
 USUAL_EXAMPLES = 30
@@ -54,24 +52,21 @@ OpenServed = Callable[[Callable[[], datetime], Callable[[], ServiceBook], Path],
 
 
 def service_machine(open_store: OpenServed, *, examples: int | None = None) -> Any:
-    """A test case for pytest. `open_store` gets the clock, the services and an empty folder."""
+    """Tests for pytest. `open_store` gets the clock, the services and an empty folder."""
 
     class ServicesKeepTheirPromises(ServiceMachine):
         def open(self, folder: Path) -> Store:
             # Asked for anew each time: the clock may be set back.
             return open_store(lambda: self.clock.now(), lambda: BOOK, folder)
 
-    case = ServicesKeepTheirPromises.TestCase
-    case.settings = settings(
-        max_examples=int(os.environ.get(EXAMPLES, examples or USUAL_EXAMPLES)),
-        stateful_step_count=STEPS,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    return case
+    class Promises(MachineTests):
+        pass
+
+    Promises.machine, Promises.examples = ServicesKeepTheirPromises, examples or USUAL_EXAMPLES
+    return Promises
 
 
-class ServiceMachine(RuleBasedStateMachine):
+class ServiceMachine(OneRuleMachine):
     def open(self, folder: Path) -> Store:
         raise NotImplementedError
 
