@@ -40,6 +40,7 @@ def test_a_preview_counts_and_changes_nothing(
 ) -> None:
     shown = invoke(*ALL, "--preview").stdout
     assert "convert  NOT_PDF  3" in shown and "3 jobs would be retried, at most 50/s, the first 5 alone." in shown
+    assert "alone.\n\nSuch as: " in shown and "\\n" not in shown
     assert "Nothing was changed." in shown
     found = read_json(invoke(*ALL, "--owner", "other", "--preview", "--json"))
     assert (found["is_dry"], found["matched"], found["sample"]) == (True, 2, failed[1:])

@@ -128,7 +128,8 @@ def _show_preview(given: Given, found: "Redrive") -> None:
         return
     _say_matches(found)
     if found.matched:
-        say(safe(f"\nSuch as: {', '.join(found.sample[:3])}"))
+        say()
+        say(safe(f"Such as: {', '.join(found.sample[:3])}"))
         say("Nothing was changed. To begin: the same without --preview")
 
 
