@@ -16,6 +16,7 @@ _OPTIONS = (
     click.option("--owner", type=text),
     click.option("--queue", type=text),
     click.option("--code", type=text, help="The error code of failed jobs."),
+    click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
     click.option("--group", type=text, help="The error group of failed jobs."),
     click.option("--batch", type=text, help="The id of their batch."),
     click.option("--tag", type=text),

@@ -31,6 +31,7 @@ FILTERS = st.fixed_dictionaries(
         "owner": _some(OWNERS),
         "queue": _some(QUEUES),
         "code": _some(CODES),
+        "last_code": _some(CODES),
         "group": _some(GROUPS),
         "tag": _some(TAGS),
         "since": HOURS,
@@ -124,6 +125,8 @@ class ReadingRules(Bench):
             "tags": tuple(tag for place, tag in enumerate(TAGS) if number >> place & 1),
         }
         match number % 7:
+            case 0 if number % 2:
+                self.settle(self.leased(**options), retrying(100 * DAY, CODES[number // 14 % 2]))
             case 0:
                 self.enqueue(delay=100 * DAY, **options)
             case 1:
@@ -139,6 +142,13 @@ class ReadingRules(Bench):
             case _:
                 # Nobody takes this queue.
                 self.enqueue(**{**options, "kind": "a" if number > 30 else "b", "deadline": SECOND})
+
+    def test_a_waiting_job_is_found_by_its_last_code_and_not_by_its_code(self) -> None:
+        lease = self.leased()
+        self.settle(lease, retrying(HOUR, "IO_ERROR"))
+        found = self.store.jobs(JobFilter(last_code="IO_ERROR", state="waiting")).jobs
+        assert [job.id for job in found] == [lease.fence.id]
+        assert self.store.jobs(JobFilter(code="IO_ERROR")).jobs == ()
 
     # Counts
 
@@ -359,6 +369,7 @@ def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
         "owner": job.owner,
         "queue": job.queue,
         "code": job.error_code,
+        "last_code": job.last_code,
         "group": job.group,
         "version": job.version,
     }
