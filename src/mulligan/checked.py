@@ -55,7 +55,7 @@ CHOICE = _instance(bool, "True or False")
 
 # By the name of the parameter; `call.parameter` where one call has a word of its own.
 PARAMETERS = {
-    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner"), WORD),
+    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner", "part"), WORD),
     **dict.fromkeys(("queue", "kind", "service", "duty", "schedule"), WORD),
     **dict.fromkeys(("actor", "reason"), SAID),
     **dict.fromkeys(("events", "dry_run", "cancelled", "retries"), CHOICE),

@@ -21,6 +21,7 @@ from mulligan.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.failure.redact import bounded
 from mulligan.finding import Finding, Limits
+from mulligan.ids import whole_id
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
@@ -83,6 +84,11 @@ class Console:
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
         return self._judge.seen(self._store().job(job_id, owner=owner))
+
+    def whole_id(self, what: str, part: str, *, owner: str | None = None) -> str:
+        """The id of a `"job"`, `"batch"` or `"redrive"` of which at least 6 characters of the beginning or the end are
+        given. Raises AmbiguousId with the candidates."""
+        return whole_id(self._store(), what, part, owner=owner)
 
     def jobs(
         self,

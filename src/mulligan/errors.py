@@ -267,8 +267,8 @@ class BadRate(MulliganError, ValueError):
 
 
 class RedriveNotFound(MulliganError):
-    def __init__(self, redrive_id: str) -> None:
-        super().__init__(f"there is no redrive {redrive_id!r:.200}")
+    def __init__(self, redrive_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no redrive {redrive_id!r:.200}{hint}")
         self.redrive_id = redrive_id
 
 
@@ -284,15 +284,24 @@ class RequestIdUsed(MulliganError):
 
 
 class JobNotFound(MulliganError):
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r:.200}")
+    def __init__(self, job_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no job {job_id!r:.200}{hint}")
         self.job_id = job_id
 
 
 class BatchNotFound(MulliganError):
-    def __init__(self, batch_id: str) -> None:
-        super().__init__(f"there is no batch {batch_id!r:.200}")
+    def __init__(self, batch_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no batch {batch_id!r:.200}{hint}")
         self.batch_id = batch_id
+
+
+class AmbiguousId(MulliganError, ValueError):
+    """Several ids begin or end with what was given."""
+
+    def __init__(self, what: str, part: str, candidates: Sequence[str], *, is_cut: bool) -> None:
+        more = ", …" if is_cut else ""
+        super().__init__(f"{part!r} may be more than one {what}: {', '.join(candidates)}{more}; give more of the id")
+        self.part, self.candidates = part, tuple(candidates)
 
 
 class BatchExpired(MulliganError):

@@ -112,7 +112,7 @@ def test_it_is_begun_listed_shown_and_carried_out_by_workers(
     assert "has begun: 3 jobs" in said and "No worker runs now" in said
     (one,) = works.redrives()
     assert f"mulligan redrive show {one.id}" in said
-    assert one.id in invoke("redrive", "list", *HERE).stdout
+    assert one.id[-12:] in invoke("redrive", "list", *HERE).stdout
     shown = invoke("redrive", "show", one.id, *HERE).stdout
     assert "canary" in shown and "ann: rules changed" in shown and "code NOT_PDF" in shown
     works.tick()

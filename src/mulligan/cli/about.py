@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from mulligan.job import Job
 
 
+WHOLE_ID = 36
+
+
+def short(id_: str) -> str:
+    """The random end of an id, enough to name it by: they begin with the time, so their beginnings look alike."""
+    return id_.rpartition("-")[2] if len(id_) == WHOLE_ID else id_
+
+
 def about_job(job: "Job[Any]", now: datetime) -> str:
     """What is most worth knowing in its state."""
     match job.state:

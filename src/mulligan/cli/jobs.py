@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import about_event, about_job
+from mulligan.cli.about import about_event, about_job, short
 from mulligan.cli.documents import arguments_of, document_of, event_document, job_document
-from mulligan.cli.filters import filtered
+from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.letters import export, purge
 from mulligan.cli.moves import add_moves
@@ -54,10 +54,8 @@ jobs.add_command(purge)
 @pass_given
 def list_jobs(given: Given, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
     """List jobs, the newest first."""
-    from mulligan.job import JobFilter
-
     with opened_existing(given) as app:
-        page = app.jobs(JobFilter(**wanted), limit=limit, cursor=cursor)
+        page = app.jobs(job_filter(app, wanted), limit=limit, cursor=cursor)
     if given.as_json:
         found = [job_document(job) for job in page.jobs]
         say_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
@@ -82,7 +80,7 @@ def _say_page(page: "Page[Any]", *, is_filtered: bool) -> None:
 
 def _row(job: "Job[Any]", now: datetime) -> tuple[str, ...]:
     retries = f"{job.retry_count}/{job.max_retries}" if job.retry_count else ""
-    return job.id, job.kind, str(job.state), retries, about_job(job, now)
+    return short(job.id), job.kind, str(job.state), retries, about_job(job, now)
 
 
 @jobs.command("show")
@@ -92,7 +90,8 @@ def _row(job: "Job[Any]", now: datetime) -> tuple[str, ...]:
 def show(given: Given, job_id: str, *, detail: bool) -> None:
     """Show all that is known about a job."""
     with opened_existing(given) as app:
-        job, events = app.job(job_id), app.events(job_id, limit=HISTORY)
+        job = app.job(app.console.whole_id("job", job_id))
+        events = app.events(job.id, limit=HISTORY)
     if given.as_json:
         say_json(job_document(job) | {"events": [event_document(event) for event in events]})
         return
@@ -163,8 +162,9 @@ def _raised(detail: str) -> str:
 def explain(given: Given, job_id: str) -> None:
     """Say what happened to a job and what comes next."""
     with opened_existing(given) as app:
-        explanation, events = app.explain(job_id), app.events(job_id, limit=HISTORY)
-    job = explanation.job
+        explanation = app.explain(app.console.whole_id("job", job_id))
+        job = explanation.job
+        events = app.events(job.id, limit=HISTORY)
     if given.as_json:
         told = {"happened": list(explanation.happened), "next": list(explanation.next)}
         say_json({"job": job_document(job), **told})

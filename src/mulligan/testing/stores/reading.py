@@ -60,6 +60,27 @@ class ReadingRules(Bench):
         with pytest.raises(JobNotFound, match="there is no job 'nowhere'"):
             self.store.job("nowhere")
 
+    def test_ids_are_found_by_their_beginning_and_by_their_end(self) -> None:
+        jobs = [
+            self.enqueue(id=id_) for id_ in ("aaaaaa-1-cccccc", "aaaaaa-2-dddddd", "bbbbbb-3-cccccc", "cccccc-4-aaaaaa")
+        ]
+        first, second, third, fourth = (job.id for job in jobs)
+        assert self._found("bbbbbb") == self._found("3-cccccc") == [third]
+        assert self._found("aaaaaa") == [fourth, second, first]
+        assert self._found("cccccc", limit=2) == [fourth, third]
+        assert self._found(first) == [first]
+        assert [self._found(part) for part in ("-3-", "%", "cccccc_", "~", "BBBBBB")] == [[]] * 5
+
+    def test_ids_of_another_owner_are_not_found(self) -> None:
+        job, other = self.enqueue(owner="acme"), self.enqueue(owner="")
+        part = job.id[-8:]
+        assert self._found(part) == self._found(part, owner="acme") == [job.id]
+        assert self._found(part, owner="other") == self._found(part, owner="") == []
+        assert self._found(other.id[-8:], owner="") == [other.id]
+
+    def _found(self, part: str, *, owner: str | None = None, limit: int = 10) -> list[str]:
+        return self.store.find_ids("job", part, owner=owner, limit=limit)
+
     def test_a_list_shows_the_newest_first(self) -> None:
         jobs = [self.enqueue() for _ in range(3)]
         page = self.store.jobs(JobFilter())
