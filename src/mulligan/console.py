@@ -18,7 +18,7 @@ from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
 from mulligan.event import Event
-from mulligan.explain import Explanation, explain
+from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
 from mulligan.finding import Finding, Limits
 from mulligan.ids import whole_id
@@ -101,6 +101,16 @@ class Console:
         """Newest first, at most 1,000 at a time."""
         page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
         return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
+
+    def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
+        """What keeps waiting and queued jobs from running besides their time: a service, a limit, a pause, a budget, as
+        `service/gateway`, by the job's id. Asked once for all of them."""
+        live = [job for job in jobs if job.state in (State.WAITING, State.QUEUED)]
+        if not live:
+            return {}
+        pauses, holding = self._store().pauses(), self._switchboard.holding(job.service for job in live)
+        found = {job.id: blocked_by(job, pauses=pauses, holding=holding) for job in live}
+        return {job_id: what for job_id, what in found.items() if what is not None}
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False

@@ -21,6 +21,7 @@
     │   └── BadFilter               a filter that matches nothing anybody could mean
     ├── BadDuration                 a value that is no duration; also a ValueError
     ├── BadRate                     a value that is no rate
+    ├── AmbiguousId                 several ids begin or end with what was given
     ├── RedriveNotFound
     ├── RequestIdUsed               a redrive of other jobs or on other terms has that request id
     ├── JobNotFound
@@ -69,8 +70,10 @@ from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.meant import unknown
 from mulligan.root_error import MulliganError
+from mulligan.safe import with_detail
 
 __all__ = [
+    "AmbiguousId",
     "BadArgument",
     "BadBatch",
     "BadConnection",
@@ -396,9 +399,21 @@ class Conflict(MulliganError):
 
 
 class JobFailed(MulliganError):
-    def __init__(self, job_id: str, code: str, message: str) -> None:
-        super().__init__(f"job {job_id!r} failed with {code}: {message}")
+    """`message` is the line for people, `detail` the technical one: the exception's type and text, without secrets."""
+
+    def __init__(
+        self,
+        job_id: str,
+        code: str,
+        message: str,
+        *,
+        error_class: str | None = None,
+        detail: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        super().__init__(f"job {job_id!r} failed with {code}: {with_detail(message, detail)}")
         self.job_id, self.code, self.message = job_id, code, message
+        self.error_class, self.detail, self.group = error_class, detail, group
 
 
 class JobCancelled(MulliganError):

@@ -135,6 +135,13 @@ class Job(Generic[R]):
     error_class: str | None
     error_message: str | None
     """The line for people."""
+    error_detail: str | None = None
+    """Of a failed job, the technical line beside `error_message`: `ValueError: no such page`. Without secrets."""
+    last_code: str | None = None
+    """Of the last attempt that failed, in any state; it stays when a later attempt succeeds or the job is retried."""
+    last_class: str | None = None
+    last_message: str | None = None
+    last_detail: str | None = None
     group: str | None
     batch: str | None
     dedupe_key: str | None
@@ -152,13 +159,6 @@ class Job(Generic[R]):
     gate: str | None = None
     """What holds it back although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`)."""
     is_duplicate: bool = False
-    error_detail: str | None = None
-    """Of a failed job, the technical line beside `error_message`: `ValueError: no such page`. Without secrets."""
-    last_code: str | None = None
-    """Of the last attempt that failed, in any state; it stays when a later attempt succeeds or the job is retried."""
-    last_class: str | None = None
-    last_message: str | None = None
-    last_detail: str | None = None
 
     @property
     def max_retries(self) -> int:
