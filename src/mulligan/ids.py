@@ -20,10 +20,10 @@ def whole_id(store: Store, what: str, part: str, *, owner: str | None = None) ->
     """The one id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`; a whole id is as it is."""
     if is_id(part):
         return part
-    found = store.find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1) if len(part) >= SHORTEST_PART else []
+    found = store.find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
     if part in found:
         return part
-    if not found:
+    if not found or len(part) < SHORTEST_PART:
         raise _NOT_FOUND[what](part, _hint(part))
     if len(found) > 1:
         raise AmbiguousId(what, part, found[:MOST_CANDIDATES], is_cut=len(found) > MOST_CANDIDATES)

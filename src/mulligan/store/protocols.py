@@ -497,8 +497,8 @@ class Reader(Protocol):
         ...
 
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
-        """Ids of a `"job"`, `"batch"` or `"redrive"` that begin with `part`, or end with it and are among the newest
-        `NEWEST_IDS`; the newest first."""
+        """Ids of a `"job"`, `"batch"` or `"redrive"` that are `part`, begin with it, or end with it and are among
+        the newest `NEWEST_IDS`; that one, then the newest first."""
         ...
 
     def workers(self) -> list[WorkerRecord]: ...

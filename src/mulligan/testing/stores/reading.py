@@ -69,6 +69,8 @@ class ReadingRules(Bench):
         assert self._found("aaaaaa") == [fourth, second, first]
         assert self._found("cccccc", limit=2) == [fourth, third]
         assert self._found(first) == [first]
+        exact = self.enqueue(id="aaaaaa").id
+        assert self._found("aaaaaa", limit=2) == [exact, fourth], "the whole of an id comes first"
         assert [self._found(part) for part in ("-3-", "%", "cccccc_", "~", "BBBBBB")] == [[]] * 5
 
     def test_ids_of_another_owner_are_not_found(self) -> None:
