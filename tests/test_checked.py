@@ -90,6 +90,9 @@ def samples(app: App) -> dict[str, Any]:
         "duration": "1h",
         "owner": "ann",
         "bindings": [],
+        "what": "job",
+        "part": job.id[-8:],
+        "jobs": [job],
     }
 
 

@@ -1,6 +1,7 @@
 """Explain: what happened and what comes next, in sentences for whoever is on call."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -472,6 +473,23 @@ def test_a_failed_job_says_what_can_be_typed_to_put_it_right() -> None:
         "To start it again with all counters at zero: mulligan jobs retry f3a1",
         "To run it now, the counters as they are: mulligan jobs run-now f3a1",
     )
+
+
+def test_a_failed_job_says_what_was_raised_where_that_says_more() -> None:
+    job = a_job(State.FAILED, error_code="UNKNOWN", error_message="Something went wrong.", finished_at=NOW)
+    more = replace(job, error_detail="ValueError: no such page")
+    assert 'with UNKNOWN: "Something went wrong. (ValueError: no such page)".' in explained(more).next[0]
+    same = replace(job, error_message="No PDF.", error_detail="mulligan.errors.FinalError: No PDF.")
+    assert 'with UNKNOWN: "No PDF."' in explained(same).next[0]
+
+
+@pytest.mark.parametrize("state", [State.WAITING, State.QUEUED])
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_job_that_is_to_run_again_says_what_failed_last(state: State, failures: int) -> None:
+    last = {"last_code": "GW_5XX", "last_message": "The gateway failed.", "last_detail": "HTTPError: 502"}
+    said = explained(a_job(state, failures=failures, **last)).next
+    assert 'Its last failure was GW_5XX: "The gateway failed. (HTTPError: 502)".' in said
+    assert not any("last failure" in sentence for sentence in explained(a_job(state)).next)
 
 
 def test_a_job_that_failed_twice_over_tells_the_newest_reason() -> None:

@@ -54,6 +54,8 @@ def test_no_text_makes_a_row_or_an_event_large(app: App) -> None:
         found = app.job(job.id)
         assert len(found.progress_text.encode()) <= LONGEST_TEXT
         assert len((found.error_message or "").encode()) <= MESSAGE_LIMIT
+        assert all(len(text or "") <= 1_000 for text in (found.error_detail, found.last_detail, found.last_message))
+        assert (found.last_code is None) is (job is jobs[-1])
 
 
 def test_a_refusal_of_a_retry_is_bounded_like_every_other_text(app: App) -> None:

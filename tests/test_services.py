@@ -360,6 +360,65 @@ def test_explain_says_that_the_service_is_open_with_its_figures(gateway: Gateway
         assert "[it counts against service 'gateway']" in "".join(app.explain(first.id).happened)
 
 
+def test_lists_say_that_a_service_holds_a_job_and_ask_once_for_all(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sandbox(app := shop(gateway)) as box:
+        enqueue(app, 2)
+        box.run()
+        enqueue(app, 20)
+        asked = counted_calls(app, monkeypatch, "services", "pauses")
+        page = app.jobs(limit=100)
+        assert app.blocked_by(page.jobs) == {job.id: "service/gateway" for job in page.jobs}
+        assert asked == ["pauses", "services"]
+        assert app.blocked_by([]) == {} and len(asked) == 2, "nobody is asked about nothing"
+
+
+def counted_calls(app: App, monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
+    """The names of the store's operations, as they are called from now on."""
+    asked: list[str] = []
+
+    def counted(name: str, operation: Any, *args: Any, **options: Any) -> Any:
+        asked.append(name)
+        return operation(*args, **options)
+
+    for name in names:
+        monkeypatch.setattr(app.store, name, partial(counted, name, getattr(app.store, name)))
+    return asked
+
+
+def test_a_service_that_fails_fast_holds_no_job(gateway: Gateway) -> None:
+    with sandbox(app := shop(gateway, mode="fail_fast")):
+        app.service("gateway").open()
+        assert app.blocked_by(enqueue(app)) == {}
+
+
+def test_lists_say_what_else_holds_a_job() -> None:
+    app = App("sqlite:///:memory:", queues=[Queue("bulk", concurrency=1)])
+    retry = RetryPolicy(3, Fixed("1m"))
+
+    @app.task(retry=retry)
+    def flaky() -> None:
+        raise ValueError
+
+    @app.task(queue="bulk")
+    def heavy() -> None: ...
+
+    with sandbox(app) as box:
+        failing = flaky.enqueue()
+        box.run()
+        app.pause("1h", duty="retry")
+        box.advance("2m")
+        draft = app.batch("spring")
+        member = draft.add(heavy.bind())[0]
+        app.pause("1h", kind="heavy")
+        paused, over = heavy.enqueue(), heavy.enqueue()
+        found = app.blocked_by([app.job(job.id) for job in (failing, member, paused, over)])
+    assert found[failing.id] == "pause/duty/retry"
+    assert found[member.id] == f"batch/{draft.id}"
+    assert {found[paused.id], found[over.id]} <= {"pause/kind/heavy", "limit/queue/bulk"}
+
+
 def test_explain_says_who_holds_a_service_open(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway, mode="fail_fast")):
         app.service("gateway").open(actor="ann", reason="maintenance")

@@ -283,8 +283,13 @@ def test_waiting_raises_what_became_of_the_job() -> None:
         return 1
 
     with sandbox(app):
-        with pytest.raises(JobFailed, match="UNKNOWN"):
-            app.wait(broken.enqueue())
+        with pytest.raises(JobFailed, match="UNKNOWN") as raised:
+            app.wait(job := broken.enqueue())
+        failed, found = raised.value, app.job(job.id)
+        assert str(failed).endswith(f"failed with UNKNOWN: {failed.message} (RuntimeError: broken)")
+        assert (failed.code, failed.error_class, failed.detail) == ("UNKNOWN", "retryable", "RuntimeError: broken")
+        assert (failed.message, failed.group) == (found.error_message, found.group) and failed.group
+        assert found.error_detail == "RuntimeError: broken"
         with pytest.raises(TimeoutError, match="still waiting after 5m"):
             app.wait(fine.options(delay="1h").enqueue(), timeout="5m")
 

@@ -405,7 +405,14 @@ class App:
     def _result(self, job: Job[Any]) -> Any:
         match job.state:
             case State.FAILED:
-                raise JobFailed(job.id, job.error_code or "", job.error_message or "")
+                raise JobFailed(
+                    job.id,
+                    job.error_code or "",
+                    job.error_message or "",
+                    error_class=job.error_class,
+                    detail=job.error_detail,
+                    group=job.group,
+                )
             case State.CANCELLED:
                 raise JobCancelled(job.id)
         return self.tasks[job.kind].payload.decode_result(job.result) if job.kind in self.tasks else job.result
@@ -424,6 +431,9 @@ class App:
         cursor: str | None = None,
     ) -> Page[Any]:
         return self.console.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
+
+    def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
+        return self.console.blocked_by(jobs)
 
     def find_batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
         return self.console.batch(batch_id, owner=owner)

@@ -44,6 +44,10 @@ def _are_words(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and bool(value) and all(map(is_word, value))
 
 
+def _are_jobs(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(job, Job) for job in value)
+
+
 def _lasts(value: Duration) -> bool:
     return parse(value) > timedelta(0)
 
@@ -55,7 +59,7 @@ CHOICE = _instance(bool, "True or False")
 
 # By the name of the parameter; `call.parameter` where one call has a word of its own.
 PARAMETERS = {
-    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner"), WORD),
+    **dict.fromkeys(("job_id", "batch_id", "redrive_id", "name", "job", "owner", "part"), WORD),
     **dict.fromkeys(("queue", "kind", "service", "duty", "schedule"), WORD),
     **dict.fromkeys(("actor", "reason"), SAID),
     **dict.fromkeys(("events", "dry_run", "cancelled", "retries"), CHOICE),
@@ -73,6 +77,8 @@ PARAMETERS = {
     "cursor": Accepted(is_id, "what the page before gave as its cursor, or the id of its last one, unchanged"),
     "after": _whole(0, LAST_POSITION),
     "back": _whole(0, LAST_POSITION),
+    "jobs": Accepted(_are_jobs, "jobs, as app.jobs(…) gives them"),
+    "whole_id.what": Accepted(lambda value: value in ("job", "batch", "redrive"), "'job', 'batch' or 'redrive'"),
     "to": Accepted(lambda value: value in ("open", "closed", None), "'open', 'closed', or None: as its calls say"),
     "limits": _instance(Limits, "Limits(…)"),
     "pause.duration": Accepted(_lasts, "longer than nothing, such as '30m'; without one, until it is resumed"),

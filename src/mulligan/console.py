@@ -18,9 +18,10 @@ from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
 from mulligan.event import Event
-from mulligan.explain import Explanation, explain
+from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
 from mulligan.finding import Finding, Limits
+from mulligan.ids import whole_id
 from mulligan.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
@@ -84,6 +85,11 @@ class Console:
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
         return self._judge.seen(self._store().job(job_id, owner=owner))
 
+    def whole_id(self, what: str, part: str, *, owner: str | None = None) -> str:
+        """The id of a `"job"`, `"batch"` or `"redrive"` of which at least 6 characters of the beginning or the end are
+        given. Raises AmbiguousId with the candidates."""
+        return whole_id(self._store(), what, part, owner=owner)
+
     def jobs(
         self,
         wanted: JobFilter | None = None,
@@ -95,6 +101,16 @@ class Console:
         """Newest first, at most 1,000 at a time."""
         page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
         return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
+
+    def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
+        """What keeps waiting and queued jobs from running besides their time: a service, a limit, a pause, a budget, as
+        `service/gateway`, by the job's id. Asked once for all of them."""
+        live = [job for job in jobs if job.state in (State.WAITING, State.QUEUED)]
+        if not live:
+            return {}
+        pauses, holding = self._store().pauses(), self._switchboard.holding(job.service for job in live)
+        found = {job.id: blocked_by(job, pauses=pauses, holding=holding) for job in live}
+        return {job_id: what for job_id, what in found.items() if what is not None}
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False

@@ -21,6 +21,7 @@
     │   └── BadFilter               a filter that matches nothing anybody could mean
     ├── BadDuration                 a value that is no duration; also a ValueError
     ├── BadRate                     a value that is no rate
+    ├── AmbiguousId                 several ids begin or end with what was given
     ├── RedriveNotFound
     ├── RequestIdUsed               a redrive of other jobs or on other terms has that request id
     ├── JobNotFound
@@ -69,8 +70,10 @@ from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.meant import unknown
 from mulligan.root_error import MulliganError
+from mulligan.safe import with_detail
 
 __all__ = [
+    "AmbiguousId",
     "BadArgument",
     "BadBatch",
     "BadConnection",
@@ -267,8 +270,8 @@ class BadRate(MulliganError, ValueError):
 
 
 class RedriveNotFound(MulliganError):
-    def __init__(self, redrive_id: str) -> None:
-        super().__init__(f"there is no redrive {redrive_id!r:.200}")
+    def __init__(self, redrive_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no redrive {redrive_id!r:.200}{hint}")
         self.redrive_id = redrive_id
 
 
@@ -284,15 +287,24 @@ class RequestIdUsed(MulliganError):
 
 
 class JobNotFound(MulliganError):
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id!r:.200}")
+    def __init__(self, job_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no job {job_id!r:.200}{hint}")
         self.job_id = job_id
 
 
 class BatchNotFound(MulliganError):
-    def __init__(self, batch_id: str) -> None:
-        super().__init__(f"there is no batch {batch_id!r:.200}")
+    def __init__(self, batch_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no batch {batch_id!r:.200}{hint}")
         self.batch_id = batch_id
+
+
+class AmbiguousId(MulliganError, ValueError):
+    """Several ids begin or end with what was given."""
+
+    def __init__(self, what: str, part: str, candidates: Sequence[str], *, is_cut: bool) -> None:
+        more = ", …" if is_cut else ""
+        super().__init__(f"{part!r} may be more than one {what}: {', '.join(candidates)}{more}; give more of the id")
+        self.part, self.candidates = part, tuple(candidates)
 
 
 class BatchExpired(MulliganError):
@@ -387,9 +399,21 @@ class Conflict(MulliganError):
 
 
 class JobFailed(MulliganError):
-    def __init__(self, job_id: str, code: str, message: str) -> None:
-        super().__init__(f"job {job_id!r} failed with {code}: {message}")
+    """`message` is the line for people, `detail` the technical one: the exception's type and text, without secrets."""
+
+    def __init__(
+        self,
+        job_id: str,
+        code: str,
+        message: str,
+        *,
+        error_class: str | None = None,
+        detail: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        super().__init__(f"job {job_id!r} failed with {code}: {with_detail(message, detail)}")
         self.job_id, self.code, self.message = job_id, code, message
+        self.error_class, self.detail, self.group = error_class, detail, group
 
 
 class JobCancelled(MulliganError):

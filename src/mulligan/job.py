@@ -134,6 +134,14 @@ class Job(Generic[R]):
     error_code: str | None
     error_class: str | None
     error_message: str | None
+    """The line for people."""
+    error_detail: str | None = None
+    """Of a failed job, the technical line beside `error_message`: `ValueError: no such page`. Without secrets."""
+    last_code: str | None = None
+    """Of the last attempt that failed, in any state; it stays when a later attempt succeeds or the job is retried."""
+    last_class: str | None = None
+    last_message: str | None = None
+    last_detail: str | None = None
     group: str | None
     batch: str | None
     dedupe_key: str | None
@@ -234,6 +242,7 @@ class JobFilter:
     owner: str | None = None
     queue: str | None = None
     code: str | None = None
+    last_code: str | None = None
     group: str | None = None
     batch: str | None = None
     tag: str | None = None
@@ -244,7 +253,7 @@ class JobFilter:
     def __post_init__(self) -> None:
         if self.state is not None and self.state not in tuple(State):
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
-        for name in ("kind", "owner", "queue", "code", "group", "batch", "tag", "version"):
+        for name in ("kind", "owner", "queue", "code", "last_code", "group", "batch", "tag", "version"):
             word = getattr(self, name)
             if word is not None and not is_word(word):
                 raise BadFilter(name, word, WORD_ALLOWED)

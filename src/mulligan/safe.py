@@ -33,6 +33,13 @@ def encodes(text: str) -> bool:
     return True
 
 
+def with_detail(message: str | None, detail: str | None) -> str:
+    """The line for people and the technical line beside it, where that says more."""
+    if not message or not detail or detail == message or detail.endswith(f": {message}"):
+        return message or detail or ""
+    return f"{message} ({detail})"
+
+
 def safe(text: object) -> str:
     """One line without anything that steers a terminal."""
     return _STEERING.sub(_shown, str(text))

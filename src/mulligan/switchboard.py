@@ -1,7 +1,7 @@
 """The switchboard: services as people see and steer them. Claims and settles move them; here they are listed and
 forced."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mulligan.errors import UnknownService
@@ -54,6 +54,13 @@ class Switchboard:
             return None
         records, demands, pauses = self._stored([name])
         return self._status(name, records.get(name), demands.get(name), pauses.get(name))
+
+    def holding(self, names: Iterable[str]) -> set[str]:
+        """Those of these services that leave their jobs where they are: open or probed, and not set to fail fast."""
+        asked = sorted(set(names) - {""})
+        records = self._store().services(asked) if asked else []
+        book = self._book()
+        return {record.name for record in records if record.state != "closed" and book.of(record.name).mode == "hold"}
 
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
         """Open or closed, whatever its calls say; None: as they say again."""

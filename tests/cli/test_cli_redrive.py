@@ -40,6 +40,7 @@ def test_a_preview_counts_and_changes_nothing(
 ) -> None:
     shown = invoke(*ALL, "--preview").stdout
     assert "convert  NOT_PDF  3" in shown and "3 jobs would be retried, at most 50/s, the first 5 alone." in shown
+    assert "alone.\n\nSuch as: " in shown and "\\n" not in shown
     assert "Nothing was changed." in shown
     found = read_json(invoke(*ALL, "--owner", "other", "--preview", "--json"))
     assert (found["is_dry"], found["matched"], found["sample"]) == (True, 2, failed[1:])
@@ -111,7 +112,7 @@ def test_it_is_begun_listed_shown_and_carried_out_by_workers(
     assert "has begun: 3 jobs" in said and "No worker runs now" in said
     (one,) = works.redrives()
     assert f"mulligan redrive show {one.id}" in said
-    assert one.id in invoke("redrive", "list", *HERE).stdout
+    assert one.id[-12:] in invoke("redrive", "list", *HERE).stdout
     shown = invoke("redrive", "show", one.id, *HERE).stdout
     assert "canary" in shown and "ann: rules changed" in shown and "code NOT_PDF" in shown
     works.tick()

@@ -66,7 +66,7 @@ def test_a_schedule_is_paused_for_a_while_and_resumed(
 def test_the_list_says_when_none_of_them_runs(invoke: Invoke) -> None:
     invoke("duties", "pause", "schedule", "--actor", "ann", *THERE)
     said = invoke("schedules", *THERE).stdout
-    assert said.endswith("None of them runs: the duty 'schedule' is paused until it is resumed by ann.\n")
+    assert said.endswith("\n\nNone of them runs: the duty 'schedule' is paused until it is resumed by ann.\n")
 
 
 def test_a_schedule_is_run_by_hand(invoke: Invoke, app: App, read_json: ReadJson) -> None:

@@ -21,6 +21,7 @@ from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.size import describe_size
 from mulligan.store.operations import KEPT
+from mulligan.store.protocols import NEWEST_IDS
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
@@ -52,6 +53,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "result, as JSON", describe_size(payload.LARGEST), "the job fails with `RESULT_INVALID`"
     yield "message of a failure", describe_size(evidence.MESSAGE_LIMIT), "head and tail stay"
     yield "line for people", "500 characters", "cut, with `…`"
+    yield "technical line of a failure", "its type and 500 characters", "cut, with `…`"
     yield "traceback", describe_size(evidence.DETAIL_LIMIT), "head and tail stay"
     yield "stderr of a program in a failure", describe_size(evidence.MESSAGE_LIMIT // 2), "head and tail stay"
     yield "stdout of a program", describe_size(streams.STDOUT_LIMIT), "the first bytes stay, `is_cut` says so"
@@ -72,6 +74,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
     yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
+    yield "newest ids among which an end is looked for", f"{NEWEST_IDS:,}", "give the whole id, or its beginning"
     yield "policies file", describe_size(reading.LARGEST), "refused, as is what is no file"
     yield "settings file", describe_size(LARGEST_FILE), "refused, as is what is no file"
     yield "regular expression of a rule", f"{LONGEST_PATTERN:,} characters", "refused, as are those that may take long"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mulligan import Added, Decorrelated, Exponential, Failure, Fixed, Full, Linear, RetryPolicy, Steps
 from mulligan.errors import BadPolicies
+from mulligan.failure.classify import classify
 from mulligan.failure.policy import schedule
 from mulligan.policies import InForce, Policies, read
 
@@ -76,6 +77,14 @@ def test_rules_of_the_file_match_by_what_they_say() -> None:
     assert final(Failure(type="E", status=404)) and not final(Failure(type="E", status=500))
     assert busy(Failure(type="shop.Busy", types=("shop.Busy",), message="Please wait a moment"))
     assert not busy(Failure(type="KeyError", types=("KeyError",), message="please wait"))
+
+
+def test_a_rule_of_the_file_may_give_the_line_for_people() -> None:
+    said = "{code: BUSY, class: retryable, status: 503, line: The press is busy. We'll try again.}"
+    (rule,) = in_force(f"kinds: {{convert: {{rules: [{said}]}}}}").rules
+    verdict = classify(Failure(type="E", status=503), kind="convert", rules=[rule])
+    assert (verdict.message, verdict.final_message) == ("The press is busy. We'll try again.", "The press is busy.")
+    assert 'people are told "The press is busy. We\'ll try again."' in rule.describe()
 
 
 @pytest.mark.parametrize(
@@ -284,6 +293,13 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
             "default.rules[0].class is 'bad', but it must be one of",
         ),
         ("default: {rules: [{class: final, exit: 1}]}", "default.rules[0].code is missing"),
+        *(
+            (
+                "default: {rules: [{code: A, class: final, exit: 1, line: " + line + "}]}",
+                "default.rules[0].line is " + shown + ", but it must be one line of 1 to 500 printable characters",
+            )
+            for line, shown in (("''", "''"), ("7", "7"), ('"a\\nb"', r"'a\nb'"), ("[a]", "['a']"))
+        ),
         ("default: {rules: [{code: A, class: final}]}", "default.rules[0] has no condition; give at least one of"),
         ("default: {rules: [{code: A, class: final, status: 7}]}", "default.rules[0].status is 7, but it must be"),
         ("default: {rules: [{code: A, class: final, message: (}]}", "default.rules[0].message is '(', but it must be"),

@@ -7,27 +7,50 @@ from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import relative
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
+from mulligan.safe import with_detail
 
 if TYPE_CHECKING:
     from mulligan.event import Event
     from mulligan.job import Job
 
 
-def about_job(job: "Job[Any]", now: datetime) -> str:
+WHOLE_ID = 36
+
+
+def short(id_: str) -> str:
+    """The random end of an id, enough to name it by: they begin with the time, so their beginnings look alike."""
+    return id_.rpartition("-")[2] if len(id_) == WHOLE_ID else id_
+
+
+def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> str:
     """What is most worth knowing in its state."""
     match job.state:
+        case State.WAITING if job.waiting_for == "batch":
+            return "until its batch is published"
         case State.WAITING:
-            if job.waiting_for == "batch":
-                return "until its batch is published"
-            return f"{job.waiting_for or 'waits'}, due {relative(job.due_at, now)}"
+            return _about_live(job, f"{job.waiting_for or 'waits'}, due {relative(job.due_at, now)}", blocked_by)
         case State.QUEUED:
-            return f"queued {relative(job.queued_at or job.updated_at, now)}"
+            return _about_live(job, f"queued {relative(job.queued_at or job.updated_at, now)}", blocked_by)
         case State.RUNNING:
             return _about_running(job, now)
         case State.FAILED:
-            return f"{job.error_code}: {job.error_message}"
+            return f"{job.error_code}: {with_detail(job.error_message, job.error_detail)}"
         case State.SUCCEEDED | State.CANCELLED:
             return f"finished {relative(job.finished_at or job.updated_at, now)}"
+
+
+def _about_live(job: "Job[Any]", stands: str, blocked_by: str | None) -> str:
+    blocked = f", blocked by {blocker(blocked_by)}" if blocked_by else ""
+    last = f"; last {job.last_code}: {with_detail(job.last_message, job.last_detail)}" if job.last_code else ""
+    return f"{stands}{blocked}{last}"
+
+
+def blocker(blocked_by: str) -> str:
+    """`the limit of kind convert`, of `limit/kind/convert`."""
+    what, _, name = blocked_by.partition("/")
+    if what not in ("limit", "pause", "budget"):
+        return f"{what} {name}"
+    return f"the {what} of {name.replace('/', ' ', 1)}"
 
 
 def _about_running(job: "Job[Any]", now: datetime) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mulligan.cli.about import short
 from mulligan.cli.documents import Document, document_of
 from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import text
@@ -62,7 +63,7 @@ def _document(batch: "Batch") -> Document:
 
 
 def _row(batch: "Batch", now: datetime) -> tuple[str, ...]:
-    return batch.id, batch.name, str(batch.state), f"{batch.total:,}", _about(batch, now)
+    return short(batch.id), batch.name, str(batch.state), f"{batch.total:,}", _about(batch, now)
 
 
 def _about(batch: "Batch", now: datetime) -> str:
@@ -78,21 +79,23 @@ def _about(batch: "Batch", now: datetime) -> str:
 @pass_given
 def _show(given: Given, *, batch_id: str) -> None:
     with opened_existing(given) as app:
-        batch = app.find_batch(batch_id)
+        batch = app.find_batch(app.console.whole_id("batch", batch_id))
     _say(given, batch)
 
 
 @pass_given
 def _publish(given: Given, *, batch_id: str, actor: str) -> None:
     with opened_existing(given) as app:
-        batch = app.console.publish_batch(batch_id, actor=actor)
+        batch = app.console.publish_batch(app.console.whole_id("batch", batch_id), actor=actor)
     _say(given, batch)
 
 
 @pass_given
 def _retry(given: Given, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
     with opened_existing(given) as app:
-        done = app.console.retry_batch(batch_id, cancelled=with_cancelled, actor=actor, reason=reason)
+        done = app.console.retry_batch(
+            app.console.whole_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason
+        )
     if given.as_json:
         say_json({"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped})
     else:
@@ -109,7 +112,7 @@ def _say_retried(done: "Retried") -> None:
 @pass_given
 def _cancel(given: Given, *, batch_id: str, actor: str, reason: str | None) -> None:
     with opened_existing(given) as app:
-        batch = app.console.cancel_batch(batch_id, actor=actor, reason=reason)
+        batch = app.console.cancel_batch(app.console.whole_id("batch", batch_id), actor=actor, reason=reason)
     _say(given, batch)
 
 

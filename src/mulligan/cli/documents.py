@@ -20,6 +20,11 @@ def job_document(job: "Job[Any]") -> Document:
     return document | {"retry_count": job.retry_count, "max_retries": job.max_retries}
 
 
+def listed_document(job: "Job[Any]", blocked: Mapping[str, str]) -> Document:
+    """With what keeps it from running."""
+    return job_document(job) | {"blocked_by": blocked.get(job.id)}
+
+
 def event_document(event: "Event") -> Document:
     return document_of(event)
 

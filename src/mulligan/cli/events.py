@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mulligan.cli.about import about_event
+from mulligan.cli.about import about_event, short
 from mulligan.cli.documents import event_document
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import text
@@ -40,9 +40,11 @@ def events(given: Given, *, follow: bool, job_id: str | None, after: int | None,
     """Show what happened, the oldest first. With --follow, --json gives one object a line."""
     if follow:
         with opened_for_watching(given) as app:
+            job_id = job_id and app.console.whole_id("job", job_id)
             _follow(app, given, job_id, _start(app, job_id, after, limit or FOLLOWED))
     else:
         with opened_existing(given) as app:
+            job_id = job_id and app.console.whole_id("job", job_id)
             limit = limit or LISTED
             asked = job_id is not None or after is not None
             _list(given, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit))
@@ -87,7 +89,7 @@ def _cells(event: "Event") -> tuple[str, ...]:
         str(event.position),
         stamp(event.at),
         event.type,
-        event.job,
+        short(event.job),
         event.kind,
         str(event.attempt or ""),
         about_event(event),

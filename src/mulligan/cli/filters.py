@@ -1,12 +1,16 @@
 """Which jobs are meant: the options every command takes that works on many."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mulligan.cli.parameters import text, when
 from mulligan.lifecycle import State
+
+if TYPE_CHECKING:
+    from mulligan.app import App
+    from mulligan.job import JobFilter
 
 Function = Callable[..., Any]
 
@@ -16,6 +20,7 @@ _OPTIONS = (
     click.option("--owner", type=text),
     click.option("--queue", type=text),
     click.option("--code", type=text, help="The error code of failed jobs."),
+    click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
     click.option("--group", type=text, help="The error group of failed jobs."),
     click.option("--batch", type=text, help="The id of their batch."),
     click.option("--tag", type=text),
@@ -23,6 +28,14 @@ _OPTIONS = (
     click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h."),
     click.option("--until", type=when, help="Enqueued before then: a time, or a duration such as 2h."),
 )
+
+
+def job_filter(app: "App", wanted: Mapping[str, Any]) -> "JobFilter":
+    """What the options say. The id of a batch may be a part of it."""
+    from mulligan.job import JobFilter
+
+    batch = wanted.get("batch")
+    return JobFilter(**{**wanted, "batch": batch and app.console.whole_id("batch", batch)})
 
 
 def filtered(function: Function) -> Function:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import about_event, about_job
-from mulligan.cli.documents import arguments_of, document_of, event_document, job_document
-from mulligan.cli.filters import filtered
+from mulligan.cli.about import about_event, about_job, short
+from mulligan.cli.documents import arguments_of, document_of, event_document, job_document, listed_document
+from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.letters import export, purge
 from mulligan.cli.moves import add_moves
@@ -20,8 +20,7 @@ from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.clock import SystemClock
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
-from mulligan.explain.words import at, quoted, relative, stamp, stands
-from mulligan.failure.text import first_line
+from mulligan.explain.words import at, relative, stamp, stands
 from mulligan.lifecycle import State
 from mulligan.safe import safe, safe_lines
 
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
 
 # Shown in their own way.
 APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
+# The same as the error of a failed job, as a rule.
+LAST = ("last_code", "last_class", "last_message", "last_detail")
 HISTORY = 1_000
-TRACEBACK = "Traceback (most recent call last):\n"
 
 
 @click.group("jobs", cls=Group)
@@ -54,22 +54,21 @@ jobs.add_command(purge)
 @pass_given
 def list_jobs(given: Given, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
     """List jobs, the newest first."""
-    from mulligan.job import JobFilter
-
     with opened_existing(given) as app:
-        page = app.jobs(JobFilter(**wanted), limit=limit, cursor=cursor)
+        page = app.jobs(job_filter(app, wanted), limit=limit, cursor=cursor)
+        blocked = app.blocked_by(page.jobs)
     if given.as_json:
-        found = [job_document(job) for job in page.jobs]
+        found = [listed_document(job, blocked) for job in page.jobs]
         say_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
         return
-    _say_page(page, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
+    _say_page(page, blocked, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
 
 
-def _say_page(page: "Page[Any]", *, is_filtered: bool) -> None:
+def _say_page(page: "Page[Any]", blocked: Mapping[str, str], *, is_filtered: bool) -> None:
     now = SystemClock().now()
     if page.jobs:
         headings = ("Job", "Kind", "State", "Retries", "About")
-        say_table(headings, [_row(job, now) for job in page.jobs])
+        say_table(headings, [_row(job, now, blocked.get(job.id)) for job in page.jobs])
     elif is_filtered:
         say("No job matches. See all of them with: mulligan jobs list")
     else:
@@ -80,9 +79,9 @@ def _say_page(page: "Page[Any]", *, is_filtered: bool) -> None:
         say(f"\nThere are more: the same again with --cursor {safe(page.cursor)}")
 
 
-def _row(job: "Job[Any]", now: datetime) -> tuple[str, ...]:
+def _row(job: "Job[Any]", now: datetime, blocked_by: str | None) -> tuple[str, ...]:
     retries = f"{job.retry_count}/{job.max_retries}" if job.retry_count else ""
-    return job.id, job.kind, str(job.state), retries, about_job(job, now)
+    return short(job.id), job.kind, str(job.state), retries, about_job(job, now, blocked_by)
 
 
 @jobs.command("show")
@@ -92,20 +91,22 @@ def _row(job: "Job[Any]", now: datetime) -> tuple[str, ...]:
 def show(given: Given, job_id: str, *, detail: bool) -> None:
     """Show all that is known about a job."""
     with opened_existing(given) as app:
-        job, events = app.job(job_id), app.events(job_id, limit=HISTORY)
+        job = app.job(app.console.whole_id("job", job_id))
+        events, blocked = app.events(job.id, limit=HISTORY), app.blocked_by([job])
     if given.as_json:
-        say_json(job_document(job) | {"events": [event_document(event) for event in events]})
+        say_json(listed_document(job, blocked) | {"events": [event_document(event) for event in events]})
         return
     now = SystemClock().now()
-    _say_job(job, now)
+    _say_job(job, now, blocked.get(job.id))
     say_heading("Events")
     say_table(("At", "Event", "Attempt", "About"), [_event_row(event, now) for event in events])
     _say_detail(job, events, wanted=detail)
 
 
-def _say_job(job: "Job[Any]", now: datetime) -> None:
-    say(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}: {safe(about_job(job, now))}\n")
-    say_pairs((name, _value(value, now)) for name, value in _fields(job).items() if value not in (None, "", (), {}))
+def _say_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
+    say(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
+    fields = _fields(job) | {"blocked_by": blocked_by}
+    say_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
     say_heading("Arguments")
     say(_pretty(arguments_of(job)))
     if job.state is State.SUCCEEDED:
@@ -114,7 +115,8 @@ def _say_job(job: "Job[Any]", now: datetime) -> None:
 
 
 def _fields(job: "Job[Any]") -> dict[str, Any]:
-    names = [name for name in document_of(job) if name not in APART]
+    apart = (*APART, *LAST) if job.last_code == job.error_code else APART
+    names = [name for name in document_of(job) if name not in apart]
     return {name: getattr(job, name) for name in [*names, "retry_count", "max_retries"]}
 
 
@@ -147,14 +149,7 @@ def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False)
         say_heading("Detail of the last failure")
         say(safe_lines(detail))
     else:
-        say(f"\nThe last failure was {safe(quoted(_raised(detail)))}")
-        say(f"All of it, with the traceback: mulligan jobs show {safe(job.id)} --detail")
-
-
-def _raised(detail: str) -> str:
-    """The line that names the exception: the first one behind the frames of the last traceback."""
-    lines = iter(detail.rpartition(TRACEBACK)[2].splitlines())
-    return next((line for line in lines if line[:1].strip()), first_line(detail))
+        say(f"\nAll of the last failure, with the traceback: mulligan jobs show {safe(job.id)} --detail")
 
 
 @jobs.command("explain")
@@ -163,8 +158,9 @@ def _raised(detail: str) -> str:
 def explain(given: Given, job_id: str) -> None:
     """Say what happened to a job and what comes next."""
     with opened_existing(given) as app:
-        explanation, events = app.explain(job_id), app.events(job_id, limit=HISTORY)
-    job = explanation.job
+        explanation = app.explain(app.console.whole_id("job", job_id))
+        job = explanation.job
+        events = app.events(job.id, limit=HISTORY)
     if given.as_json:
         told = {"happened": list(explanation.happened), "next": list(explanation.next)}
         say_json({"job": job_document(job), **told})

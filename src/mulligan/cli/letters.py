@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.documents import document_of, event_document, job_document
-from mulligan.cli.filters import filtered
+from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 @pass_given
 def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
     """Write jobs as JSON lines. One object a job, the newest first: mulligan jobs export --state failed > file."""
-    from mulligan.job import JobFilter
-
     with opened_existing(given) as app:
-        for letter in app.export(JobFilter(**wanted), events=with_events):
+        for letter in app.export(job_filter(app, wanted), events=with_events):
             if ids_only:
                 say(safe(letter.job.id))
                 continue
@@ -47,10 +45,9 @@ def purge(
     given: Given, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
 ) -> None:
     """Delete jobs that are over, with their history. Those that hold a dedupe key, or whose batch is not over, stay."""
-    from mulligan.job import JobFilter
-
     with opened_existing(given) as app:
-        done = app.purge(JobFilter(**wanted), older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
+        meant = job_filter(app, wanted)
+        done = app.purge(meant, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
     if given.as_json:
         piles = [document_of(pile) for pile in done.piles]
         say_json(document_of(done) | {"piles": piles, "found": done.found, "held": done.held})

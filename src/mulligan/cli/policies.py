@@ -15,7 +15,7 @@ from mulligan.cli.reclassify import reclassify
 from mulligan.cli.screen import say, say_heading, say_json, say_table
 from mulligan.duration import describe
 from mulligan.errors import ConfigurationError
-from mulligan.explain.words import counted, times
+from mulligan.explain.words import counted, ended, quoted, times
 from mulligan.safe import safe
 
 if TYPE_CHECKING:
@@ -215,8 +215,9 @@ def _rule_document(rule: "AnyRule") -> dict[str, str]:
     from mulligan.failure.rule import Rule, name_of
 
     if not isinstance(rule, Rule):
-        return {"name": name_of(rule), "code": "", "class": "", "when": "as the function says"}
-    return {"name": rule.name, "code": rule.code, "class": str(rule.error_class), "when": rule.describe()}
+        return {"name": name_of(rule), "code": "", "class": "", "when": "as the function says", "line": ""}
+    said = {"name": rule.name, "code": rule.code, "class": str(rule.error_class)}
+    return said | {"when": rule.describe(), "line": rule.line}
 
 
 def in_words(standing: "InForce") -> list[str]:
@@ -229,7 +230,10 @@ def in_words(standing: "InForce") -> list[str]:
         f"An attempt may take {describe(standing.timeout)}.",
         f"It fails at crash {policy.max_crashes:,} in a row, or when put off more than {policy.max_snoozes:,} times.",
         *(
-            f"Rule {rule.name} is asked before those of the code: {rule.code}, {rule.error_class}."
+            ended(
+                f"Rule {rule.name} is asked before those of the code: {rule.code}, {rule.error_class}"
+                f"{f', {quoted(rule.line)}' if rule.line else ''}"
+            )
             for rule in standing.rules
         ),
     ]
@@ -283,7 +287,7 @@ def _document(task: "Task[..., Any, Any]", standing: "InForce") -> dict[str, Any
         "max_retries": policy.max_attempts - 1,
         "backoff": _backoff(policy),
         "windows": [window.describe() for window in policy.windows],
-        "rules": [{"name": rule.name, "code": rule.code, "class": str(rule.error_class)} for rule in standing.rules],
+        "rules": [_rule_document(rule) for rule in standing.rules],
         "sources": dict(standing.sources),
         "version": standing.version,
         "in_words": in_words(standing),

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mulligan.cli.about import short
 from mulligan.cli.documents import document_of
 from mulligan.cli.failing import NotNow
-from mulligan.cli.filters import filtered
+from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.given import Command, Given, Group, pass_given
 from mulligan.cli.parameters import login, text
 from mulligan.cli.place import opened_existing, opened_for_watching
@@ -21,7 +22,6 @@ from mulligan.safe import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.job import JobFilter
     from mulligan.redrive import Redrive
 
 LIST_FIRST = 20
@@ -88,13 +88,14 @@ def redrive(
     wanted = {name: options.pop(name) for name in names if name in options}
     if not any(value is not None for value in wanted.values()):
         raise click.UsageError("name which jobs: --kind, --code, --group … or --state failed for all; see --help")
-    _start(given, JobFilter(**wanted), options, is_preview=preview, is_sure=is_sure, is_followed=is_followed)
+    _start(given, wanted, options, is_preview=preview, is_sure=is_sure, is_followed=is_followed)
 
 
 def _start(
-    given: Given, wanted: "JobFilter", options: dict[str, Any], *, is_preview: bool, is_sure: bool, is_followed: bool
+    given: Given, said: dict[str, Any], options: dict[str, Any], *, is_preview: bool, is_sure: bool, is_followed: bool
 ) -> None:
     with opened_for_watching(given) as app:
+        wanted = job_filter(app, said)
         if is_preview or not is_sure:
             found = app.redrive(wanted, dry_run=True, **options)
             if is_preview or not found.matched:
@@ -128,7 +129,8 @@ def _show_preview(given: Given, found: "Redrive") -> None:
         return
     _say_matches(found)
     if found.matched:
-        say(safe(f"\nSuch as: {', '.join(found.sample[:3])}"))
+        say()
+        say(safe(f"Such as: {', '.join(map(short, found.sample[:3]))}"))
         say("Nothing was changed. To begin: the same without --preview")
 
 
@@ -179,7 +181,7 @@ def list_(given: Given, *, limit: int) -> None:
 
 def _row(found: "Redrive", now: datetime) -> tuple[str, ...]:
     return (
-        found.id,
+        short(found.id),
         str(found.state),
         relative(found.began_at, now),
         f"{found.matched:,}",
@@ -202,7 +204,7 @@ def _request(found: "Redrive") -> str:
 def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
     """Show one redrive: how far it has come, what was skipped and why, how the retried jobs did."""
     with opened_existing(given) as app:
-        found = app.redrive_status(redrive_id)
+        found = app.redrive_status(app.console.whole_id("redrive", redrive_id))
         if is_followed:
             if not follow(app, found.id, as_json=given.as_json, document=redrive_document):
                 raise click.exceptions.Exit(NotNow.exit_code)
@@ -221,7 +223,7 @@ def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
 def cancel(given: Given, *, redrive_id: str, reason: str | None, actor: str) -> None:
     """End a redrive. What it has retried stays retried; the other jobs stay as they are."""
     with opened_existing(given) as app:
-        found = app.cancel_redrive(redrive_id, actor=actor, reason=reason)
+        found = app.cancel_redrive(app.console.whole_id("redrive", redrive_id), actor=actor, reason=reason)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", given)
     if given.as_json:

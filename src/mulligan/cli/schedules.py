@@ -38,7 +38,8 @@ def _list(given: Given) -> None:
         headings = ("Schedule", "Task", "Expression", "Zone", "Last", "Next", "About")
         say_table(headings, [_row(schedule, now) for schedule in found])
         if held:
-            say(safe(f"\nNone of them runs: the duty 'schedule' is {said(held, now)}."))
+            say()
+            say(safe(f"None of them runs: the duty 'schedule' is {said(held, now)}."))
 
 
 def _document(schedule: Any) -> dict[str, Any]:

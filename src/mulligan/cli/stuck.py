@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mulligan.cli.about import short
 from mulligan.cli.documents import job_document
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import login, text
@@ -38,7 +39,7 @@ def stuck(given: Given, *, owner: str | None, limit: int) -> None:
 
 def _row(job: "Job[Any]", workers: Any, now: datetime) -> tuple[str, ...]:
     started = relative(job.last_attempt_at or job.updated_at, now)
-    return job.id, job.kind, str(job.attempt), started, worker_name(job.leased_by or "", workers)
+    return short(job.id), job.kind, str(job.attempt), started, worker_name(job.leased_by or "", workers)
 
 
 @click.command("process-stuck", cls=Command)

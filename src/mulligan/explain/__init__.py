@@ -17,6 +17,7 @@ from mulligan.batch import BatchRecord
 from mulligan.event import Event
 from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
+from mulligan.explain.held import blocked_by
 from mulligan.explain.words import at
 from mulligan.job import Job
 from mulligan.limit import LimitRecord, SpendingRecord
@@ -24,7 +25,7 @@ from mulligan.pause import Pause
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "blocked_by", "explain"]
 
 
 @dataclass(frozen=True, slots=True)

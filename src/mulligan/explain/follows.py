@@ -18,6 +18,7 @@ from mulligan.job import MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.pause import Pause
+from mulligan.safe import with_detail
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 
@@ -88,23 +89,23 @@ def follows(job: Job[Any], around: Surroundings) -> tuple[str, ...]:
 
 def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if around.batch is not None and around.batch.state is BatchState.DRAFT:
-        return [*_draft(around.batch), _attempts_left(job), *_deadline(job, around)]
+        return [*_draft(around.batch), *_attempts_left(job), *_deadline(job, around)]
     if job.waiting_for == "budget":
-        return [*_out_of_budget(job, around), _attempts_left(job), *_deadline(job, around)]
+        return [*_out_of_budget(job, around), *_attempts_left(job), *_deadline(job, around)]
     if job.waiting_for == "limit":
         waits = _no_place(around, _held(job, around))
-        return [*waits, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+        return [*waits, *_no_worker(job, around), *_attempts_left(job), *_deadline(job, around)]
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
         paused = [*_paused(_duty(job), around), *_held(job, around)]
-        return [until, *paused, then, *_no_worker(job, around), _attempts_left(job), *_deadline(job, around)]
+        return [until, *paused, then, *_no_worker(job, around), *_attempts_left(job), *_deadline(job, around)]
     budget = waits_for_budget(job, around.service)
     if waits := [budget] if budget else _paused(_duty(job), around):
         due = f"It was due at {around.at(job.due_at)}."
-        return [due, *waits, *_held(job, around), _attempts_left(job), *_deadline(job, around)]
+        return [due, *waits, *_held(job, around), *_attempts_left(job), *_deadline(job, around)]
     due = f"It was due at {around.at(job.due_at)}, and the next worker that asks for work lets it in."
-    return [due, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+    return [due, *_takers(job, around), *_attempts_left(job), *_deadline(job, around)]
 
 
 def _no_place(around: Surroundings, held: Told) -> Told:
@@ -175,7 +176,7 @@ def _waits(job: Job[Any]) -> str:
 def _queued(job: Job[Any], around: Surroundings) -> Told:
     since = f" since {around.at(job.queued_at)}" if job.queued_at else ""
     place = f"It stands in queue {job.queue!r}{since}; {_before(around.ahead)}."
-    return [place, *_takers(job, around), _attempts_left(job), *_deadline(job, around)]
+    return [place, *_takers(job, around), *_attempts_left(job), *_deadline(job, around)]
 
 
 def _before(ahead: int) -> str:
@@ -293,7 +294,8 @@ def _succeeded(job: Job[Any], around: Surroundings) -> Told:
 
 def _failed(job: Job[Any], around: Surroundings) -> Told:
     when = f" at {around.at(job.finished_at)}" if job.finished_at else ""
-    message = f": {quoted(job.error_message)}" if job.error_message else ""
+    said = with_detail(job.error_message, job.error_detail)
+    message = f": {quoted(said)}" if said else ""
     event = around.last("job.failed")
     reasons = Facts(event.data if event else None).part("reasons")
     service = shlex.quote(job.service)
@@ -327,13 +329,22 @@ def _left(job: Job[Any]) -> int:
     return max(job.max_attempts - job.failures, 0)
 
 
-def _attempts_left(job: Job[Any]) -> str:
+def _attempts_left(job: Job[Any]) -> Told:
+    """And what failed last."""
     if not job.failures:
-        return f"It may be tried {counted(job.max_attempts, 'time')}."
+        return [*_last_failure(job), f"It may be tried {counted(job.max_attempts, 'time')}."]
     failed = f"It failed {counted(job.failures, 'time')} so far"
     # Run by hand beyond its limit: it has this one try.
     left = max(_left(job), 1)
-    return f"{failed}; {counted(left, 'attempt')} of {job.max_attempts:,} {'is' if left == 1 else 'are'} left."
+    still = f"{counted(left, 'attempt')} of {job.max_attempts:,} {'is' if left == 1 else 'are'} left."
+    return [*_last_failure(job), f"{failed}; {still}"]
+
+
+def _last_failure(job: Job[Any]) -> Told:
+    if job.last_code is None:
+        return []
+    said = with_detail(job.last_message, job.last_detail)
+    return [ended(f"Its last failure was {job.last_code}{f': {quoted(said)}' if said else ''}")]
 
 
 def _deadline(job: Job[Any], around: Surroundings) -> Told:

@@ -1,16 +1,18 @@
 """Why a job that is ready is left where it is: its queue, its kind or its service is paused, or its service is held."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime
 from typing import Any
 
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import counted, ended, quoted
 from mulligan.job import Job
+from mulligan.lifecycle import State
 from mulligan.pause import Pause
 from mulligan.service import ServiceStatus
 
+LIVE = (State.WAITING, State.QUEUED)
 At = Callable[[datetime], str]
 BUDGET = "budget/"
 
@@ -25,6 +27,37 @@ _BECAUSE = {
 def held(job: Job[Any], *, pauses: Sequence[Pause], service: ServiceStatus | None, at: At) -> list[str]:
     """Nothing when nobody holds it back."""
     return [*_paused(job, pauses, at), *_shared(job), *(_service(service, at) if service else [])]
+
+
+def blocked_by(job: Job[Any], *, pauses: Sequence[Pause], holding: Container[str]) -> str | None:
+    """The same as a word for lists and programs: `service/gateway`, `limit/kind/convert`, `pause/queue/bulk`,
+    `budget/service/gateway`, `budget/owner/acme`, `batch/ID`. `holding` are the services that hold their jobs."""
+    if job.state not in LIVE:
+        return None
+    if gate := job.gate:
+        return _gate(gate)
+    named = ((pause.what, pause.name) for pause in pauses)
+    parts = {("queue", job.queue), ("kind", job.kind), ("service", job.service)}
+    paused = next((f"pause/{what}/{name}" for what, name in named if (what, name) in parts), None)
+    return paused or (f"service/{job.service}" if job.service in holding else None)
+
+
+def _gate(gate: str) -> str:
+    """As it is stored, and as people say it."""
+    for stored, said in _GATES.items():
+        if gate.startswith(stored):
+            return said + gate.removeprefix(stored)
+    return gate
+
+
+# What is more special comes first.
+_GATES = {
+    "limit/pause/": "pause/",
+    "limit/service/": "service/",
+    "duty/": "pause/duty/",
+    "owner-budget/": "budget/owner/",
+    BUDGET: "budget/service/",
+}
 
 
 def _shared(job: Job[Any]) -> list[str]:

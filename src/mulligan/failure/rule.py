@@ -14,6 +14,7 @@ from mulligan.failure.checks import refused
 from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
+from mulligan.safe import is_name, name_allowed
 
 AnyRule: TypeAlias = Callable[[Failure], Verdict | None]
 ExceptionType: TypeAlias = type[BaseException] | str
@@ -23,6 +24,8 @@ Numbers: TypeAlias = int | range | Collection[int | range]
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{2,5}|SQLITE_[A-Z_]{2,40}")
 _WHOLE_SQLSTATE = 5
+# As long as the line for people is kept.
+LONGEST_LINE = 500
 # Where a number has two names, the first by the alphabet: `errno.errorcode` has the one or the other.
 _ERRNO_NAMES = {number: name for name, number in sorted(vars(errno).items(), reverse=True) if name.startswith("E")}
 _TYPES_ALLOWED = "an exception type, its qualified name, a tuple of these"
@@ -38,7 +41,8 @@ class Rule:
     `sqlstate` is what a database says or how it begins, or several: `"40"`, `"23505"`, `"SQLITE_BUSY"`.
     `message` is a regular expression, searched for without regard to case; one that
     may take long is refused. `retry_after` is the hint
-    when the failure brings none. `blames_service` says whether the service of the task is at fault; None leaves that to
+    when the failure brings none. `line` is what people are told; without one it is the catalogue's line for the code.
+    `blames_service` says whether the service of the task is at fault; None leaves that to
     the catalogue's word about the code.
     """
 
@@ -55,6 +59,7 @@ class Rule:
     name: str
     retry_after: timedelta | None
     blames_service: bool | None
+    line: str
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class Rule:
         name: str | None = None,
         retry_after: Duration | None = None,
         blames_service: bool | None = None,
+        line: str | None = None,
     ) -> None:
         if not is_code(code):
             raise refused("the code of a rule", code, CODE_ALLOWED)
@@ -96,6 +102,7 @@ class Rule:
             if retry_after is None
             else checks.duration(f"retry_after {where}", retry_after, most=LONGEST),
             blames_service=blame(f"blames_service {where}", blames_service),
+            line=_line(f"line {where}", line),
         )
 
     def matches(self, failure: Failure) -> bool:
@@ -121,6 +128,7 @@ class Rule:
             "" if self.message is None else f"message /{self.message.text}/",
             "" if self.kind is None else f"kind {self.kind}",
             "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
+            f'people are told "{self.line}"' if self.line else "",
             {True: "blames the service", False: "does not blame the service", None: ""}[self.blames_service],
         ]
         return "; ".join(part for part in said if part)
@@ -131,6 +139,7 @@ class Rule:
         return Verdict(
             code=self.code,
             error_class=self.error_class,
+            message=self.line,
             rule=self.name,
             retry_after=self.retry_after if failure.retry_after is None else failure.retry_after,
             blames_service=self.blames_service,
@@ -203,6 +212,14 @@ def _causes(field: str, cause: Types | None) -> tuple[str, ...]:
         raise refused(field, cause, _TYPES_ALLOWED)
     kinds = cause if isinstance(cause, tuple) else (cause,)
     return tuple(kind if isinstance(kind, str) else evidence.type_name(kind) for kind in kinds)
+
+
+def _line(field: str, line: str | None) -> str:
+    if line is None:
+        return ""
+    if not is_name(line, longest=LONGEST_LINE):
+        raise refused(field, line, name_allowed(LONGEST_LINE))
+    return line
 
 
 def _beginnings(field: str, sqlstate: str | Collection[str] | None) -> tuple[str, ...]:

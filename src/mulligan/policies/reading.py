@@ -37,6 +37,7 @@ RULE_KEYS = {"code": "code", "class": "error_class", "exception": "when", "statu
     "retry_after": "retry_after",
     "name": "name",
     "blames_service": "blames_service",
+    "line": "line",
 }
 CONDITIONS = ("exception", "status", "exit", "errno", "message")
 # Another spelling of the same, and what it means.

@@ -27,6 +27,9 @@ from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
+# Among so many an id is found by its end: there is no index of that.
+NEWEST_IDS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -491,6 +494,11 @@ class Reader(Protocol):
 
     def lanes(self) -> list[Lane]:
         """All ready jobs, counted."""
+        ...
+
+    def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
+        """Ids of a `"job"`, `"batch"` or `"redrive"` that are `part`, begin with it, or end with it and are among
+        the newest `NEWEST_IDS`; that one, then the newest first."""
         ...
 
     def workers(self) -> list[WorkerRecord]: ...

@@ -7,11 +7,13 @@ from typing import Any
 from mulligan.errors import JobNotFound
 from mulligan.job import Job, JobFilter, Lease, Page
 from mulligan.store.clock import Now, moment
-from mulligan.store.protocols import Lane, WorkerRecord
+from mulligan.store.protocols import NEWEST_IDS, Lane, WorkerRecord
 from mulligan.store.rows import complete, from_time, to_counts, to_job, to_json, to_lane, to_page, to_worker
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import filter_conditions, lane_values
+
+TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
 
 
 class ReadingSteps:
@@ -58,6 +60,12 @@ class ReadingSteps:
 
     def lanes(self) -> Steps[list[Lane]]:
         return [to_lane(row) for row in (yield Statement(self._sql["lanes"], {}))]
+
+    def find_ids(self, what: str, part: str, owner: str | None, limit: int) -> Steps[list[str]]:
+        conditions = ["true"] if owner is None else ["owner = :owner AND owner <> ''" if owner else "owner = :owner"]
+        text = self._sql.filtered("find_ids", conditions, table=TABLES[what])
+        values = {"part": part, "owner": owner, "newest": NEWEST_IDS, "limit": limit}
+        return [row["id"] for row in (yield Statement(text, values))]
 
     def workers(self) -> Steps[list[WorkerRecord]]:
         return [to_worker(row) for row in (yield Statement(self._sql["workers"], {}))]

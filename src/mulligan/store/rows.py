@@ -146,6 +146,11 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         error_code=row["error_code"],
         error_class=row["error_class"],
         error_message=row["error_message"],
+        error_detail=_error_detail(row),
+        last_code=row["last_code"],
+        last_class=row["last_class"],
+        last_message=row["last_message"],
+        last_detail=row["last_detail"] or None,
         group=row["error_group"],
         batch=row["batch"],
         dedupe_key=row["dedupe_key"],
@@ -162,6 +167,12 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         gate=row["gate"],
         is_duplicate=is_duplicate,
     )
+
+
+def _error_detail(row: Record) -> str | None:
+    """A job may fail without an attempt, as by its deadline: then its last failure is another one."""
+    is_its_own = row["error_code"] is not None and row["error_code"] == row["last_code"]
+    return row["last_detail"] or None if is_its_own else None
 
 
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:

@@ -20,9 +20,9 @@ class Statements(dict[str, str]):
         self[name] = text = self._written(self._text(name))
         return text
 
-    def filtered(self, name: str, conditions: Sequence[str]) -> str:
-        """A statement with the `{conditions}` that a filter asks for."""
-        text = self._text(name).format(conditions=" AND ".join(conditions))
+    def filtered(self, name: str, conditions: Sequence[str], **words: str) -> str:
+        """A statement with the `{conditions}` that a filter asks for, and other words of ours, such as a `{table}`."""
+        text = self._text(name).format(conditions=" AND ".join(conditions), **words)
         return self._written(self._included(text))
 
     def _text(self, name: str) -> str:

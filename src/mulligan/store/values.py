@@ -139,6 +139,7 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
         "max_attempts": change.max_attempts,
         "result": change.result,
         **error_values(verdict),
+        **last_values(change.verdict),
     }
 
 
@@ -148,6 +149,17 @@ def error_values(verdict: Verdict | None) -> dict[str, Any]:
         "error_class": verdict and str(verdict.error_class),
         "error_message": verdict and verdict.message,
         "error_group": verdict and verdict.group,
+    }
+
+
+def last_values(verdict: Verdict | None) -> dict[str, Any]:
+    """The last failure of an attempt; None leaves the one before. A task that snoozes has not failed."""
+    failed = None if verdict is None or verdict.code == "SNOOZED" else verdict
+    return {
+        "last_code": failed and failed.code,
+        "last_class": failed and str(failed.error_class),
+        "last_message": failed and failed.message,
+        "last_detail": failed and failed.seen,
     }
 
 
@@ -344,6 +356,7 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "kind": wanted.kind,
         "queue": wanted.queue,
         "code": wanted.code,
+        "last_code": wanted.last_code,
         "group": wanted.group,
         "batch": wanted.batch,
         "tag": wanted.tag,
@@ -357,6 +370,7 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "kind": "kind = :kind",
         "queue": "queue = :queue",
         "code": "error_code = :code AND state = 'failed'",
+        "last_code": "last_code = :last_code",
         "group": "error_group = :group AND state = 'failed'",
         "batch": "batch = :batch",
         "tag": "{{has_tag}}",

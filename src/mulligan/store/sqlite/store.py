@@ -395,6 +395,9 @@ class SqliteStore:
     def lanes(self) -> list[Lane]:
         return self._read(lambda _: self._reading.lanes())
 
+    def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
+        return self._read(lambda _: self._reading.find_ids(what, part, owner, limit))
+
     def workers(self) -> list[WorkerRecord]:
         return self._read(lambda _: self._reading.workers())
 

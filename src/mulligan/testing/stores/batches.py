@@ -65,6 +65,7 @@ class BatchRules(Bench):
         assert (batch.total, batch.finished, batch.created_at) == (0, 0, self.now)
         assert (batch.published_at, batch.settled_at, batch.aborted_at) == (None, None, None)
         assert self.store.create_batch(new) == self.store.batch(new.id) == batch, "the same id is the same batch"
+        assert self.store.find_ids("batch", new.id[-6:], limit=5) == [new.id]
 
     def test_batches_are_listed_newest_first_by_owner_and_state(self) -> None:
         batches = [self._draft(owner=owner) for owner in ("", "acme", "acme")]

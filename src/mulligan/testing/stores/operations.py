@@ -55,7 +55,15 @@ class OperationRules(Bench):
 
     @pytest.mark.parametrize(
         ("field", "value"),
-        [("kind", "other"), ("owner", "ann"), ("code", "ODD"), ("group", "g2"), ("tag", "eu"), ("version", "2.0")],
+        [
+            ("kind", "other"),
+            ("owner", "ann"),
+            ("code", "ODD"),
+            ("last_code", "ODD"),
+            ("group", "g2"),
+            ("tag", "eu"),
+            ("version", "2.0"),
+        ],
     )
     def test_each_field_of_the_filter_picks_its_jobs(self, field: str, value: str) -> None:
         self._failed(code="BAD")
@@ -63,7 +71,7 @@ class OperationRules(Bench):
             kind=value if field == "kind" else KIND,
             owner=value if field == "owner" else "",
             tags=(value,) if field == "tag" else (),
-            code=value if field == "code" else "BAD",
+            code=value if field in ("code", "last_code") else "BAD",
             group=value if field == "group" else "g1",
             version=value if field == "version" else None,
         )
@@ -100,6 +108,7 @@ class OperationRules(Bench):
         wanted = JobFilter(state=State.FAILED, kind=KIND, tag="eu", since=self.now - HOUR, until=self.now)
         redrive = self._redrive(filter=wanted, actor="ann", reason="it is back", owner="ann", sample=("x", "y"))
         assert self.store.begin_redrive(redrive) == redrive
+        assert self.store.find_ids("redrive", redrive.id[-6:], limit=5) == [redrive.id]
         assert self.store.redrives() == [redrive]
         (event,) = self._told()
         assert (event.type, event.job, event.actor, event.owner) == (REDRIVE_STARTED, "", "ann", "ann")

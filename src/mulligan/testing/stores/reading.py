@@ -31,6 +31,7 @@ FILTERS = st.fixed_dictionaries(
         "owner": _some(OWNERS),
         "queue": _some(QUEUES),
         "code": _some(CODES),
+        "last_code": _some(CODES),
         "group": _some(GROUPS),
         "tag": _some(TAGS),
         "since": HOURS,
@@ -58,6 +59,29 @@ class ReadingRules(Bench):
     def test_a_job_that_is_not_there_cannot_be_read(self) -> None:
         with pytest.raises(JobNotFound, match="there is no job 'nowhere'"):
             self.store.job("nowhere")
+
+    def test_ids_are_found_by_their_beginning_and_by_their_end(self) -> None:
+        jobs = [
+            self.enqueue(id=id_) for id_ in ("aaaaaa-1-cccccc", "aaaaaa-2-dddddd", "bbbbbb-3-cccccc", "cccccc-4-aaaaaa")
+        ]
+        first, second, third, fourth = (job.id for job in jobs)
+        assert self._found("bbbbbb") == self._found("3-cccccc") == [third]
+        assert self._found("aaaaaa") == [fourth, second, first]
+        assert self._found("cccccc", limit=2) == [fourth, third]
+        assert self._found(first) == [first]
+        exact = self.enqueue(id="aaaaaa").id
+        assert self._found("aaaaaa", limit=2) == [exact, fourth], "the whole of an id comes first"
+        assert [self._found(part) for part in ("-3-", "%", "cccccc_", "~", "BBBBBB")] == [[]] * 5
+
+    def test_ids_of_another_owner_are_not_found(self) -> None:
+        job, other = self.enqueue(owner="acme"), self.enqueue(owner="")
+        part = job.id[-8:]
+        assert self._found(part) == self._found(part, owner="acme") == [job.id]
+        assert self._found(part, owner="other") == self._found(part, owner="") == []
+        assert self._found(other.id[-8:], owner="") == [other.id]
+
+    def _found(self, part: str, *, owner: str | None = None, limit: int = 10) -> list[str]:
+        return self.store.find_ids("job", part, owner=owner, limit=limit)
 
     def test_a_list_shows_the_newest_first(self) -> None:
         jobs = [self.enqueue() for _ in range(3)]
@@ -124,6 +148,8 @@ class ReadingRules(Bench):
             "tags": tuple(tag for place, tag in enumerate(TAGS) if number >> place & 1),
         }
         match number % 7:
+            case 0 if number % 2:
+                self.settle(self.leased(**options), retrying(100 * DAY, CODES[number // 14 % 2]))
             case 0:
                 self.enqueue(delay=100 * DAY, **options)
             case 1:
@@ -139,6 +165,13 @@ class ReadingRules(Bench):
             case _:
                 # Nobody takes this queue.
                 self.enqueue(**{**options, "kind": "a" if number > 30 else "b", "deadline": SECOND})
+
+    def test_a_waiting_job_is_found_by_its_last_code_and_not_by_its_code(self) -> None:
+        lease = self.leased()
+        self.settle(lease, retrying(HOUR, "IO_ERROR"))
+        found = self.store.jobs(JobFilter(last_code="IO_ERROR", state="waiting")).jobs
+        assert [job.id for job in found] == [lease.fence.id]
+        assert self.store.jobs(JobFilter(code="IO_ERROR")).jobs == ()
 
     # Counts
 
@@ -359,6 +392,7 @@ def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
         "owner": job.owner,
         "queue": job.queue,
         "code": job.error_code,
+        "last_code": job.last_code,
         "group": job.group,
         "version": job.version,
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.job import Job, Lease
@@ -16,6 +17,9 @@ from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, WORKER, Bench, f
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)
 CRASHED = verdict("CRASHED", ledger=Ledger.CRASHES)
+
+SEEN = verdict(failure=Failure(type="http.Error", message="502 Bad Gateway\nupstream"))
+LAST = ("GW_5XX", "retryable", "It was GW_5XX.", "http.Error: 502 Bad Gateway")
 
 REQUEUES: list[tuple[str, Decision]] = [
     ("retry", retrying()),
@@ -88,6 +92,51 @@ class SettleRules(Bench):
         assert (job.state, job.error_code, job.error_class) == (State.FAILED, "GW_4XX", "final")
         assert (job.error_message, job.group, job.finished_at) == ("It was GW_4XX.", "g1", self.now)
         assert (job.failures, job.code_failures) == (1, {"GW_4XX": 1})
+
+    # The last failure
+
+    @pytest.mark.parametrize(
+        "decision",
+        [
+            Retry(MINUTE, SEEN, {}),
+            Snooze(MINUTE, SEEN, {}),
+            Release({}, ledger=Ledger.LOSSES, verdict=SEEN),
+            Fail(SEEN, {}),
+        ],
+        ids=["retry", "rate limit", "lost", "failed"],
+    )
+    def test_a_job_tells_its_last_failure_in_every_state(self, decision: Decision) -> None:
+        job = self._after(decision)
+        assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
+        is_failed = job.state is State.FAILED
+        assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.seen) if is_failed else (None, None))
+
+    @pytest.mark.parametrize(
+        "decision", [Succeed("1"), Snooze(MINUTE, verdict("SNOOZED"), {}), Release({}), Cancel({})]
+    )
+    def test_what_is_no_failure_leaves_the_last_one(self, decision: Decision) -> None:
+        assert self._after(decision).last_code is None
+        lease = self._again(self.leased(), Retry(MINUTE, SEEN, {}))
+        job = self._after(decision, lease)
+        assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
+
+    def test_a_failure_without_a_technical_line_does_not_keep_that_of_the_one_before(self) -> None:
+        lease = self._again(self.leased(), Retry(MINUTE, SEEN, {}))
+        job = self._after(failing(), lease)
+        assert (job.last_code, job.last_detail, job.error_detail) == ("GW_4XX", None, None)
+
+    def test_a_move_by_hand_keeps_the_last_failure(self) -> None:
+        job = self.move(Move.RETRY_BY_HAND, self._after(Fail(SEEN, {})).id)
+        assert (job.error_code, job.error_detail, job.last_code) == (None, None, "GW_5XX")
+
+    def test_a_job_that_fails_without_an_attempt_does_not_take_the_detail_of_an_earlier_one(self) -> None:
+        lease = self.leased(deadline=HOUR)
+        self.settle(lease, Retry(2 * HOUR, SEEN, {}))
+        self.advance(2 * HOUR)
+        assert self.store.expire(verdict("DEADLINE", ErrorClass.FINAL), limit=10) == 1
+        job = self.job(lease.fence.id)
+        assert (job.error_code, job.error_detail) == ("DEADLINE", None)
+        assert (job.last_code, job.last_detail) == ("GW_5XX", SEEN.seen)
 
     def test_a_job_keeps_the_attempt_limit_it_was_judged_by(self) -> None:
         lease = self._again(self.leased(), replace(retrying(), max_attempts=9))

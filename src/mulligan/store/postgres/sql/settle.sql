@@ -10,6 +10,7 @@ WITH clock AS (
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
         max_attempts integer,
         result text, error_code text, error_class text, error_message text, error_group text,
+        last_code text, last_class text, last_message text, last_detail text,
         event text, code text, data text, stuck_after bigint, actor text
     )
 ), settled AS (
@@ -29,6 +30,8 @@ WITH clock AS (
         result = o.result,
         error_code = o.error_code, error_class = o.error_class,
         error_message = o.error_message, error_group = o.error_group,
+        last_code = coalesce(o.last_code, job.last_code), last_class = coalesce(o.last_class, job.last_class),
+        last_message = coalesce(o.last_message, job.last_message), last_detail = coalesce(o.last_detail, job.last_detail),
         progress = CASE WHEN o.requeues THEN 0 WHEN o.target = 'succeeded' THEN 1 ELSE job.progress END,
         progress_text = CASE WHEN o.requeues THEN '' ELSE job.progress_text END,
         finished_at = CASE WHEN o.requeues AND NOT job.cancel_requested THEN NULL ELSE clock.now END,

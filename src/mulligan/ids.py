@@ -1,0 +1,36 @@
+"""An id of which only the beginning or the end was given: which one is meant."""
+
+from collections.abc import Callable
+
+from mulligan.clock import is_id
+from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
+from mulligan.store.protocols import NEWEST_IDS, Store
+
+SHORTEST_PART = 6
+MOST_CANDIDATES = 5
+
+_NOT_FOUND: dict[str, Callable[[str, str], MulliganError]] = {
+    "job": JobNotFound,
+    "batch": BatchNotFound,
+    "redrive": RedriveNotFound,
+}
+
+
+def whole_id(store: Store, what: str, part: str, *, owner: str | None = None) -> str:
+    """The one id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`; a whole id is as it is."""
+    if is_id(part):
+        return part
+    found = store.find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
+    if part in found:
+        return part
+    if not found or len(part) < SHORTEST_PART:
+        raise _NOT_FOUND[what](part, _hint(part))
+    if len(found) > 1:
+        raise AmbiguousId(what, part, found[:MOST_CANDIDATES], is_cut=len(found) > MOST_CANDIDATES)
+    return found[0]
+
+
+def _hint(part: str) -> str:
+    if len(part) < SHORTEST_PART:
+        return f"; give the whole id, or at least {SHORTEST_PART} characters of its beginning or its end"
+    return f": no id begins with that, and none of the newest {NEWEST_IDS:,} ends with it"
