@@ -1,6 +1,8 @@
 import asyncio
 import dataclasses
 import enum
+import inspect
+import pydoc
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -20,8 +22,10 @@ from mulligan import (
     Queue,
     RetryPolicy,
     Service,
+    attempt,
 )
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
+from mulligan.task import Task
 from mulligan.testing import sandbox
 
 
@@ -202,6 +206,32 @@ def test_options_reach_the_job() -> None:
         assert (job.cost, job.queue, job.max_attempts, job.state, job.waiting_for) == (3, "slow", 7, "waiting", "delay")
         assert job.due_at == box.now + timedelta(minutes=10)
         assert job.deadline == box.now + timedelta(hours=1), "deadlines count from enqueue, not from submitted_at"
+
+
+def test_the_arguments_of_a_job_are_data() -> None:
+    app = App("sqlite:///:memory:")
+    seen: list[Any] = []
+
+    @app.task
+    def move(point: Point, *steps: int, wait: timedelta = timedelta(0), **more: str) -> None:
+        seen.append(attempt().job.arguments)
+
+    with sandbox(app):
+        job = move.enqueue(Point(1, 2), 3, 4, wait=timedelta(minutes=1), colour="red")
+        as_json = {"point": {"x": 1, "y": 2}, "steps": [3, 4], "wait": "PT60S", "more": {"colour": "red"}}
+        assert job.arguments == as_json
+        app.wait(job)
+        assert (app.job(job.id).arguments, seen) == (as_json, [as_json])
+
+
+def test_help_shows_the_options_of_a_task_with_their_meaning() -> None:
+    signature = inspect.signature(App.task)
+    assert signature.parameters["timeout"].default == "15m"
+    assert signature.parameters["queue"].default == "default"
+    shown = pydoc.render_doc(App.task)
+    for name in signature.parameters.keys() - {"self", "name"}:
+        assert f"`{name}`" in shown, f"the docstring does not say what {name} means"
+    assert signature.parameters.keys() - {"self"} >= inspect.signature(Task).parameters.keys() - {"function", "client"}
 
 
 def test_two_tasks_of_one_name_are_an_error() -> None:

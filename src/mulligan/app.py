@@ -300,8 +300,43 @@ class App:
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
 
-    def task(self, name: Any = None, *, retry: RetryPolicy | None = None, **options: Any) -> Any:
-        """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`."""
+    def task(
+        self,
+        name: Any = None,
+        *,
+        retry: RetryPolicy | None = None,
+        rules: Sequence[AnyRule] = (),
+        service: ServiceName = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = "normal",
+        timeout: Duration = DEFAULT_TIMEOUT,
+        isolate: bool | None = None,
+        memory: int | str | None = None,
+        cost: int = 0,
+        concurrency: int | None = None,
+        can_retry: CanRetry | None = None,
+        on_failed: Task[..., Any, Any] | None = None,
+        aliases: Iterable[str] = (),
+    ) -> Any:
+        """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`.
+
+        name         what its jobs carry as their kind; the function's own name
+        `retry`        RetryPolicy(…): how often and when a failed job is tried again; 4 attempts, from 15 s on
+        `rules`        Rule(…) or functions of a Failure, asked before the app's own what a failure is; none
+        `service`      what it depends on: a name, or a function of its arguments that gives one; none
+        `queue`        where its jobs wait; "default"
+        `priority`     "high", "normal", "low" or an integer, lower first; "normal"
+        `timeout`      how long an attempt may take; "15m"
+        `isolate`      True runs it in a child process, False never does, None only after a lost worker; None
+        `memory`       limit of its child process, such as "512M", which implies `isolate`; none
+        `cost`         what a retry of it costs its owner's budget; 0
+        `concurrency`  how many of its jobs may run at once, over all workers; no limit
+        `can_retry`    a function of the job that may raise NotAllowed or InsufficientCredits on a manual retry; none
+        `on_failed`    a task that is enqueued with the job's id when a job of this one fails; none
+        `aliases`      former names: jobs that were enqueued under them are run too; none
+
+        Queue, priority and more can be given for one call: see `task.options`.
+        """
         if callable(name):
             return self.task()(name)
 
@@ -311,7 +346,18 @@ class App:
                 client=self.client,
                 name=name or getattr(function, "__name__", ""),
                 retry=retry or self.settings.default_policy,
-                **options,
+                rules=rules,
+                service=service,
+                queue=queue,
+                priority=priority,
+                timeout=timeout,
+                isolate=isolate,
+                memory=memory,
+                cost=cost,
+                concurrency=concurrency,
+                can_retry=can_retry,
+                on_failed=on_failed,
+                aliases=aliases,
             )
             self.tasks.add(task)
             return task

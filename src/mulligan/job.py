@@ -106,7 +106,8 @@ class Job(Generic[R]):
     service: str
     priority: int
     state: State
-    arguments: str
+    arguments: Any
+    """By parameter name, as JSON carries them; the stored string if somebody damaged it."""
     attempt: int
     failures: int
     crashes: int
@@ -159,8 +160,17 @@ class Job(Generic[R]):
 
     @property
     def retry_count(self) -> int:
-        """Retries used, for display."""
-        return min(self.failures, self.max_retries)
+        """Automatic retries made since the start or the last manual retry, for display.
+
+        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none.
+        """
+        ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
+        return max(0, min(self.failures - ended_by_failure, self.max_retries))
+
+    @property
+    def _ended_by_its_worker(self) -> bool:
+        """A crash or a loss at its limit ended it: those are not among its failures."""
+        return self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
 
 
 class Fence(NamedTuple):

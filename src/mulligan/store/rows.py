@@ -118,7 +118,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         service=row["service"],
         priority=row["priority"],
         state=State(row["state"]),
-        arguments=row["arguments"],
+        arguments=_arguments(row["arguments"]),
         attempt=row["attempt"],
         failures=row["failures"],
         crashes=row["crashes"],
@@ -162,6 +162,14 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         gate=row["gate"],
         is_duplicate=is_duplicate,
     )
+
+
+def _arguments(text: str) -> Any:
+    """Damaged ones as they are: the job is shown, and fails when it is run."""
+    try:
+        return _decode(text)
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return text
 
 
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:

@@ -89,6 +89,12 @@ class SettleRules(Bench):
         assert (job.error_message, job.group, job.finished_at) == ("It was GW_4XX.", "g1", self.now)
         assert (job.failures, job.code_failures) == (1, {"GW_4XX": 1})
 
+    def test_a_crash_that_ends_a_job_takes_no_retry_from_its_count(self) -> None:
+        lease = self._again(self.leased(max_crashes=1), retrying())
+        job = self._after(Fail(CRASHED, {"crash": 1, "of": 1}), lease)
+        assert (job.state, job.failures, job.crashes) == (State.FAILED, 1, 1)
+        assert job.retry_count == 1, "the attempt that crashed was a retry"
+
     def test_a_job_keeps_the_attempt_limit_it_was_judged_by(self) -> None:
         lease = self._again(self.leased(), replace(retrying(), max_attempts=9))
         assert lease.job.max_attempts == 9
