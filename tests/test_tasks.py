@@ -3,6 +3,8 @@ import dataclasses
 import enum
 import inspect
 import pydoc
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from mulligan import (
     App,
+    Conflict,
     InvalidArguments,
     JobFailed,
     JobFilter,
@@ -24,6 +27,7 @@ from mulligan import (
     Service,
     attempt,
 )
+from mulligan.clock import is_id
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.task import Task
 from mulligan.testing import sandbox
@@ -158,6 +162,9 @@ def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> No
         ({"owner": None}, "owner must be one line"),
         ({"tags": [""]}, "each tag must be one line of 1 to 200 printable characters"),
         ({"dedupe": "a\0b"}, "text of at most 500 characters that a database can hold"),
+        ({"id": ""}, "an id must not be empty"),
+        ({"id": "x" * 501}, "id must be text of at most 500 characters"),
+        ({"id": 7}, "id must be text of at most 500 characters"),
         ({"owner": "*"}, "which stands for every owner; a job has one, or none"),
         ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
@@ -232,6 +239,72 @@ def test_help_shows_the_options_of_a_task_with_their_meaning() -> None:
     for name in signature.parameters.keys() - {"self", "name"}:
         assert f"`{name}`" in shown, f"the docstring does not say what {name} means"
     assert signature.parameters.keys() - {"self"} >= inspect.signature(Task).parameters.keys() - {"function", "client"}
+
+
+def test_a_call_with_an_id_can_be_repeated_and_no_other_one_made_under_it() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def pay(order: int, tags: frozenset[str] = frozenset(), **more: int) -> int:
+        return order
+
+    @app.task
+    def refund(order: int) -> int:
+        return order
+
+    with sandbox(app) as box:
+        first = pay.options(id="order 7").enqueue(7, a=1, b=2)
+        assert (is_id(first.id), first.is_duplicate) == (True, False)
+        box.run()
+        again = pay.options(id="order 7").enqueue(7, b=2, a=1)
+        assert (again.id, again.is_duplicate, again.result) == (first.id, True, 7)
+        with pytest.raises(Conflict, match=r"it differs in its arguments \(more, order\); repeat a call as"):
+            pay.options(id="order 7").enqueue(8)
+        others = [refund.options(id="order 7").enqueue(7), pay.options(id="order 7", owner="acme").enqueue(7)]
+        assert len({first.id, *(job.id for job in others)}) == 3, "a string names a job of its owner and kind"
+
+        own = UUID("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11")
+        assert pay.options(id=own).enqueue(1).id == pay.options(id=str(own).upper()).enqueue(1).id == str(own)
+        with pytest.raises(Conflict, match=r"its kind \('pay', not 'refund'\)"):
+            refund.options(id=own).enqueue(1)
+        assert len(app.jobs(JobFilter()).jobs) == 4
+
+
+def test_an_id_holds_for_calls_made_together_in_a_batch_and_asynchronously() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def pay(order: int) -> int:
+        return order
+
+    with sandbox(app):
+        call = pay.options(id="7").bind(7)
+        first, twin, other = app.enqueue_many([call, call, pay.bind(7)])
+        assert (twin.id, twin.is_duplicate, other.is_duplicate) == (first.id, True, False)
+        assert asyncio.run(pay.options(id="7").enqueue_async(7)).id == first.id
+        assert asyncio.run(app.enqueue_many_async([call]))[0].id == first.id
+        batch = app.batch("payments", owner="acme")
+        (member,) = batch.add(call)
+        batch.publish()
+        assert batch.add(call)[0].id == member.id, "also when its batch takes no more members"
+        assert member.id != first.id, "the owner is the batch's"
+        with pytest.raises(Conflict, match="its batch"):
+            app.batch("more payments", owner="acme").add(call)
+
+
+ORDERLY = """
+import sys
+from mulligan.payload import Payload
+def pay(tags: frozenset[str]): ...
+sys.stdout.write(Payload(pay, "pay").encode((frozenset(map(str, range(50))),), {}, in_order=True))
+"""
+
+
+def test_the_same_call_is_the_same_json_in_every_process() -> None:
+    one, two = (
+        subprocess.check_output([sys.executable, "-c", ORDERLY], env={"PYTHONHASHSEED": seed}) for seed in ("1", "2")
+    )
+    assert one == two != b""
 
 
 def test_two_tasks_of_one_name_are_an_error() -> None:

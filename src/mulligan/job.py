@@ -52,6 +52,8 @@ class NewJob:
     """Of its owner in a fair queue; None in a plain one, whose jobs go by submission."""
     submit_rate: Rate | None = None
     """How fast its owner may submit."""
+    is_id_given: bool = False
+    """The caller chose the id: the same call again is the same job, and another call under it is a Conflict."""
     is_service_computed: bool = False
     """Its service is named by its arguments: of such names so many are told apart, and not more."""
 

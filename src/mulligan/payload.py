@@ -46,11 +46,14 @@ class Payload:
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The arguments as JSON, checked against the signature and its annotations."""
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_order: bool = False) -> str:
+        """The arguments as JSON, checked against the signature and its annotations.
+
+        `in_order`: sets and keys are sorted, so that equal arguments are the same JSON in every process.
+        """
         bound = self.match(args, kwargs)
         try:
-            encoded = _encode(bound.arguments)
+            encoded = _encode(bound.arguments, _orderly if in_order else _encoder)
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
         except (ValueError, OverflowError, RecursionError) as error:
@@ -142,12 +145,13 @@ def _from_json(wanted: type, value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_to_json)
+_orderly = msgspec.json.Encoder(enc_hook=_to_json, order="deterministic")
 
 
-def _encode(value: Any) -> bytes:
+def _encode(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
     if value is None:
         return b"null"
-    encoded = _encoder.encode(value)
+    encoded = encoder.encode(value)
     # JSON has no NaN and no infinity: they would turn into null without a word.
     if b"null" in encoded and any(not math.isfinite(number) for number in _floats(value)):
         raise ValueError("NaN and infinity have no form in JSON")

@@ -118,7 +118,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         service=row["service"],
         priority=row["priority"],
         state=State(row["state"]),
-        arguments=_arguments(row["arguments"]),
+        arguments=to_arguments(row["arguments"]),
         attempt=row["attempt"],
         failures=row["failures"],
         crashes=row["crashes"],
@@ -164,7 +164,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
     )
 
 
-def _arguments(text: str) -> Any:
+def to_arguments(text: str) -> Any:
     """Damaged ones as they are: the job is shown, and fails when it is run."""
     try:
         return _decode(text)
