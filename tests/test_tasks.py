@@ -29,6 +29,7 @@ from mulligan import (
 )
 from mulligan.clock import is_id
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
+from mulligan.payload import Misfit, Payload, PayloadError
 from mulligan.task import Task
 from mulligan.testing import sandbox
 
@@ -356,22 +357,117 @@ def test_bulk_enqueue_takes_any_kinds_and_keeps_their_order() -> None:
         assert app.enqueue_many([]) == []
 
 
-def test_a_payload_of_an_older_version_of_the_task_is_a_clear_final_failure() -> None:
-    before, after = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+def two_versions() -> tuple[App, Task[Any, Any, Any], App]:
+    """The newer version's task has one more argument."""
+    newer, older = App("sqlite:///:memory:"), App("sqlite:///:memory:", version="1")
 
-    @before.task("grown")
-    def small(first: int, gone: int) -> None: ...
+    @newer.task("both")
+    def second(n: int, region: str = "eu") -> str:
+        return f"{n} in {region}"
 
-    @after.task("grown")
-    def large(first: int, second: int) -> None: ...
+    @older.task("both")
+    def first(n: int) -> int:
+        return n
 
-    with sandbox(after) as box:
-        (job,) = after.enqueue_many([small.bind(1, 2)])
+    return newer, second, older
+
+
+def test_a_job_of_another_version_is_given_back_and_not_run_without_its_arguments() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.bind(2, region="us")])
         box.run()
-        failed = after.job(job.id)
-        assert (failed.error_code, failed.failures) == ("INVALID_INPUT", 1)
-        detail = after.events(job.id)[-1].data
-        assert "second" in str(detail)
+        found = older.job(job.id)
+        assert (found.state, found.waiting_for, found.due_at > box.now) == ("waiting", "another version", True)
+        assert (found.failures, found.snoozes, found.code_failures) == (0, 0, {"VERSION_MISMATCH": 1})
+        told = "\n".join((*older.explain(job.id).happened, *older.explain(job.id).next))
+        assert "task 'both': it does not take 'region'" in told
+        assert "It is unhandled" in told
+        findings = {finding.code: finding for finding in older.doctor()}
+        unhandled = findings["jobs.unhandled"]
+        assert "1 of 'both' in queue 'default'" in unhandled.found and unhandled.level == "warning"
+        box.advance("10m")
+        assert older.job(job.id).attempt <= 11, "no worker spins on it"
+
+
+def test_a_job_that_no_version_takes_fails_in_the_end() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.bind(2, region="us")])
+        for _ in range(10):
+            box.advance("1h")
+        assert older.job(job.id).state == "waiting"
+        for _ in range(5):
+            box.advance("1h")
+        failed = older.job(job.id)
+        assert (failed.state, failed.error_code, failed.failures) == ("failed", "INVALID_INPUT", 0)
+        assert "no worker that took it has a version of its task that fits" in "\n".join(older.explain(job.id).next)
+        older.retry(job.id)
+        box.run()
+        assert older.job(job.id).code_failures == {"VERSION_MISMATCH": 1}, "a manual retry starts from zero"
+
+
+def test_a_job_of_another_version_has_no_more_time_than_its_deadline() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.options(deadline="1m").bind(2, region="us")])
+        box.advance("5m")
+        assert older.job(job.id).error_code == "DEADLINE"
+
+
+def test_a_worker_of_the_right_version_takes_what_another_gave_back(tmp_path: Path) -> None:
+    newer, second, older = two_versions()
+    for app in (newer, older):
+        app.settings = dataclasses.replace(app.settings, database_url=f"sqlite:///{tmp_path}/jobs.db")
+    with newer, older:
+        job = second.enqueue(2, region="us")
+        older.run_until_idle(timeout="60s")
+        assert older.job(job.id).waiting_for == "another version"
+        newer.run_now(job.id)
+        newer.run_until_idle(timeout="60s")
+        assert newer.job(job.id).result == "2 in us"
+
+
+@pytest.mark.parametrize(
+    ("stored", "fits"),
+    [
+        ('{"n":1}', ((1,), {})),
+        ('{"n":1,"rest":[2,3]}', ((1, 2, 3), {})),
+        ('{"n":1,"flag":true}', ((1,), {"flag": True})),
+        ('{"n":1,"more":{"a":"2"},"b":"3"}', ((1,), {"a": "2", "b": "3"})),
+        ('{"n":1,"b":3}', "Expected `str`, got `int`"),
+        ('{"flag":true}', "it needs 'n'"),
+        ('{"n":"one"}', "Expected `int`, got `str`"),
+        ("[1]", "Expected `object`, got `array`"),
+        ("nonsense", "malformed"),
+    ],
+)
+def test_stored_arguments_fit_a_signature_by_their_names(stored: str, fits: Any) -> None:
+    def task(n: int, /, *rest: int, flag: bool = False, **more: str) -> None: ...
+
+    payload = Payload(task, "task")
+    if isinstance(fits, tuple):
+        assert payload.decode(stored) == fits
+        return
+    with pytest.raises(PayloadError, match=fits) as raised:
+        payload.decode(stored)
+    assert isinstance(raised.value, Misfit) == ("needs" in fits)
+
+
+def test_arguments_of_a_wrong_type_are_a_final_failure_at_once() -> None:
+    newer, older = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+
+    @newer.task("task")
+    def name(n: str) -> None: ...
+
+    @older.task("task")
+    def number(n: int) -> None: ...
+
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([name.bind("one")])
+        box.run()
+        failed = older.job(job.id)
+        assert (failed.error_code, failed.failures, failed.attempt) == ("INVALID_INPUT", 1, 1)
 
 
 def test_waiting_raises_what_became_of_the_job() -> None:

@@ -18,6 +18,9 @@ DEFAULT_QUEUE = "default"
 # Stands for a job's id in arguments written before that is known.
 ANY_ID = "00000000-0000-0000-0000-000000000000"
 
+# What a job waits for whose arguments fit no worker that took it.
+ANOTHER_VERSION = "another version"
+
 # Losses nobody saw the cause of: the process, the machine or the network went away.
 MAX_LOSSES = 10
 

@@ -14,7 +14,7 @@ from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
-from mulligan.job import MAX_LOSSES, Job
+from mulligan.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.pause import Pause
@@ -31,6 +31,7 @@ _WAITS = {
     "retry": "It waits for its next try",
     "snooze": "It was put off and waits",
     "rate limit": "It was asked to slow down and waits",
+    ANOTHER_VERSION: "It is unhandled: no worker that took it has the version of its task that fits. It waits",
 }
 _PAUSED = {
     "retry": "Retries are paused",

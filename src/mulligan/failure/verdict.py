@@ -20,6 +20,8 @@ class Ledger(StrEnum):
     FAILURES = "failures"
     CRASHES = "crashes"
     LOSSES = "losses"
+    MISFITS = "misfits"
+    """Counted under their code, with the failures of each code: there is no counter for them alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +196,12 @@ _DEATHS: dict[int | None, str] = {
     -Signals.SIGSEGV: "SEGFAULT",
     -Signals.SIGBUS: "SEGFAULT",
 }
+
+
+def misfit(problem: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """Its arguments are those of another version of the task, so it was not run here."""
+    verdict = engine_verdict("VERSION_MISMATCH", kind=kind, detail=problem, ledger=Ledger.MISFITS, catalogue=catalogue)
+    return replace(verdict, notes=(verdict.detail,))
 
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:

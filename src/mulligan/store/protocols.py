@@ -137,12 +137,16 @@ class WorkerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Ready jobs of one queue and kind; `since` is when the oldest of them got there."""
+    """Ready jobs of one queue and kind; `since` is when the oldest of them got there.
+
+    `is_misfit`: they are not ready, but wait for a worker of another version.
+    """
 
     queue: str
     kind: str
     number: int
     since: datetime
+    is_misfit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -490,7 +494,7 @@ class Reader(Protocol):
         ...
 
     def lanes(self) -> list[Lane]:
-        """All ready jobs, counted."""
+        """All ready jobs, and those that wait for a worker of another version, counted."""
         ...
 
     def workers(self) -> list[WorkerRecord]: ...

@@ -361,7 +361,7 @@ def to_schedule(row: Record) -> ScheduleRecord:
 
 
 def to_lane(row: Record) -> Lane:
-    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]))
+    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]), bool(row["is_misfit"]))
 
 
 def to_cursor(row: Record) -> Cursor:

@@ -116,6 +116,19 @@ class SettleRules(Bench):
         assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, why, self.now + HOUR)
         assert (job.snoozes, job.failures, job.code_failures) == (1, 0, {})
 
+    def test_a_misfit_waits_for_another_version_and_is_counted_under_its_code_only(self) -> None:
+        misfit = Snooze(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})
+        lost = self._again(self.leased(), Release({"loss": 1}, ledger=Ledger.LOSSES, verdict=LOST))
+        job = self._after(misfit, lost)
+        assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, "another version", self.now + MINUTE)
+        assert (job.failures, job.snoozes, job.losses) == (0, 0, 1), "nothing ran, so nothing is charged or forgiven"
+        assert job.code_failures == {"VERSION_MISMATCH": 1}
+        (lane,) = self.store.lanes()
+        assert (lane.kind, lane.number, lane.is_misfit) == (job.kind, 1, True)
+        self.advance(MINUTE)
+        (again,) = self.claim(by="another")
+        assert self._after(misfit, again).code_failures == {"VERSION_MISMATCH": 2}
+
     def test_a_release_goes_back_to_the_queue_and_spends_nothing(self) -> None:
         job = self._after(Release({"why": "shutdown"}))
         assert (job.state, job.queued_at, job.due_at) == (State.QUEUED, self.now, job.enqueued_at)
