@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -297,6 +297,7 @@ class App:
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
+        at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
 
@@ -316,6 +317,7 @@ class App:
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
+        at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`.
@@ -333,6 +335,7 @@ class App:
         `concurrency`  how many of its jobs may run at once, over all workers; no limit
         `can_retry`    a function of the job that may raise NotAllowed or InsufficientCredits on a manual retry; none
         `on_failed`    a task that is enqueued with the job's id when a job of this one fails; none
+        `at_most_once` True: once its code has begun, nothing but a person runs a job of it again; False
         `aliases`      former names: jobs that were enqueued under them are run too; none
 
         Queue, priority and more can be given for one call: see `task.options`.
@@ -345,7 +348,7 @@ class App:
                 function,
                 client=self.client,
                 name=name or getattr(function, "__name__", ""),
-                retry=retry or self.settings.default_policy,
+                retry=retry or self._default_policy(at_most_once=at_most_once),
                 rules=rules,
                 service=service,
                 queue=queue,
@@ -357,12 +360,17 @@ class App:
                 concurrency=concurrency,
                 can_retry=can_retry,
                 on_failed=on_failed,
+                at_most_once=at_most_once,
                 aliases=aliases,
             )
             self.tasks.add(task)
             return task
 
         return register
+
+    def _default_policy(self, *, at_most_once: bool) -> RetryPolicy:
+        default = self.settings.default_policy
+        return replace(default, max_attempts=1) if at_most_once else default
 
     def cron(
         self,

@@ -21,6 +21,10 @@ ANY_ID = "00000000-0000-0000-0000-000000000000"
 # What a job waits for whose arguments fit no worker that took it.
 ANOTHER_VERSION = "another version"
 
+# The caps of a job that runs at most once. A policy allows one crash at least: zero stands for such a job, also to a
+# worker that does not know its kind.
+ONCE = {"max_attempts": 1, "max_crashes": 0, "max_snoozes": 0}
+
 # Losses nobody saw the cause of: the process, the machine or the network went away.
 MAX_LOSSES = 10
 
@@ -162,6 +166,11 @@ class Job(Generic[R]):
     def max_retries(self) -> int:
         """Automatic retries allowed, for display: the attempt limit without the first try."""
         return self.max_attempts - 1
+
+    @property
+    def at_most_once(self) -> bool:
+        """Once its code has begun, nothing but a person runs it again."""
+        return self.max_crashes == ONCE["max_crashes"]
 
     @property
     def retry_count(self) -> int:

@@ -81,7 +81,7 @@ class Binding(Generic[R]):
 
     def new_job(self, job_id: str, standing: InForce) -> NewJob:
         """The job, with the limits that are in force for its kind and owner."""
-        task, options, retry = self.task, self.options, standing.policy
+        task, options, retry, caps = self.task, self.options, standing.policy, standing.caps
         return NewJob(
             id=job_id,
             kind=task.name,
@@ -94,9 +94,9 @@ class Binding(Generic[R]):
             submitted_at=options.submitted_at,
             delay=options.delay,
             deadline=retry.deadline if options.deadline is None else options.deadline,
-            max_attempts=retry.max_attempts,
-            max_crashes=retry.max_crashes,
-            max_snoozes=retry.max_snoozes,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
             timeout=standing.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
@@ -210,12 +210,14 @@ class Task(Generic[P, C, R]):
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: "Task[..., Any, Any] | None" = None,
+        at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> None:
         self.function = function
         self.client = client
         self.name = checked_name("a task's name", name)
-        self.retry = _retry(self.name, retry)
+        self.at_most_once = at_most_once
+        self.retry = _retry(self.name, retry, is_only=at_most_once)
         self.rules = checked_rules(rules, f"the rules of task {self.name!r}")
         self.service = _service(self.name, service)
         self.queue = checked_name("a queue's name", queue)
@@ -259,6 +261,7 @@ class Task(Generic[P, C, R]):
     def follow_up(self) -> FollowUp:
         """What is stored when a job fails whose task names this one as its `on_failed`."""
         assert not callable(self.service)
+        caps = InForce(self.retry, self.timeout, at_most_once=self.at_most_once).caps
         return FollowUp(
             kind=self.name,
             arguments=self.payload.encode((ANY_ID,), {}),
@@ -266,9 +269,9 @@ class Task(Generic[P, C, R]):
             service=self.service or "",
             priority=self.priority,
             deadline=self.retry.deadline,
-            max_attempts=self.retry.max_attempts,
-            max_crashes=self.retry.max_crashes,
-            max_snoozes=self.retry.max_snoozes,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
             timeout=self.timeout,
             cost=self.cost,
             on_failed=None if self.on_failed is None else self.on_failed.follow_up,
@@ -400,9 +403,16 @@ def _aliases(name: str, aliases: Iterable[str]) -> tuple[str, ...]:
     return tuple(checked_name("an alias", alias) for alias in aliases)
 
 
-def _retry(name: str, retry: RetryPolicy) -> RetryPolicy:
+def _retry(name: str, retry: RetryPolicy, *, is_only: bool) -> RetryPolicy:
     if not isinstance(retry, RetryPolicy):
         raise BadTask(f"retry of task {name!r} must be a RetryPolicy(…), not {retry!r:.200}")
+    if is_only not in (True, False):
+        raise BadTask(f"at_most_once of task {name!r} must be True or False, not {is_only!r:.200}")
+    if is_only and retry.max_attempts > 1:
+        raise BadTask(
+            f"task {name!r} runs at most once, but its policy allows {retry.max_attempts} attempts: leave out retry=, "
+            "or give RetryPolicy(1, …)"
+        )
     return retry
 
 

@@ -451,3 +451,11 @@ def test_a_child_gives_back_what_is_of_another_version(app: App) -> None:
     app.run_until_idle(timeout="60s")
     found = app.job(job.id)
     assert (found.state, found.waiting_for, found.crashes) == (State.WAITING, "another version", 0)
+
+
+def test_a_task_that_runs_at_most_once_dies_once(app: App) -> None:
+    job = tasks.dies_only_once.enqueue()
+    app.run_until_idle(retries=True, timeout="60s")
+    found = app.job(job.id)
+    assert (found.state, found.error_code, found.crashes) == (State.FAILED, "OUT_OF_MEMORY", 1)
+    assert Path("deaths").read_text() == "x"

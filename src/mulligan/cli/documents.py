@@ -14,7 +14,11 @@ Document = dict[str, Any]
 
 
 def job_document(job: "Job[Any]") -> Document:
-    return document_of(job) | {"retry_count": job.retry_count, "max_retries": job.max_retries}
+    return document_of(job) | {
+        "retry_count": job.retry_count,
+        "max_retries": job.max_retries,
+        "at_most_once": job.at_most_once,
+    }
 
 
 def event_document(event: "Event") -> Document:

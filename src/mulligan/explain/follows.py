@@ -259,6 +259,8 @@ def _lease(job: Job[Any], around: Surroundings) -> Told:
     expired = f"Its lease ran out at {around.at(job.lease_until)}: its worker has gone silent."
     if paused := _paused("reclaim", around):
         return [expired, *paused]
+    if job.at_most_once:
+        return [expired, "It runs at most once: the next worker that looks settles it as failed."]
     taken = f"Another worker takes it back to the queue, where this is loss {job.losses + 1} of {MAX_LOSSES}"
     return [expired, f"{taken}; at that limit it fails.", *_no_worker(job, around)]
 

@@ -1,5 +1,6 @@
 """What is done about a failure: RetryPolicy and `decide`, the one place where a retry is decided.
 
+    how often             at most once           fail, whatever it is, unless its code did not begin
     what is charged       lost worker, crash     their own limits; below them the job goes back at once
                           another version        nothing; it waits for a worker of that version, for some hours
     what it is            final                  fail
@@ -121,6 +122,8 @@ def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
 
 def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     """What is done about a failure with this verdict. Total: every verdict on every job has a decision."""
+    if job.at_most_once and verdict.ledger is not Ledger.MISFITS and verdict.error_class != ErrorClass.FINAL:
+        return _only_once(verdict, job)
     match verdict.ledger:
         case Ledger.LOSSES:
             return _charged(verdict, job, count=job.losses + 1, limit=MAX_LOSSES, word="loss")
@@ -130,6 +133,13 @@ def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetim
             return _given_back(verdict, job, now=now, draw=draw)
         case Ledger.FAILURES:
             return _judged(verdict, job, policy, now=now, draw=draw)
+
+
+def _only_once(verdict: Verdict, job: Job[Any]) -> Decision:
+    reasons = _reasons(verdict, job)
+    if verdict.code == "SNOOZED":
+        verdict = _instead("SNOOZE_LIMIT", "This runs at most once, so it cannot be put off.", verdict)
+    return _fail(verdict, reasons, "it runs at most once", job)
 
 
 def _charged(verdict: Verdict, job: Job[Any], *, count: int, limit: int, word: str) -> Decision:

@@ -166,9 +166,13 @@ def engine_verdict(
     )
 
 
-def worker_lost(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+def worker_lost(
+    *,
+    kind: str = "",
+    detail: str = "the lease expired without a word from the worker",
+    catalogue: Catalogue = DEFAULT,
+) -> Verdict:
     """The lease ran out and nobody knows why: the process, the machine or the network went away."""
-    detail = "the lease expired without a word from the worker"
     return engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
 
 

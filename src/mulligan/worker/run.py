@@ -28,6 +28,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         return Judged(misfit(str(error), kind=running.lease.kind))
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
+    running.has_begun = True
     try:
         if around:
             value = await call_within(around, running, task, driver, partial(task.function, *args, **kwargs))
