@@ -9,6 +9,7 @@ import pytest
 from mulligan import (
     App,
     Conflict,
+    FinalError,
     Fixed,
     IllegalMove,
     InsufficientCredits,
@@ -112,6 +113,32 @@ def test_a_fresh_start_has_all_its_attempts_and_run_now_has_what_is_left() -> No
         box.advance("1h")
         found = app.job(job.id)
         assert (found.attempt, found.failures, found.manual_retries) == (7, 3, 1)
+
+
+def test_the_retries_of_a_job_are_those_that_were_made() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task(retry=RetryPolicy(3, Fixed("1m")))
+    def rejects() -> None:
+        raise FinalError("no")
+
+    @app.task(retry=RetryPolicy(3, Fixed("1m")))
+    def breaks() -> None:
+        raise RuntimeError("broken")
+
+    with sandbox(app) as box:
+        final, broken = rejects.enqueue(), breaks.enqueue()
+        late = breaks.options(deadline="90s").enqueue()
+        never = breaks.options(deadline="30s", delay="1h").enqueue()
+        box.run()
+        assert (app.job(final.id).state, app.job(final.id).retry_count) == (State.FAILED, 0)
+        assert (app.job(broken.id).state, app.job(broken.id).retry_count) == (State.WAITING, 1)
+        box.advance("1h")
+        assert {app.job(each.id).state for each in (broken, late, never)} == {State.FAILED}
+        assert [app.job(each.id).retry_count for each in (broken, late, never)] == [2, 1, 0]
+        app.retry(final.id)
+        box.run()
+        assert app.job(final.id).retry_count == 0
 
 
 def test_run_now_hurries_a_waiting_job_and_keeps_its_counters() -> None:

@@ -1,6 +1,10 @@
 import asyncio
 import dataclasses
 import enum
+import inspect
+import pydoc
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +15,7 @@ import pytest
 
 from mulligan import (
     App,
+    Conflict,
     InvalidArguments,
     JobFailed,
     JobFilter,
@@ -20,8 +25,12 @@ from mulligan import (
     Queue,
     RetryPolicy,
     Service,
+    attempt,
 )
+from mulligan.clock import is_id
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
+from mulligan.payload import Misfit, Payload, PayloadError
+from mulligan.task import Task
 from mulligan.testing import sandbox
 
 
@@ -154,6 +163,9 @@ def test_a_result_that_is_no_json_is_final_and_the_task_is_not_run_again() -> No
         ({"owner": None}, "owner must be one line"),
         ({"tags": [""]}, "each tag must be one line of 1 to 200 printable characters"),
         ({"dedupe": "a\0b"}, "text of at most 500 characters that a database can hold"),
+        ({"id": ""}, "an id must not be empty"),
+        ({"id": "x" * 501}, "id must be text of at most 500 characters"),
+        ({"id": 7}, "id must be text of at most 500 characters"),
         ({"owner": "*"}, "which stands for every owner; a job has one, or none"),
         ({"submitted_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
@@ -202,6 +214,98 @@ def test_options_reach_the_job() -> None:
         assert (job.cost, job.queue, job.max_attempts, job.state, job.waiting_for) == (3, "slow", 7, "waiting", "delay")
         assert job.due_at == box.now + timedelta(minutes=10)
         assert job.deadline == box.now + timedelta(hours=1), "deadlines count from enqueue, not from submitted_at"
+
+
+def test_the_arguments_of_a_job_are_data() -> None:
+    app = App("sqlite:///:memory:")
+    seen: list[Any] = []
+
+    @app.task
+    def move(point: Point, *steps: int, wait: timedelta = timedelta(0), **more: str) -> None:
+        seen.append(attempt().job.arguments)
+
+    with sandbox(app):
+        job = move.enqueue(Point(1, 2), 3, 4, wait=timedelta(minutes=1), colour="red")
+        as_json = {"point": {"x": 1, "y": 2}, "steps": [3, 4], "wait": "PT60S", "more": {"colour": "red"}}
+        assert job.arguments == as_json
+        app.wait(job)
+        assert (app.job(job.id).arguments, seen) == (as_json, [as_json])
+
+
+def test_help_shows_the_options_of_a_task_with_their_meaning() -> None:
+    signature = inspect.signature(App.task)
+    assert signature.parameters["timeout"].default == "15m"
+    assert signature.parameters["queue"].default == "default"
+    shown = pydoc.render_doc(App.task)
+    for name in signature.parameters.keys() - {"self", "name"}:
+        assert f"`{name}`" in shown, f"the docstring does not say what {name} means"
+    assert signature.parameters.keys() - {"self"} >= inspect.signature(Task).parameters.keys() - {"function", "client"}
+
+
+def test_a_call_with_an_id_can_be_repeated_and_no_other_one_made_under_it() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def pay(order: int, tags: frozenset[str] = frozenset(), **more: int) -> int:
+        return order
+
+    @app.task
+    def refund(order: int) -> int:
+        return order
+
+    with sandbox(app) as box:
+        first = pay.options(id="order 7").enqueue(7, a=1, b=2)
+        assert (is_id(first.id), first.is_duplicate) == (True, False)
+        box.run()
+        again = pay.options(id="order 7").enqueue(7, b=2, a=1)
+        assert (again.id, again.is_duplicate, again.result) == (first.id, True, 7)
+        with pytest.raises(Conflict, match=r"it differs in its arguments \(more, order\); repeat a call as"):
+            pay.options(id="order 7").enqueue(8)
+        others = [refund.options(id="order 7").enqueue(7), pay.options(id="order 7", owner="acme").enqueue(7)]
+        assert len({first.id, *(job.id for job in others)}) == 3, "a string names a job of its owner and kind"
+
+        own = UUID("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11")
+        assert pay.options(id=own).enqueue(1).id == pay.options(id=str(own).upper()).enqueue(1).id == str(own)
+        with pytest.raises(Conflict, match=r"its kind \('pay', not 'refund'\)"):
+            refund.options(id=own).enqueue(1)
+        assert len(app.jobs(JobFilter()).jobs) == 4
+
+
+def test_an_id_holds_for_calls_made_together_in_a_batch_and_asynchronously() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def pay(order: int) -> int:
+        return order
+
+    with sandbox(app):
+        call = pay.options(id="7").bind(7)
+        first, twin, other = app.enqueue_many([call, call, pay.bind(7)])
+        assert (twin.id, twin.is_duplicate, other.is_duplicate) == (first.id, True, False)
+        assert asyncio.run(pay.options(id="7").enqueue_async(7)).id == first.id
+        assert asyncio.run(app.enqueue_many_async([call]))[0].id == first.id
+        batch = app.batch("payments", owner="acme")
+        (member,) = batch.add(call)
+        batch.publish()
+        assert batch.add(call)[0].id == member.id, "also when its batch takes no more members"
+        assert member.id != first.id, "the owner is the batch's"
+        with pytest.raises(Conflict, match="its batch"):
+            app.batch("more payments", owner="acme").add(call)
+
+
+ORDERLY = """
+import sys
+from mulligan.payload import Payload
+def pay(tags: frozenset[str]): ...
+sys.stdout.write(Payload(pay, "pay").encode((frozenset(map(str, range(50))),), {}, in_order=True))
+"""
+
+
+def test_the_same_call_is_the_same_json_in_every_process() -> None:
+    one, two = (
+        subprocess.check_output([sys.executable, "-c", ORDERLY], env={"PYTHONHASHSEED": seed}) for seed in ("1", "2")
+    )
+    assert one == two != b""
 
 
 def test_two_tasks_of_one_name_are_an_error() -> None:
@@ -253,22 +357,117 @@ def test_bulk_enqueue_takes_any_kinds_and_keeps_their_order() -> None:
         assert app.enqueue_many([]) == []
 
 
-def test_a_payload_of_an_older_version_of_the_task_is_a_clear_final_failure() -> None:
-    before, after = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+def two_versions() -> tuple[App, Task[Any, Any, Any], App]:
+    """The newer version's task has one more argument."""
+    newer, older = App("sqlite:///:memory:"), App("sqlite:///:memory:", version="1")
 
-    @before.task("grown")
-    def small(first: int, gone: int) -> None: ...
+    @newer.task("both")
+    def second(n: int, region: str = "eu") -> str:
+        return f"{n} in {region}"
 
-    @after.task("grown")
-    def large(first: int, second: int) -> None: ...
+    @older.task("both")
+    def first(n: int) -> int:
+        return n
 
-    with sandbox(after) as box:
-        (job,) = after.enqueue_many([small.bind(1, 2)])
+    return newer, second, older
+
+
+def test_a_job_of_another_version_is_given_back_and_not_run_without_its_arguments() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.bind(2, region="us")])
         box.run()
-        failed = after.job(job.id)
-        assert (failed.error_code, failed.failures) == ("INVALID_INPUT", 1)
-        detail = after.events(job.id)[-1].data
-        assert "second" in str(detail)
+        found = older.job(job.id)
+        assert (found.state, found.waiting_for, found.due_at > box.now) == ("waiting", "another version", True)
+        assert (found.failures, found.snoozes, found.code_failures) == (0, 0, {"VERSION_MISMATCH": 1})
+        told = "\n".join((*older.explain(job.id).happened, *older.explain(job.id).next))
+        assert "task 'both': it does not take 'region'" in told
+        assert "It is unhandled" in told
+        findings = {finding.code: finding for finding in older.doctor()}
+        unhandled = findings["jobs.unhandled"]
+        assert "1 of 'both' in queue 'default'" in unhandled.found and unhandled.level == "warning"
+        box.advance("10m")
+        assert older.job(job.id).attempt <= 11, "no worker spins on it"
+
+
+def test_a_job_that_no_version_takes_fails_in_the_end() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.bind(2, region="us")])
+        for _ in range(10):
+            box.advance("1h")
+        assert older.job(job.id).state == "waiting"
+        for _ in range(5):
+            box.advance("1h")
+        failed = older.job(job.id)
+        assert (failed.state, failed.error_code, failed.failures) == ("failed", "INVALID_INPUT", 0)
+        assert "no worker that took it has a version of its task that fits" in "\n".join(older.explain(job.id).next)
+        older.retry(job.id)
+        box.run()
+        assert older.job(job.id).code_failures == {"VERSION_MISMATCH": 1}, "a manual retry starts from zero"
+
+
+def test_a_job_of_another_version_has_no_more_time_than_its_deadline() -> None:
+    _newer, second, older = two_versions()
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([second.options(deadline="1m").bind(2, region="us")])
+        box.advance("5m")
+        assert older.job(job.id).error_code == "DEADLINE"
+
+
+def test_a_worker_of_the_right_version_takes_what_another_gave_back(tmp_path: Path) -> None:
+    newer, second, older = two_versions()
+    for app in (newer, older):
+        app.settings = dataclasses.replace(app.settings, database_url=f"sqlite:///{tmp_path}/jobs.db")
+    with newer, older:
+        job = second.enqueue(2, region="us")
+        older.run_until_idle(timeout="60s")
+        assert older.job(job.id).waiting_for == "another version"
+        newer.run_now(job.id)
+        newer.run_until_idle(timeout="60s")
+        assert newer.job(job.id).result == "2 in us"
+
+
+@pytest.mark.parametrize(
+    ("stored", "fits"),
+    [
+        ('{"n":1}', ((1,), {})),
+        ('{"n":1,"rest":[2,3]}', ((1, 2, 3), {})),
+        ('{"n":1,"flag":true}', ((1,), {"flag": True})),
+        ('{"n":1,"more":{"a":"2"},"b":"3"}', ((1,), {"a": "2", "b": "3"})),
+        ('{"n":1,"b":3}', "Expected `str`, got `int`"),
+        ('{"flag":true}', "it needs 'n'"),
+        ('{"n":"one"}', "Expected `int`, got `str`"),
+        ("[1]", "Expected `object`, got `array`"),
+        ("nonsense", "malformed"),
+    ],
+)
+def test_stored_arguments_fit_a_signature_by_their_names(stored: str, fits: Any) -> None:
+    def task(n: int, /, *rest: int, flag: bool = False, **more: str) -> None: ...
+
+    payload = Payload(task, "task")
+    if isinstance(fits, tuple):
+        assert payload.decode(stored) == fits
+        return
+    with pytest.raises(PayloadError, match=fits) as raised:
+        payload.decode(stored)
+    assert isinstance(raised.value, Misfit) == ("needs" in fits)
+
+
+def test_arguments_of_a_wrong_type_are_a_final_failure_at_once() -> None:
+    newer, older = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+
+    @newer.task("task")
+    def name(n: str) -> None: ...
+
+    @older.task("task")
+    def number(n: int) -> None: ...
+
+    with sandbox(older) as box:
+        (job,) = older.enqueue_many([name.bind("one")])
+        box.run()
+        failed = older.job(job.id)
+        assert (failed.error_code, failed.failures, failed.attempt) == ("INVALID_INPUT", 1, 1)
 
 
 def test_waiting_raises_what_became_of_the_job() -> None:

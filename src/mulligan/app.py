@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -297,11 +297,49 @@ class App:
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
+        at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
 
-    def task(self, name: Any = None, *, retry: RetryPolicy | None = None, **options: Any) -> Any:
-        """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`."""
+    def task(
+        self,
+        name: Any = None,
+        *,
+        retry: RetryPolicy | None = None,
+        rules: Sequence[AnyRule] = (),
+        service: ServiceName = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = "normal",
+        timeout: Duration = DEFAULT_TIMEOUT,
+        isolate: bool | None = None,
+        memory: int | str | None = None,
+        cost: int = 0,
+        concurrency: int | None = None,
+        can_retry: CanRetry | None = None,
+        on_failed: Task[..., Any, Any] | None = None,
+        at_most_once: bool = False,
+        aliases: Iterable[str] = (),
+    ) -> Any:
+        """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`.
+
+        name         what its jobs carry as their kind; the function's own name
+        `retry`        RetryPolicy(…): how often and when a failed job is tried again; 4 attempts, from 15 s on
+        `rules`        Rule(…) or functions of a Failure, asked before the app's own what a failure is; none
+        `service`      what it depends on: a name, or a function of its arguments that gives one; none
+        `queue`        where its jobs wait; "default"
+        `priority`     "high", "normal", "low" or an integer, lower first; "normal"
+        `timeout`      how long an attempt may take; "15m"
+        `isolate`      True runs it in a child process, False never does, None only after a lost worker; None
+        `memory`       limit of its child process, such as "512M", which implies `isolate`; none
+        `cost`         what a retry of it costs its owner's budget; 0
+        `concurrency`  how many of its jobs may run at once, over all workers; no limit
+        `can_retry`    a function of the job that may raise NotAllowed or InsufficientCredits on a manual retry; none
+        `on_failed`    a task that is enqueued with the job's id when a job of this one fails; none
+        `at_most_once` True: once its code has begun, nothing but a person runs a job of it again; False
+        `aliases`      former names: jobs that were enqueued under them are run too; none
+
+        Queue, priority and more can be given for one call: see `task.options`.
+        """
         if callable(name):
             return self.task()(name)
 
@@ -310,13 +348,29 @@ class App:
                 function,
                 client=self.client,
                 name=name or getattr(function, "__name__", ""),
-                retry=retry or self.settings.default_policy,
-                **options,
+                retry=retry or self._default_policy(at_most_once=at_most_once),
+                rules=rules,
+                service=service,
+                queue=queue,
+                priority=priority,
+                timeout=timeout,
+                isolate=isolate,
+                memory=memory,
+                cost=cost,
+                concurrency=concurrency,
+                can_retry=can_retry,
+                on_failed=on_failed,
+                at_most_once=at_most_once,
+                aliases=aliases,
             )
             self.tasks.add(task)
             return task
 
         return register
+
+    def _default_policy(self, *, at_most_once: bool) -> RetryPolicy:
+        default = self.settings.default_policy
+        return replace(default, max_attempts=1) if at_most_once else default
 
     def cron(
         self,

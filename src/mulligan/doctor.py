@@ -70,13 +70,14 @@ class Doctor:
         yield ok(Check.SCHEMA, "the schema is up to date")
         yield from store.examine(limits)
         now = store.now()
-        workers, lanes = store.workers(), store.lanes()
+        workers, counted_lanes = store.workers(), store.lanes()
+        lanes = [lane for lane in counted_lanes if not lane.is_misfit]
         alive = [worker for worker in workers if is_alive(worker, now)]
         yield workers_alive(alive, is_needed=bool(lanes) or store.next_due() is not None)
         yield workers_silent([worker for worker in workers if worker not in alive], now)
         yield leases_expired(store, now, limits)
         yield stuck(store, self._stuck_after())
-        yield unhandled(lanes, alive)
+        yield unhandled(counted_lanes, alive)
         yield waiting(lanes, now, limits)
         yield failed(store, now)
         yield paused(store, now, limits)
@@ -153,15 +154,27 @@ def _named(leases: Sequence[Lease]) -> str:
 
 def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
     # Without any worker nothing is handled: that is said already.
-    left = [lane for lane in lanes if alive and not any(_takes(worker, lane) for worker in alive)]
-    if not left:
-        return ok(Check.JOBS_UNHANDLED, "every ready job is of a kind and queue that a worker takes")
-    named = [f"{lane.number:,} of {lane.kind!r} in queue {lane.queue!r}" for lane in left]
-    return problem(
-        Check.JOBS_UNHANDLED,
-        f"no worker that is alive takes these ready jobs: {'; '.join(named[:NAMED])}{'; …' * (len(named) > NAMED)}",
-        "start a worker whose app has the task and that takes the queue, or cancel the jobs: mulligan jobs cancel ID",
-    )
+    ready = [lane for lane in lanes if not lane.is_misfit]
+    left = [lane for lane in ready if alive and not any(_takes(worker, lane) for worker in alive)]
+    if left:
+        return problem(
+            Check.JOBS_UNHANDLED,
+            f"no worker that is alive takes these ready jobs: {_lanes(left)}",
+            "start a worker whose app has the task and that takes the queue, or cancel the jobs: "
+            "mulligan jobs cancel ID",
+        )
+    if misfits := [lane for lane in lanes if lane.is_misfit]:
+        return warning(
+            Check.JOBS_UNHANDLED,
+            f"workers gave these back, because their arguments are of another version of the task: {_lanes(misfits)}",
+            "start workers of the version that enqueued them; mulligan jobs explain ID says what does not fit",
+        )
+    return ok(Check.JOBS_UNHANDLED, "every ready job is of a kind, version and queue that a worker takes")
+
+
+def _lanes(lanes: Sequence[Lane]) -> str:
+    named = [f"{lane.number:,} of {lane.kind!r} in queue {lane.queue!r}" for lane in lanes]
+    return "; ".join(named[:NAMED]) + "; …" * (len(named) > NAMED)
 
 
 def _takes(worker: WorkerRecord, lane: Lane) -> bool:

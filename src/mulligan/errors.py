@@ -36,7 +36,7 @@
     │   └── StillRunning            a worker holds it, and it is not stuck
     ├── NotAllowed                  the task's own `can_retry` said no
     │   └── InsufficientCredits
-    ├── Conflict                    another job holds the dedupe key
+    ├── Conflict                    another job holds the dedupe key or the id
     ├── JobFailed, JobCancelled     what `wait` raises
     ├── LeaseLost                   another worker runs this job by now
     ├── BadProgram                  what was given to `attempt().run` cannot be run
@@ -389,13 +389,22 @@ class InsufficientCredits(NotAllowed):
 
 
 class Conflict(MulliganError):
-    """Another job holds the dedupe key."""
+    """Another job holds the dedupe key, or the id; `differs` says in what that one is another call."""
 
-    def __init__(self, job_id: str, twin: str) -> None:
-        super().__init__(
-            f"job {job_id!r} cannot become live again: job {twin!r} holds the same dedupe key; look at that one instead"
-        )
-        self.job_id, self.twin = job_id, twin
+    def __init__(self, job_id: str, twin: str, *, differs: Sequence[str] = ()) -> None:
+        super().__init__(_other_call(job_id, differs) if differs else _key_held(job_id, twin))
+        self.job_id, self.twin, self.differs = job_id, twin, tuple(differs)
+
+
+def _key_held(job_id: str, twin: str) -> str:
+    return f"job {job_id!r} cannot become live again: job {twin!r} holds the same dedupe key; look at that one instead"
+
+
+def _other_call(job_id: str, differs: Sequence[str]) -> str:
+    return (
+        f"job {job_id!r} is there already, and it is another call: it differs in {', '.join(differs)}; "
+        "repeat a call as it was made, or give this one an id of its own"
+    )
 
 
 class JobFailed(MulliganError):

@@ -18,6 +18,13 @@ DEFAULT_QUEUE = "default"
 # Stands for a job's id in arguments written before that is known.
 ANY_ID = "00000000-0000-0000-0000-000000000000"
 
+# What a job waits for whose arguments fit no worker that took it.
+ANOTHER_VERSION = "another version"
+
+# The caps of a job that runs at most once. A policy allows one crash at least: zero stands for such a job, also to a
+# worker that does not know its kind.
+ONCE = {"max_attempts": 1, "max_crashes": 0, "max_snoozes": 0}
+
 # Losses nobody saw the cause of: the process, the machine or the network went away.
 MAX_LOSSES = 10
 
@@ -52,6 +59,8 @@ class NewJob:
     """Of its owner in a fair queue; None in a plain one, whose jobs go by submission."""
     submit_rate: Rate | None = None
     """How fast its owner may submit."""
+    is_id_given: bool = False
+    """The caller chose the id: the same call again is the same job, and another call under it is a Conflict."""
     is_service_computed: bool = False
     """Its service is named by its arguments: of such names so many are told apart, and not more."""
 
@@ -106,7 +115,8 @@ class Job(Generic[R]):
     service: str
     priority: int
     state: State
-    arguments: str
+    arguments: Any
+    """By parameter name, as JSON carries them; the stored string if somebody damaged it."""
     attempt: int
     failures: int
     crashes: int
@@ -166,9 +176,23 @@ class Job(Generic[R]):
         return self.max_attempts - 1
 
     @property
+    def at_most_once(self) -> bool:
+        """Once its code has begun, nothing but a person runs it again."""
+        return self.max_crashes == ONCE["max_crashes"]
+
+    @property
     def retry_count(self) -> int:
-        """Retries used, for display."""
-        return min(self.failures, self.max_retries)
+        """Automatic retries made since the start or the last manual retry, for display.
+
+        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none.
+        """
+        ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
+        return max(0, min(self.failures - ended_by_failure, self.max_retries))
+
+    @property
+    def _ended_by_its_worker(self) -> bool:
+        """A crash or a loss at its limit ended it: those are not among its failures."""
+        return self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
 
 
 class Fence(NamedTuple):

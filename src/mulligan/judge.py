@@ -84,7 +84,8 @@ class Judge:
         if kind not in self._tasks:
             return policies.over(InForce(self._default, parse(DEFAULT_TIMEOUT)), kind=kind, owner=owner)
         task = self._tasks[kind]
-        return policies.over(InForce(task.retry, task.timeout), kind=task.name, owner=owner)
+        code = InForce(task.retry, task.timeout, at_most_once=task.at_most_once)
+        return policies.over(code, kind=task.name, owner=owner)
 
     def services(self) -> ServiceBook:
         """The services in force: those of the code with what the policies file says of them."""

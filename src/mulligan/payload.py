@@ -3,7 +3,7 @@
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, get_type_hints
 
@@ -21,6 +21,16 @@ class PayloadError(MulliganError):
     """Stored arguments, or a result, that cannot be converted."""
 
 
+class Misfit(PayloadError):
+    """Stored arguments of another version of the task: its signature has other names."""
+
+    def __init__(self, kind: str, unknown: Iterable[str], missing: Iterable[str]) -> None:
+        strange, lacking = ", ".join(map(repr, sorted(unknown))), ", ".join(map(repr, sorted(missing)))
+        parts = [f"it does not take {strange}"] if strange else []
+        parts += [f"it needs {lacking}"] if lacking else []
+        super().__init__(f"the arguments are of another version of task {kind!r}: {' and '.join(parts)}")
+
+
 class Payload:
     """The JSON form of one function's arguments and result. Types are resolved when first needed."""
 
@@ -30,6 +40,9 @@ class Payload:
         self._signature = inspect.signature(function)
         parameters = self._signature.parameters.values()
         self._takes_keywords_only = all(parameter.kind in _BY_KEYWORD for parameter in parameters)
+        self._names = self._signature.parameters.keys()
+        self._required = {parameter.name for parameter in parameters if _is_required(parameter)}
+        self._more = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), None)
         self._arguments: msgspec.json.Decoder[dict[str, Any]] | None = None
         self._result: msgspec.json.Decoder[Any] | None = None
 
@@ -46,11 +59,14 @@ class Payload:
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The arguments as JSON, checked against the signature and its annotations."""
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_order: bool = False) -> str:
+        """The arguments as JSON, checked against the signature and its annotations.
+
+        `in_order`: sets and keys are sorted, so that equal arguments are the same JSON in every process.
+        """
         bound = self.match(args, kwargs)
         try:
-            encoded = _encode(bound.arguments)
+            encoded = _encode(bound.arguments, _orderly if in_order else _encoder)
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
         except (ValueError, OverflowError, RecursionError) as error:
@@ -64,15 +80,33 @@ class Payload:
         return encoded.decode()
 
     def decode(self, arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments for the function; PayloadError if it cannot be called with them."""
+        """Positional and keyword arguments for the function.
+
+        Raises Misfit if they have other names than the function, PayloadError if it cannot be called with them.
+        """
         try:
-            values = self._decoders()[0].decode(arguments)
+            values = self._decoders()[0].decode(self._fitting(arguments))
+        except Misfit:
+            raise
         except (ValueError, TypeError, RecursionError) as error:
             raise PayloadError(str(error)) from error
         if self._takes_keywords_only:
             return (), values
         bound = inspect.BoundArguments(self._signature, values)
         return bound.args, bound.kwargs
+
+    def _fitting(self, arguments: str) -> str | bytes:
+        """The arguments with those names only that the function has."""
+        given = _by_name(arguments)
+        unknown, missing = given.keys() - self._names, self._required - given.keys()
+        if missing or (unknown and self._more is None):
+            raise Misfit(self._kind, unknown, missing)
+        if not unknown:
+            return arguments
+        # A parameter of the newer version: to this one it is one of its `**kwargs`.
+        assert self._more is not None
+        more = _by_name(bytes(given.get(self._more, b"{}"))) | {name: given.pop(name) for name in unknown}
+        return msgspec.json.encode({**given, self._more: more})
 
     def encode_result(self, value: Any) -> str:
         try:
@@ -141,13 +175,15 @@ def _from_json(wanted: type, value: Any) -> Any:
     raise TypeError(f"a value of type {wanted.__qualname__} cannot be read from JSON")
 
 
+_by_name = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encoder = msgspec.json.Encoder(enc_hook=_to_json)
+_orderly = msgspec.json.Encoder(enc_hook=_to_json, order="deterministic")
 
 
-def _encode(value: Any) -> bytes:
+def _encode(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
     if value is None:
         return b"null"
-    encoded = _encoder.encode(value)
+    encoded = encoder.encode(value)
     # JSON has no NaN and no infinity: they would turn into null without a word.
     if b"null" in encoded and any(not math.isfinite(number) for number in _floats(value)):
         raise ValueError("NaN and infinity have no form in JSON")

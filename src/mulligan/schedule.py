@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha256
-from uuid import UUID
 
-from mulligan.clock import microseconds
+from mulligan.clock import id_from, microseconds
 from mulligan.job import NewJob
 
 TAG = "schedule:"
@@ -72,8 +70,6 @@ def tag_of(name: str) -> str:
 
 
 def job_id_of(name: str, tick: datetime) -> str:
-    """The id of the job of a tick: whoever makes it makes the same. A UUIDv7 of the tick's own time, by a digest."""
+    """The id of the job of a tick: every worker makes the same one, with the tick's own time."""
     moment = microseconds(tick)
-    digest = int.from_bytes(sha256(f"{name}\n{moment}".encode()).digest()[:10])
-    head, tail = digest >> 68, digest & (1 << 62) - 1
-    return str(UUID(int=(moment // 1000) << 80 | 0x7 << 76 | head << 64 | 0b10 << 62 | tail))
+    return id_from(f"{name}\n{moment}", moment // 1000)

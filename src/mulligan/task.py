@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
+from uuid import UUID
 
 from mulligan.batch import BatchRecord
+from mulligan.clock import id_from, is_id
 from mulligan.duration import Duration, parse
 from mulligan.errors import BadArgument, BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
@@ -56,6 +58,7 @@ class Options:
     dedupe_for: timedelta | None = None
     tags: tuple[str, ...] = ()
     batch: str | None = None
+    id: str | None = None
     connection: Any = field(default=None, repr=False, compare=False)
 
 
@@ -68,9 +71,17 @@ class Binding(Generic[R]):
     options: Options
     service: str = ""
 
+    @property
+    def own_id(self) -> str | None:
+        """The id its caller gave, or the one made of it: any other string names a job of this owner and kind."""
+        given = self.options.id
+        if given is None or is_id(given):
+            return given
+        return id_from(f"{self.options.owner}\0{self.task.name}\0{given}")
+
     def new_job(self, job_id: str, standing: InForce) -> NewJob:
         """The job, with the limits that are in force for its kind and owner."""
-        task, options, retry = self.task, self.options, standing.policy
+        task, options, retry, caps = self.task, self.options, standing.policy, standing.caps
         return NewJob(
             id=job_id,
             kind=task.name,
@@ -83,9 +94,9 @@ class Binding(Generic[R]):
             submitted_at=options.submitted_at,
             delay=options.delay,
             deadline=retry.deadline if options.deadline is None else options.deadline,
-            max_attempts=retry.max_attempts,
-            max_crashes=retry.max_crashes,
-            max_snoozes=retry.max_snoozes,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
             timeout=standing.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
@@ -94,6 +105,7 @@ class Binding(Generic[R]):
             cost=task.cost,
             on_failed=None if task.on_failed is None else task.on_failed.follow_up,
             batch=options.batch,
+            is_id_given=options.id is not None,
         )
 
 
@@ -130,7 +142,7 @@ class Client:
         return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
 
     def _new_jobs(self, bindings: Sequence[Binding[Any]]) -> list[NewJob]:
-        return [self.new_job(binding, self._ids()) for binding in bindings]
+        return [self.new_job(binding, binding.own_id or self._ids()) for binding in bindings]
 
     def new_job(self, binding: Binding[Any], job_id: str) -> NewJob:
         """With what is in force for its kind, queue and owner now."""
@@ -163,7 +175,8 @@ class Submission(Generic[P, R]):
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
         """Check and encode a call for `app.enqueue_many`."""
-        arguments = self._task.payload.encode(args, kwargs)
+        # A set has another order in another process, where the same call must be the same JSON.
+        arguments = self._task.payload.encode(args, kwargs, in_order=self._options.id is not None)
         return Binding(self._task, arguments, self._options, self._task.service_of(args, kwargs))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -197,12 +210,14 @@ class Task(Generic[P, C, R]):
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: "Task[..., Any, Any] | None" = None,
+        at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> None:
         self.function = function
         self.client = client
         self.name = checked_name("a task's name", name)
-        self.retry = _retry(self.name, retry)
+        self.at_most_once = at_most_once
+        self.retry = _retry(self.name, retry, is_only=at_most_once)
         self.rules = checked_rules(rules, f"the rules of task {self.name!r}")
         self.service = _service(self.name, service)
         self.queue = checked_name("a queue's name", queue)
@@ -246,6 +261,7 @@ class Task(Generic[P, C, R]):
     def follow_up(self) -> FollowUp:
         """What is stored when a job fails whose task names this one as its `on_failed`."""
         assert not callable(self.service)
+        caps = InForce(self.retry, self.timeout, at_most_once=self.at_most_once).caps
         return FollowUp(
             kind=self.name,
             arguments=self.payload.encode((ANY_ID,), {}),
@@ -253,9 +269,9 @@ class Task(Generic[P, C, R]):
             service=self.service or "",
             priority=self.priority,
             deadline=self.retry.deadline,
-            max_attempts=self.retry.max_attempts,
-            max_crashes=self.retry.max_crashes,
-            max_snoozes=self.retry.max_snoozes,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
             timeout=self.timeout,
             cost=self.cost,
             on_failed=None if self.on_failed is None else self.on_failed.follow_up,
@@ -286,10 +302,14 @@ class Task(Generic[P, C, R]):
         dedupe_for: Duration | None = None,
         tags: Iterable[str] = (),
         batch: BatchRecord | str | None = None,
+        id: UUID | str | None = None,  # noqa: A002
         connection: Any = None,
     ) -> Submission[P, R]:
         """The same task with options for the calls that follow.
 
+        `id` makes a call repeatable: a UUID, which becomes the job's, or any other string of up to 500 characters, from
+        which with owner and kind one is made. The same call again is the same job, also after that is over, until it
+        is deleted; other arguments, another kind, owner or batch under that id raise `Conflict`.
         `batch` is a draft, or its id: the job belongs to it, to its owner too, and waits until it is published.
         `connection` is one of your own with a transaction open, to the app's own database (not checked): the job and
         its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
@@ -312,6 +332,7 @@ class Task(Generic[P, C, R]):
                 dedupe_for=None if dedupe_for is None else parse(dedupe_for),
                 tags=_tags(self.name, tags),
                 batch=_batch(self.name, batch),
+                id=None if id is None else _id(self.name, id),
                 connection=connection,
             ),
         )
@@ -382,9 +403,16 @@ def _aliases(name: str, aliases: Iterable[str]) -> tuple[str, ...]:
     return tuple(checked_name("an alias", alias) for alias in aliases)
 
 
-def _retry(name: str, retry: RetryPolicy) -> RetryPolicy:
+def _retry(name: str, retry: RetryPolicy, *, is_only: bool) -> RetryPolicy:
     if not isinstance(retry, RetryPolicy):
         raise BadTask(f"retry of task {name!r} must be a RetryPolicy(…), not {retry!r:.200}")
+    if is_only not in (True, False):
+        raise BadTask(f"at_most_once of task {name!r} must be True or False, not {is_only!r:.200}")
+    if is_only and retry.max_attempts > 1:
+        raise BadTask(
+            f"task {name!r} runs at most once, but its policy allows {retry.max_attempts} attempts: leave out retry=, "
+            "or give RetryPolicy(1, …)"
+        )
     return retry
 
 
@@ -468,6 +496,13 @@ def checked_on_settled(on_settled: Task[..., Any, Any] | None, client: Client, *
             f"on_settled is called with one argument, the batch's id; {on_settled.name!r}: {error}"
         ) from None
     return client.follow_up(on_settled, owner)
+
+
+def _id(kind: str, given: UUID | str) -> str:
+    if given == "":
+        raise InvalidArguments(kind, "an id must not be empty: every such job would be the same one")
+    text = str(given) if isinstance(given, UUID) else _text(kind, "id", given, LONGEST_KEY)
+    return text.lower() if is_id(text.lower()) else text
 
 
 def _batch(kind: str, batch: BatchRecord | str | None) -> str | None:

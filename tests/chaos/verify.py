@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
 from chaos.app import MAX_ATTEMPTS
 from chaos.books import Books
 from chaos.evidence import Evidence
@@ -117,7 +115,7 @@ def _end(job: Job[Any]) -> tuple[Any, ...]:
 
 
 def _wanted(job: Job[Any]) -> tuple[Any, ...]:
-    arguments = msgspec.json.decode(job.arguments)
+    arguments = job.arguments
     if job.error_code == LOST:
         return (State.FAILED, None, LOST, job.failures if job.losses == MAX_LOSSES else "none before the tenth loss", 0)
     match job.kind:

@@ -13,6 +13,7 @@ from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
+from mulligan.failure.policy import MAX_MISFITS
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.failure.service.config import MOST_SERVICES, Service
 from mulligan.policies import reading
@@ -67,11 +68,12 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
     yield "jobs counted that wait for a service", f"{switchboard.MANY:,}", "counting ends there"
     yield "tags of a job", f"{task.MOST_TAGS}", "refused"
-    yield "dedupe key", f"{task.LONGEST_KEY} characters", "refused"
+    yield "dedupe key, or an id of one's own", f"{task.LONGEST_KEY} characters", "refused"
     yield "priority", f"±{task.PRIORITY_BOUND:,}", "refused"
     yield "delay before a retry", describe(LONGEST_DELAY), "shortened to that"
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
+    yield "attempts by workers of another version", MAX_MISFITS, "the job fails with `INVALID_INPUT`"
     yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
     yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
     yield "newest ids among which an end is looked for", f"{NEWEST_IDS:,}", "give the whole id, or its beginning"

@@ -16,7 +16,7 @@ FIRST_CLAIM: dict[str, Any] = {
     "service": "",
     "priority": 0,
     "state": State.RUNNING,
-    "arguments": "{}",
+    "arguments": {},
     "attempt": 1,
     "failures": 0,
     "crashes": 0,

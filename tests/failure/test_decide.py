@@ -12,8 +12,8 @@ from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableEr
 from mulligan.errors import Snooze as SnoozeRequest
 from mulligan.failure import ErrorClass, Exponential, Failure, Fixed, Ledger, RetryPolicy, Rule, Steps, Verdict, Window
 from mulligan.failure.backoff import LONGEST_DELAY
-from mulligan.failure.classify import classify, crashed, timed_out, worker_lost
-from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, decide, schedule
+from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
+from mulligan.failure.policy import MAX_MISFITS, Decision, Fail, Release, Retry, Snooze, decide, schedule
 from mulligan.job import MAX_LOSSES
 
 PLAIN = RetryPolicy(backoff=Fixed("10s"))
@@ -48,6 +48,24 @@ def test_the_attempt_limit_is_the_row_s_and_counts_the_first_try(failures, retri
     assert isinstance(decision, Retry if retried else Fail)
     if isinstance(decision, Fail):
         assert decision.reasons["because"] == "attempts exhausted"
+
+
+def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing():
+    delays = []
+    for before in range(MAX_MISFITS - 1):
+        decision = decided(misfit("it needs 'n'"), max_attempts=1, code_failures={"VERSION_MISMATCH": before})
+        assert isinstance(decision, Snooze)
+        assert (decision.reasons["misfit"], decision.reasons["of"]) == (before + 1, MAX_MISFITS)
+        delays.append(decision.delay)
+    assert delays == sorted(delays) and delays[0] == timedelta(seconds=1) and delays[-1] == timedelta(minutes=10)
+    assert timedelta(hours=11) < sum(delays, timedelta(0)) < timedelta(hours=13)
+
+
+def test_a_job_that_fits_no_version_fails_at_the_limit_as_invalid_input():
+    decision = decided(misfit("it needs 'n'"), code_failures={"VERSION_MISMATCH": MAX_MISFITS - 1})
+    assert isinstance(decision, Fail)
+    assert (decision.verdict.code, decision.verdict.error_class) == ("INVALID_INPUT", ErrorClass.FINAL)
+    assert decision.verdict.detail == "it needs 'n'"
 
 
 def test_a_single_attempt_is_never_retried():
@@ -287,6 +305,9 @@ def test_every_verdict_on_every_job_has_a_decision_within_the_limits(verdict, jo
             assert job["failures"] + 1 < job["max_attempts"]
             assert job["code_failures"].get(verdict.code, 0) + 1 <= policy.limits.get(verdict.code, 10**9)
             assert timedelta(0) <= delay <= LONGEST_DELAY + timedelta(days=1)
+            assert deadline is None or NOW + delay < deadline
+        case Snooze(delay=delay) if verdict.ledger is Ledger.MISFITS:
+            assert job["code_failures"].get(verdict.code, 0) + 1 < MAX_MISFITS
             assert deadline is None or NOW + delay < deadline
         case Snooze(delay=delay):
             assert verdict.error_class is ErrorClass.RATE_LIMITED

@@ -4,7 +4,7 @@ import asyncio
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from mulligan import App, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
+from mulligan import App, Conflict, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
 from mulligan.failure.policy import Succeed
 from mulligan.job import Lease
@@ -32,6 +32,7 @@ from mulligan.policies import Quotas
 from mulligan.service import Family
 from mulligan.store import foreign
 from mulligan.store.protocols import Claim, Outcome
+from mulligan.task import Binding
 from mulligan.testing import sandbox
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"
@@ -207,6 +208,19 @@ class Shop:
                     raise then
         return jobs
 
+    def conflict(self, *calls: Binding[Any]) -> None:
+        """Calls that are refused, in a transaction that is committed all the same."""
+        if self._way in ASYNCHRONOUS:
+            return asyncio.run(self._conflict_async(calls))
+        with self._way(self.place) as connection, pytest.raises(Conflict, match=r"its arguments \(order\)"):
+            self.app.enqueue_many(calls, connection=connection)
+        return None
+
+    async def _conflict_async(self, calls: Sequence[Binding[Any]]) -> None:
+        async with self._way(self.place) as connection:
+            with pytest.raises(Conflict, match=r"its arguments \(order\)"):
+                await self.app.enqueue_many_async(calls, connection=connection)
+
     def events(self, job: Job[Any]) -> list[str]:
         return [event.type for event in self.app.events(job=job.id)]
 
@@ -363,7 +377,7 @@ def test_many_jobs_of_one_transaction_keep_their_order(shop: Shop) -> None:
     else:
         with shop._way(shop.place) as connection:
             jobs = shop.app.enqueue_many([shop.ship.bind(n) for n in range(20)], connection=connection)
-    assert [job.arguments for job in jobs] == [f'{{"order":{n}}}' for n in range(20)]
+    assert [job.arguments for job in jobs] == [{"order": n} for n in range(20)]
     assert [job.id for job in reversed(shop.app.jobs().jobs)] == [job.id for job in jobs]
     assert [event.job for event in shop.app.events()] == [job.id for job in jobs]
 
@@ -373,6 +387,16 @@ def test_an_id_that_is_there_already_is_the_same_job(shop: Shop) -> None:
     shop.app.client._ids = lambda: job.id
     (again,) = shop.transact({})
     assert (again, again.is_duplicate) == (shop.app.job(job.id), False)
+    assert shop.events(job) == ["job.enqueued"]
+
+
+def test_a_call_with_an_id_of_its_own_can_be_repeated_in_another_transaction(shop: Shop) -> None:
+    shop.transact({"id": "order 7"}, then=Undone)
+    (job,) = shop.transact({"id": "order 7"})
+    (again,) = shop.transact({"id": "order 7"})
+    assert (job.is_duplicate, again.id, again.is_duplicate) == (False, job.id, True)
+    shop.conflict(shop.ship.bind(2), shop.ship.options(id="order 7").bind(2))
+    assert [found.id for found in shop.app.jobs().jobs] == [job.id], "none of the call that was refused"
     assert shop.events(job) == ["job.enqueued"]
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from postgres_server import PostgresServer, emptied, postgres_server
 from transactions import enqueue_on, held
 
+from mulligan import App, attempt
 from mulligan.batch import BatchRetry, NewBatch
 from mulligan.cli.root import root
 from mulligan.event import Event
@@ -279,7 +280,8 @@ class Crashing:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self.store = PostgresStore(server.fresh_database("crashing") + "?notify=off")
+        self.url = server.fresh_database("crashing") + "?notify=off"
+        self.store = PostgresStore(self.url)
         self.store.migrate()
         self._stop_writer()
 
@@ -342,6 +344,22 @@ def test_a_claim_that_was_secured_outlives_a_crash_and_its_number_is_not_given_a
     crashing.crash()
     assert (crashing.store.job("job").state, crashing.store.job("job").attempt) == (State.RUNNING, 1)
     assert crashing.store.secure(lease.fence)
+
+
+def test_a_task_that_runs_at_most_once_does_not_begin_on_a_claim_that_a_crash_can_lose(crashing: Crashing) -> None:
+    runs: list[int] = []
+    with App(crashing.url) as app:
+
+        @app.task(at_most_once=True)
+        def pay() -> str:
+            runs.append(attempt().number)
+            if len(runs) == 1:
+                crashing.crash()
+            return "paid"
+
+        job = pay.enqueue()
+        app.run_until_idle(timeout="60s")
+        assert (runs, app.job(job.id).result) == ([1], "paid")
 
 
 def test_the_same_worker_that_claims_again_after_a_crash_is_fenced_by_its_claim_number(crashing: Crashing) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.policy import RetryPolicy
-from mulligan.job import MAX_LOSSES, NewJob
+from mulligan.job import MAX_LOSSES, ONCE, NewJob
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
@@ -64,6 +64,15 @@ def test_a_lease_that_expired_is_taken_back_and_the_job_is_charged_a_loss(scene:
     assert scene.watch(1) == 1
     job = scene.store.job("j")
     assert (job.state, job.losses, job.failures) == (State.QUEUED, 1, 0)
+
+
+def test_a_job_that_runs_at_most_once_fails_when_its_worker_is_lost_also_where_its_kind_is_unknown() -> None:
+    scene = Scene()
+    scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}", **ONCE)])  # type: ignore[arg-type]
+    scene.run()
+    assert scene.watch(70) == 1
+    job = scene.store.job("j")
+    assert (job.state, job.error_code, job.losses, job.attempt) == (State.FAILED, "WORKER_LOST", 1, 1)
 
 
 def test_a_lease_that_is_extended_stays(scene: Scene) -> None:

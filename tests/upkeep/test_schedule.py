@@ -82,7 +82,7 @@ def test_the_job_of_a_tick_says_which_it_is_and_has_the_arguments(scene: Scene) 
     scene.after(HOUR + 3 * SECOND)
     worker.step()
     (job,) = scene.store.jobs(JobFilter(tag="schedule:report")).jobs
-    assert (job.kind, job.arguments, job.submitted_at) == ("report", '{"region":"eu"}', START + HOUR)
+    assert (job.kind, job.arguments, job.submitted_at) == ("report", {"region": "eu"}, START + HOUR)
     assert job.id == job_id_of("report", START + HOUR)
     assert (scene.record.last_tick, scene.record.last_job) == (START + HOUR, job.id)
     assert scene.record.next_tick == START + 2 * HOUR
@@ -230,7 +230,7 @@ def test_other_changes_lose_no_tick(scene: Scene) -> None:
     scene.after(90 * MINUTE)
     scene.worker(args=["us"]).step()
     (job,) = scene.store.jobs(JobFilter()).jobs
-    assert (job.submitted_at, job.arguments) == (START + HOUR, '{"region":"us"}')
+    assert (job.submitted_at, job.arguments) == (START + HOUR, {"region": "us"})
 
 
 def test_of_two_versions_at_once_the_one_that_began_last_is_right(scene: Scene) -> None:

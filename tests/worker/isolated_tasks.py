@@ -39,6 +39,13 @@ def segfaults() -> None:
     ctypes.string_at(0)
 
 
+@app.task(isolate=True, at_most_once=True)
+def dies_only_once() -> None:
+    with open("deaths", "a") as deaths:  # noqa: PTH123
+        deaths.write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @app.task(memory="128M")
 def eats_memory() -> None:
     eaten = []

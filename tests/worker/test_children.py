@@ -20,7 +20,7 @@ from mulligan.errors import BadTask
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.policy import Release
 from mulligan.failure.verdict import Ledger
-from mulligan.job import Job
+from mulligan.job import Job, NewJob
 from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.testing import crashing, sandbox
@@ -444,3 +444,18 @@ def test_isolation_that_makes_no_sense_is_refused(options: dict[str, Any], probl
 def test_a_memory_limit_isolates(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path}/own.db")
     assert app.task("task", memory="64M")(lambda: None).isolate is True
+
+
+def test_a_child_gives_back_what_is_of_another_version(app: App) -> None:
+    (job,) = app.store.enqueue([NewJob(id=app.client._ids(), kind="segfaults", arguments='{"region":"us"}')])
+    app.run_until_idle(timeout="60s")
+    found = app.job(job.id)
+    assert (found.state, found.waiting_for, found.crashes) == (State.WAITING, "another version", 0)
+
+
+def test_a_task_that_runs_at_most_once_dies_once(app: App) -> None:
+    job = tasks.dies_only_once.enqueue()
+    app.run_until_idle(retries=True, timeout="60s")
+    found = app.job(job.id)
+    assert (found.state, found.error_code, found.crashes) == (State.FAILED, "OUT_OF_MEMORY", 1)
+    assert Path("deaths").read_text() == "x"

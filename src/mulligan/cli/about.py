@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import relative
+from mulligan.job import ANOTHER_VERSION
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
 from mulligan.safe import with_detail
 
@@ -28,6 +29,8 @@ def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> 
         case State.WAITING if job.waiting_for == "batch":
             return "until its batch is published"
         case State.WAITING:
+            if job.waiting_for == ANOTHER_VERSION:
+                return f"unhandled: needs a worker of another version, tried again {relative(job.due_at, now)}"
             return _about_live(job, f"{job.waiting_for or 'waits'}, due {relative(job.due_at, now)}", blocked_by)
         case State.QUEUED:
             return _about_live(job, f"queued {relative(job.queued_at or job.updated_at, now)}", blocked_by)

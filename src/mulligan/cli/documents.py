@@ -1,6 +1,5 @@
 """Records as JSON documents: field names as in Python, times in ISO 8601 UTC, durations in seconds."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -15,9 +14,11 @@ Document = dict[str, Any]
 
 
 def job_document(job: "Job[Any]") -> Document:
-    document = document_of(job)
-    document["arguments"] = arguments_of(job)
-    return document | {"retry_count": job.retry_count, "max_retries": job.max_retries}
+    return document_of(job) | {
+        "retry_count": job.retry_count,
+        "max_retries": job.max_retries,
+        "at_most_once": job.at_most_once,
+    }
 
 
 def listed_document(job: "Job[Any]", blocked: Mapping[str, str]) -> Document:
@@ -32,14 +33,6 @@ def event_document(event: "Event") -> Document:
 def document_of(record: Any) -> Document:
     """Any of our records."""
     return {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
-
-
-def arguments_of(job: "Job[Any]") -> Any:
-    """The arguments as values; as text when somebody damaged them."""
-    try:
-        return json.loads(job.arguments)
-    except ValueError:
-        return job.arguments
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.about import about_event, about_job, short
-from mulligan.cli.documents import arguments_of, document_of, event_document, job_document, listed_document
+from mulligan.cli.documents import document_of, event_document, job_document, listed_document
 from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.given import Given, Group, pass_given
 from mulligan.cli.letters import export, purge
@@ -108,7 +108,7 @@ def _say_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
     fields = _fields(job) | {"blocked_by": blocked_by}
     say_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
     say_heading("Arguments")
-    say(_pretty(arguments_of(job)))
+    say(_pretty(job.arguments))
     if job.state is State.SUCCEEDED:
         say_heading("Result")
         say(_pretty(job.result))

@@ -228,7 +228,7 @@ def in_words(standing: "InForce") -> list[str]:
         *([f"Between tries it waits {_backoff(policy)}."] if is_retried else []),
         *_besides(policy),
         f"An attempt may take {describe(standing.timeout)}.",
-        f"It fails at crash {policy.max_crashes:,} in a row, or when put off more than {policy.max_snoozes:,} times.",
+        _ends(standing),
         *(
             ended(
                 f"Rule {rule.name} is asked before those of the code: {rule.code}, {rule.error_class}"
@@ -237,6 +237,13 @@ def in_words(standing: "InForce") -> list[str]:
             for rule in standing.rules
         ),
     ]
+
+
+def _ends(standing: "InForce") -> str:
+    crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
+    if standing.at_most_once:
+        return "It runs at most once: it fails when its worker is lost, its process dies or it is put off."
+    return f"It fails at crash {crashes:,} in a row, or when put off more than {snoozes:,} times."
 
 
 def _backoff(policy: "RetryPolicy") -> str:

@@ -32,6 +32,8 @@ def because(reasons: Facts, code: str | None) -> str:
             return _out_of_budget(reasons, limit)
         case "loss" if limit is not None:
             return f"its worker was lost {times(limit)} in a row, which is the limit"
+        case "misfit" if limit is not None:
+            return f"it was given back {times(limit)}: no worker that took it has a version of its task that fits"
         case "crash" if limit is not None:
             return f"its process died {times(limit)} in a row, which is the limit"
     return said or _undecided(reasons, code)

@@ -14,7 +14,7 @@ from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
-from mulligan.job import MAX_LOSSES, Job
+from mulligan.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.pause import Pause
@@ -32,6 +32,7 @@ _WAITS = {
     "retry": "It waits for its next try",
     "snooze": "It was put off and waits",
     "rate limit": "It was asked to slow down and waits",
+    ANOTHER_VERSION: "It is unhandled: no worker that took it has the version of its task that fits. It waits",
 }
 _PAUSED = {
     "retry": "Retries are paused",
@@ -259,6 +260,8 @@ def _lease(job: Job[Any], around: Surroundings) -> Told:
     expired = f"Its lease ran out at {around.at(job.lease_until)}: its worker has gone silent."
     if paused := _paused("reclaim", around):
         return [expired, *paused]
+    if job.at_most_once:
+        return [expired, "It runs at most once: the next worker that looks settles it as failed."]
     taken = f"Another worker takes it back to the queue, where this is loss {job.losses + 1} of {MAX_LOSSES}"
     return [expired, f"{taken}; at that limit it fails.", *_no_worker(job, around)]
 

@@ -174,6 +174,10 @@ def _snoozed(story: Story) -> str:
     wait = describe(delay) if delay is not None else "a while"
     if not story.is_settled:
         return f"it was put off for {wait} by {_who_and_why(story)}"
+    if (misfit := story.reasons.whole("misfit")) is not None:
+        count = f"misfit {misfit} of {story.reasons.whole('of')}"
+        given_back = f"was not run, because its arguments are of another version of the task{_notes(story.reasons)}"
+        return f"{story.attempt} {given_back}; a worker of that version may take it {wait} later ({count})"
     what = "asked to run again" if story.event.code == "SNOOZED" else f"was told to slow down ({story.event.code})"
     number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
     count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""

@@ -173,6 +173,7 @@ _ENGINE = (
     ErrorCode("SEGFAULT", "The process running this died of a memory fault. We’ll retry.", "retryable", 500),
     ErrorCode("SERVICE_OPEN", "A service this needs is out of order. This was not tried.", "final", 503),
     ErrorCode("INVALID_INPUT", "The input of this job isn’t valid.", "final", 422),
+    ErrorCode("VERSION_MISMATCH", "This waits for a worker with another version of it. We’ll retry.", "retryable", 503),
     ErrorCode("RESULT_INVALID", "This ran, but its result can’t be stored as JSON.", "final", 500),
     ErrorCode("UNSTORABLE", "This ran, but its outcome can’t be stored.", "final", 500),
 )

@@ -21,6 +21,7 @@ from mulligan.failure.verdict import (
     crashed,
     deadline_passed,
     engine_verdict,
+    misfit,
     timed_out,
     worker_lost,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "crashed",
     "deadline_passed",
     "engine_verdict",
+    "misfit",
     "timed_out",
     "worker_lost",
 ]

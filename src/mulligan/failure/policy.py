@@ -1,6 +1,8 @@
 """What is done about a failure: RetryPolicy and `decide`, the one place where a retry is decided.
 
+    how often             at most once           fail, whatever it is, unless its code did not begin
     what is charged       lost worker, crash     their own limits; below them the job goes back at once
+                          another version        nothing; it waits for a worker of that version, for some hours
     what it is            final                  fail
                           rate limited, hinted   wait exactly that long; no attempt is used up
     what is left          attempts, code limits  fail at the limit
@@ -44,6 +46,9 @@ __all__ = [
 ]
 
 DEFAULT_BACKOFF = Exponential("15s")
+# About twelve hours in all: so long a rolling deploy may take.
+MISFIT_BACKOFF = Exponential("1s", cap="10m")
+MAX_MISFITS = 80
 _MOST = 1_000_000
 _HIGHEST_DRAW = 1 - 2**-53
 
@@ -117,13 +122,24 @@ def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
 
 def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     """What is done about a failure with this verdict. Total: every verdict on every job has a decision."""
+    if job.at_most_once and verdict.ledger is not Ledger.MISFITS and verdict.error_class != ErrorClass.FINAL:
+        return _only_once(verdict, job)
     match verdict.ledger:
         case Ledger.LOSSES:
             return _charged(verdict, job, count=job.losses + 1, limit=MAX_LOSSES, word="loss")
         case Ledger.CRASHES:
             return _charged(verdict, job, count=job.crashes + 1, limit=job.max_crashes, word="crash")
+        case Ledger.MISFITS:
+            return _given_back(verdict, job, now=now, draw=draw)
         case Ledger.FAILURES:
             return _judged(verdict, job, policy, now=now, draw=draw)
+
+
+def _only_once(verdict: Verdict, job: Job[Any]) -> Decision:
+    reasons = _reasons(verdict, job)
+    if verdict.code == "SNOOZED":
+        verdict = _instead("SNOOZE_LIMIT", "This runs at most once, so it cannot be put off.", verdict)
+    return _fail(verdict, reasons, "it runs at most once", job)
 
 
 def _charged(verdict: Verdict, job: Job[Any], *, count: int, limit: int, word: str) -> Decision:
@@ -131,6 +147,22 @@ def _charged(verdict: Verdict, job: Job[Any], *, count: int, limit: int, word: s
     if count >= limit:
         return _fail(verdict, reasons, f"{word} {count} of {limit}", job)
     return Release(reasons, ledger=verdict.ledger, verdict=verdict)
+
+
+def _given_back(verdict: Verdict, job: Job[Any], *, now: datetime, draw: float) -> Decision:
+    """To workers of another version. Nothing was run, so nothing is charged."""
+    count = job.code_failures.get(verdict.code, 0) + 1
+    reasons = _reasons(verdict, job) | {"misfit": count, "of": MAX_MISFITS}
+    if count >= MAX_MISFITS:
+        message = "The input of this job fits no version of its task that took it."
+        final = replace(
+            verdict, code="INVALID_INPUT", error_class=ErrorClass.FINAL, message=message, final_message=message
+        )
+        return _fail(final, reasons, f"misfit {count} of {MAX_MISFITS}", job)
+    delay = MISFIT_BACKOFF(count, None, draw)
+    if _is_late(job, now + delay):
+        return _too_late(verdict, job, reasons, delay)
+    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)})
 
 
 def _judged(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:

@@ -20,6 +20,8 @@ class Ledger(StrEnum):
     FAILURES = "failures"
     CRASHES = "crashes"
     LOSSES = "losses"
+    MISFITS = "misfits"
+    """Counted under their code, with the failures of each code: there is no counter for them alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +166,13 @@ def engine_verdict(
     )
 
 
-def worker_lost(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+def worker_lost(
+    *,
+    kind: str = "",
+    detail: str = "the lease expired without a word from the worker",
+    catalogue: Catalogue = DEFAULT,
+) -> Verdict:
     """The lease ran out and nobody knows why: the process, the machine or the network went away."""
-    detail = "the lease expired without a word from the worker"
     return engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
 
 
@@ -194,6 +200,12 @@ _DEATHS: dict[int | None, str] = {
     -Signals.SIGSEGV: "SEGFAULT",
     -Signals.SIGBUS: "SEGFAULT",
 }
+
+
+def misfit(problem: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """Its arguments are those of another version of the task, so it was not run here."""
+    verdict = engine_verdict("VERSION_MISMATCH", kind=kind, detail=problem, ledger=Ledger.MISFITS, catalogue=catalogue)
+    return replace(verdict, notes=(verdict.detail,))
 
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:

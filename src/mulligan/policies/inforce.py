@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
-from mulligan.job import Job
+from mulligan.job import ONCE, Job
 from mulligan.policies.section import Section
 
 R = TypeVar("R")
 
-# Stored with each job when it is enqueued. Where the file speaks, its word counts all the same.
+# Where the file gives them, they replace those that were stored with a job.
 CAPS = ("max_attempts", "max_crashes", "max_snoozes")
 
 
@@ -27,10 +27,17 @@ class InForce:
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     version: str | None = None
     """Of the file; None without one."""
+    at_most_once: bool = False
+    """The code says so, and the file cannot change it."""
+
+    @property
+    def caps(self) -> dict[str, int]:
+        """Stored with each job when it is enqueued."""
+        return ONCE if self.at_most_once else {name: getattr(self.policy, name) for name in CAPS}
 
     def under(self, section: Section) -> "InForce":
         """The same with what the section says on top."""
-        said = section.said()
+        said = {name: value for name, value in section.said().items() if not (self.at_most_once and name in CAPS)}
         rules: tuple[Rule, ...] = said.pop("rules", ())
         sources = {**self.sources, **dict.fromkeys(said, section.path)}
         if rules:
@@ -41,11 +48,15 @@ class InForce:
         if "limits" in said:
             said["limits"] = {**self.policy.limits, **said["limits"]}
         policy = replace(self.policy, **said) if said else self.policy
-        return InForce(policy, timeout, (*rules, *self.rules), MappingProxyType(sources), self.version)
+        return replace(
+            self, policy=policy, timeout=timeout, rules=(*rules, *self.rules), sources=MappingProxyType(sources)
+        )
 
     def over(self, job: Job[R]) -> Job[R]:
         """The job with the limits in force instead of those it was enqueued with."""
         said: dict[str, Any] = {name: getattr(self.policy, name) for name in CAPS if name in self.sources}
+        if self.at_most_once or job.at_most_once:
+            said = dict(ONCE)
         if "timeout" in self.sources:
             said["timeout"] = self.timeout
         return replace(job, **said) if said else job

@@ -1,7 +1,7 @@
 """A policies file as values. Every mistake is found in one go, each with the path to it and what is possible."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -84,7 +84,7 @@ class Policies:
 
     def over(self, code: InForce, *, kind: str, owner: str) -> InForce:
         """What the code says, then the file's default, owner, kind, and the owner in the kind: the last word counts."""
-        found = InForce(code.policy, code.timeout, code.rules, code.sources, self.version)
+        found = replace(code, version=self.version)
         for section in self.sections(kind, owner):
             found = found.under(section)
         return found

@@ -1,16 +1,14 @@
 """What follows a failure for good or a batch that is settled: the job of `on_failed` or `on_settled`, part of the same
 transaction."""
 
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-from uuid import UUID
 
 import msgspec
 
 from mulligan.batch import BatchRecord
-from mulligan.clock import microseconds
+from mulligan.clock import id_from, microseconds
 from mulligan.job import FollowUp, NewJob
 
 logger = logging.getLogger("mulligan.store")
@@ -50,17 +48,10 @@ def callback(batch: BatchRecord, text: str | None) -> list[NewJob]:
     except (msgspec.DecodeError, RecursionError):
         logger.error("the on_settled of batch %s cannot be read: nothing follows its settling", batch.id)
         return []
-    job_id = _same_id(f"{batch.id}/{batch.generation}", microseconds(batch.settled_at))
+    job_id = id_from(f"{batch.id}/{batch.generation}", microseconds(batch.settled_at) // 1000)
     return [wanted.after(batch.id, owner=batch.owner, job_id=job_id)]
 
 
 def _id(row: FailedRow) -> str:
-    """A UUIDv7 that the same failure has again, and no other one."""
-    return _same_id(f"{row.id}/{row.attempt}/{row.now}", row.now)
-
-
-def _same_id(cause: str, now: int) -> str:
-    chance = int.from_bytes(hashlib.sha256(cause.encode()).digest()[:10])
-    millisecond = now // 1_000 & (1 << 48) - 1
-    middle, tail = chance >> 62 & 0xFFF, chance & (1 << 62) - 1
-    return str(UUID(int=millisecond << 80 | 0x7 << 76 | middle << 64 | 0b10 << 62 | tail))
+    """The same for the same failure, and for no other one."""
+    return id_from(f"{row.id}/{row.attempt}/{row.now}", row.now // 1000)

@@ -140,12 +140,16 @@ class WorkerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Ready jobs of one queue and kind; `since` is when the oldest of them got there."""
+    """Ready jobs of one queue and kind; `since` is when the oldest of them got there.
+
+    `is_misfit`: they are not ready, but wait for a worker of another version.
+    """
 
     queue: str
     kind: str
     number: int
     since: datetime
+    is_misfit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,7 +497,7 @@ class Reader(Protocol):
         ...
 
     def lanes(self) -> list[Lane]:
-        """All ready jobs, counted."""
+        """All ready jobs, and those that wait for a worker of another version, counted."""
         ...
 
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:

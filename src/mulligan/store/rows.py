@@ -118,7 +118,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         service=row["service"],
         priority=row["priority"],
         state=State(row["state"]),
-        arguments=row["arguments"],
+        arguments=to_arguments(row["arguments"]),
         attempt=row["attempt"],
         failures=row["failures"],
         crashes=row["crashes"],
@@ -173,6 +173,14 @@ def _error_detail(row: Record) -> str | None:
     """A job may fail without an attempt, as by its deadline: then its last failure is another one."""
     is_its_own = row["error_code"] is not None and row["error_code"] == row["last_code"]
     return row["last_detail"] or None if is_its_own else None
+
+
+def to_arguments(text: str) -> Any:
+    """Damaged ones as they are: the job is shown, and fails when it is run."""
+    try:
+        return _decode(text)
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return text
 
 
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
@@ -364,7 +372,7 @@ def to_schedule(row: Record) -> ScheduleRecord:
 
 
 def to_lane(row: Record) -> Lane:
-    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]))
+    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]), bool(row["is_misfit"]))
 
 
 def to_cursor(row: Record) -> Cursor:

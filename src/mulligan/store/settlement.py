@@ -12,7 +12,8 @@ from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.job import ANOTHER_VERSION
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.hearsay import told_of
 from mulligan.store.protocols import Outcome, signed
@@ -72,7 +73,12 @@ def has_succeeded(outcome: Outcome) -> bool:
 
 def needs_record(outcome: Outcome) -> bool:
     """Whether it can be written only with the whole record of the job, which is not at hand."""
-    return isinstance(outcome.decision, Retry | Fail) and not outcome.lease.is_whole
+    decision = outcome.decision
+    return not outcome.lease.is_whole and (isinstance(decision, Retry | Fail) or _is_misfit(decision))
+
+
+def _is_misfit(decision: Decision) -> bool:
+    return isinstance(decision, Snooze) and decision.verdict.ledger is Ledger.MISFITS
 
 
 def succeeded_row(outcome: Outcome) -> Succeeded:
@@ -106,6 +112,16 @@ def settlement(outcome: Outcome) -> Settlement:
                 clears_losses=True,
                 code_failures=_counted(outcome, verdict),
                 max_attempts=max_attempts,
+            )
+        case Snooze(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
+            # Nothing ran: it says nothing of what the job does to its worker.
+            return Settlement(
+                Move.SNOOZE,
+                _data(outcome, reasons, verdict, delay),
+                verdict=verdict,
+                delay=delay,
+                waiting_for=ANOTHER_VERSION,
+                code_failures=_counted(outcome, verdict),
             )
         case Snooze(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(

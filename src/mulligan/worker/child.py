@@ -35,7 +35,7 @@ from mulligan.logs import JobContext, extras
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
-from mulligan.worker.ended import Ended, Failed, Success
+from mulligan.worker.ended import Ended, Failed, Judged, Success
 from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
 from mulligan.worker.run import run
@@ -217,6 +217,8 @@ class Child:
                 return wire.Succeeded(result)
             case Failed(what=what):
                 return self._judged(errand, what)
+            case Judged(verdict=verdict):
+                return wire.Failed(verdict)
         return wire.Stopped()
 
     def _judged(self, errand: Errand, failure: Failure) -> wire.Failed:

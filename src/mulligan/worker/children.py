@@ -93,12 +93,15 @@ class Child:
     def hear(self) -> wire.FromChild | None:
         """What it says within a tick; its log goes to ours."""
         message = self._line.receive(TICK_SECONDS)
+        # A process that it forked may keep the line open.
+        if message is None and self._process.poll() is not None:
+            # It may have spoken since; what it said before its end counts.
+            message = self._line.receive(0)
+            if message is None:
+                raise Hangup
         if isinstance(message, Said):
             logging.getLogger(message.logger).log(message.level, "%s", message.text, extra=message.fields)
             return None
-        # A process that it forked may keep the line open.
-        if message is None and self._process.poll() is not None:
-            raise Hangup
         return message
 
     def load(self, running: Running | None) -> None:
@@ -270,9 +273,16 @@ class Children:
             if running.lease.kind not in (child.kinds or ()):
                 raise Unloadable(_MISSING)
             child.police(self._policies.content)
-            child.begin(_errand(running.lease, task), running)
+            errand = _errand(running.lease, task)
+            running.has_begun = True
+            child.begin(errand, running)
         except Unloadable:
             self._keep(child)
+            raise
+        except Hangup:
+            # Its first word would have come before its end.
+            running.has_begun = False
+            self._bury(child, patience=0)
             raise
         except BaseException:
             self._bury(child, patience=0)

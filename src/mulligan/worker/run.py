@@ -8,13 +8,13 @@ from mulligan.attempt import CURRENT
 from mulligan.duration import describe
 from mulligan.errors import MulliganError, StoreError
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import Failure
+from mulligan.failure.classify import Failure, misfit
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
-from mulligan.payload import PayloadError
+from mulligan.payload import Misfit, PayloadError
 from mulligan.task import Task
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ended import Ended, Failed, Interruption, Success, Why
+from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.hooks import Hook, call_within
 from mulligan.worker.running import Running
 
@@ -24,8 +24,11 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
     running.attempt.may_block = not task.is_async
     try:
         args, kwargs = task.payload.decode(running.lease.arguments)
+    except Misfit as error:
+        return Judged(misfit(str(error), kind=running.lease.kind))
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
+    running.has_begun = True
     try:
         if around:
             value = await call_within(around, running, task, driver, partial(task.function, *args, **kwargs))

@@ -18,6 +18,7 @@ class Running:
         "attempt",
         "claimed",
         "extend_at",
+        "has_begun",
         "is_over",
         "lease",
         "look_at",
@@ -43,6 +44,8 @@ class Running:
         self.timeout = timedelta(0)
         """How long it may take: what was in force when it started."""
         self.why: Why | None = None
+        self.has_begun = False
+        """The task's own code has run, or may have."""
         self.is_over = False
         """Its outcome is on the way to the store: whatever the code still does counts no more."""
         self._noted = (0.0, "")

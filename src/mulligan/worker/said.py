@@ -10,7 +10,7 @@ from typing import Any
 
 from mulligan.duration import describe
 from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
-from mulligan.failure.verdict import Verdict
+from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.job import Lease
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.service import ServiceChange
@@ -58,6 +58,9 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
         case Retry(verdict=verdict, delay=delay):
             words = (lease.fence.attempt, _what(verdict), describe(delay))
             return logging.INFO, "failed at attempt %d with %s, retried in %s", words
+        case Snooze(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
+            level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
+            return level, "was not run: %s; another worker may take it in %s", (verdict.seen, describe(delay))
         case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
             return logging.WARNING, "took its process down with %s, %s: it runs again", (_what(verdict), of)

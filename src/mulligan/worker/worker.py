@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from mulligan.attempt import Ports
 from mulligan.clock import Clock
 from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
-from mulligan.failure.classify import Failure
+from mulligan.failure.classify import Failure, worker_lost
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
@@ -382,7 +382,8 @@ class Worker:
         # Set here, not by whoever starts it: a task cancelled before its first step never comes to an end of its own.
         running.task = asyncio.current_task()
         try:
-            if (before := stopped(running)) is not None:
+            before = await self._secured(running) if task.at_most_once else stopped(running)
+            if before is not None:
                 ended = before
             elif children is None:
                 ended = await run(running, task, self._driver, self._around)
@@ -394,14 +395,21 @@ class Worker:
             ended = Interruption(Why.CUT_OFF)
         except BaseException as error:
             # Nothing may leave an attempt without an end: its slot and its job would be lost with it.
-            ended = Failed(Failure.of(error))
+            ended = stopped(running) or Failed(Failure.of(error))
         if running.is_over:
             # It was given up; this is the code's late end, and the slot is free again.
             self._left_behind.discard(running)
             self._start_waiting()
             self._wake.set()
             return
-        self._end(running, ended)
+        self._end(running, _only_once(running, ended) if task.at_most_once else ended)
+
+    async def _secured(self, running: Running) -> Ended | None:
+        """Make the claim durable: one that a crash of the database takes back would run again. What ends it, if so."""
+        fence = running.lease.fence
+        if stopped(running) is None and not await self._driver.blocking(lambda: self._store.secure(fence)):
+            return LOST
+        return stopped(running)
 
     async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: Children) -> Ended:
         def count_time() -> None:
@@ -479,7 +487,7 @@ class Worker:
             running.lease.fence.id,
         )
         self._leave_behind(running)
-        self._end(running, ended)
+        self._end(running, _only_once(running, ended) if task.at_most_once else ended)
 
     def _leave_behind(self, running: Running) -> None:
         self._left_behind.add(running)
@@ -588,6 +596,13 @@ class Worker:
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):
                 await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
+
+
+def _only_once(running: Running, ended: Ended) -> Ended:
+    """An attempt that was stopped after its code had begun is lost: it cannot be handed back to run again."""
+    if not running.has_begun or not isinstance(ended, Interruption) or ended.why in (Why.CANCELLED, Why.LOST):
+        return ended
+    return Judged(worker_lost(kind=running.lease.kind, detail=f"the worker stopped it before its end: {ended.why}"))
 
 
 def _is_isolated(task: Task[..., Any, Any], lease: Lease) -> bool:

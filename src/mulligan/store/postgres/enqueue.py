@@ -9,12 +9,13 @@ from mulligan.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
+from mulligan.store.duplicates import answers, refuse_other_calls
 from mulligan.store.limits import LimitDesk
 from mulligan.store.names import NameDesk
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.play import BEGIN, SQL, play, transaction
-from mulligan.store.rows import Record, to_job, to_json, to_time
+from mulligan.store.rows import Record, to_json, to_time
 from mulligan.store.script import Statement, Steps
 from mulligan.store.values import new_values
 
@@ -36,14 +37,20 @@ class Intake:
             return play(db, self.enqueueing(jobs))
 
     def enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
+        if not jobs:
+            return []
+        yield from refuse_other_calls(SQL, jobs)
         rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "n": n} for n, job in enumerate(jobs)]
         now = None if self._given_now is None else to_time(self._given_now())
-        stored = yield from self._storing(rows, now)
-        return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
+        news = yield from self._storing(rows, now)
+        stored = dict(news)
+        for row in rows:
+            if row["id"] not in stored:
+                stored[row["id"]] = yield from self._twin(row, now, news)
+        return answers(jobs, [stored[row["id"]] for row in rows], news)
 
-    def _storing(self, rows: list[dict[str, Any]], now: Now) -> Steps[list[Record]]:
-        if not rows:
-            return []
+    def _storing(self, rows: list[dict[str, Any]], now: Now) -> Steps[dict[str, Record]]:
+        """Those that were not there already."""
         yield from self._names.naming(rows, now)
         buckets = yield from self._owners.admitting(rows, now)
         closed = yield from self.batches.joining(rows)
@@ -55,12 +62,9 @@ class Intake:
         found = yield Statement(SQL["enqueue"], {"jobs": to_json(news), "now": now, "event": event})
         stored = {row["id"]: row for row in found}
         yield from self._owners.counting(rows, stored, buckets=buckets, starts=starts)
-        for row in rows:
-            if row["id"] not in stored:
-                stored[row["id"]] = yield from self._twin(row, now)
-        return [stored[row["id"]] for row in rows]
+        return stored
 
-    def _twin(self, row: dict[str, Any], now: Now) -> Steps[Record]:
+    def _twin(self, row: dict[str, Any], now: Now, news: dict[str, Record]) -> Steps[Record]:
         if found := (yield Statement(SQL["job"], {"id": row["id"], "owner": None})):
             return found[0]
         yield from self.batches.refusing(row)
@@ -68,9 +72,9 @@ class Intake:
         twins = yield Statement(SQL["enqueue_twin"], key)
         if twins and not (yield from self._has_let_go(twins[0], now)):
             return twins[0]
-        # Whoever held the key let go of it in this very moment: the way is free now.
-        (stored,) = yield from self._storing([row], now)
-        return stored
+        # The holder of the key let go of it in this very moment: the way is free now.
+        news |= yield from self._storing([row], now)
+        return news.get(row["id"]) or (yield from self._twin(row, now, news))
 
     def _has_let_go(self, twin: Record, now: Now) -> Steps[bool]:
         """Whether its period is over: the clear passed it over if it was still live then."""
@@ -87,4 +91,5 @@ def _takes_more(job: NewJob) -> bool:
         or job.weight is not None
         or job.submit_rate is not None
         or job.is_service_computed
+        or job.is_id_given
     )

@@ -8,10 +8,11 @@ from mulligan.errors import StoreDamaged
 from mulligan.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move
 from mulligan.store.batches import BatchSteps
+from mulligan.store.duplicates import answers, refuse_other_calls
 from mulligan.store.limits import LimitDesk
 from mulligan.store.names import NameDesk
 from mulligan.store.owners import OwnerSteps
-from mulligan.store.rows import Record, to_job, to_json, to_time
+from mulligan.store.rows import Record, to_json, to_time
 from mulligan.store.script import Statement, Steps
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, append, find, play
@@ -54,10 +55,11 @@ class Intake:
             events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=data))
         append(db, events)
         play(db, self._owners.counting(rows, news, buckets=buckets, starts=starts))
-        return [to_job(row, is_duplicate=row["id"] != job.id) for row, job in zip(stored, jobs, strict=True)]
+        return answers(jobs, stored, news)
 
     def enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
+        yield from refuse_other_calls(SQL, jobs)
         rows = [new_values(job, is_limited=self._limits.concerns(job)) for job in jobs]
         now = None if self._given_now is None else to_time(self._given_now())
         yield from self._names.naming(rows, now)
@@ -71,11 +73,11 @@ class Intake:
         if news := [row for row in rows if row["id"] in stored]:
             event = TABLE[Move.ENQUEUE, None].event
             yield Statement(SQL["enqueue_on_events"], {"jobs": to_json(news), "event": event})
-        answer = []
+        twins = {}
         for row in rows:
-            record = stored.get(row["id"]) or (yield from self._twin(row))
-            answer.append(to_job(record, is_duplicate=record["id"] != row["id"]))
-        return answer
+            if row["id"] not in stored:
+                twins[row["id"]] = yield from self._twin(row)
+        return answers(jobs, [stored.get(row["id"]) or twins[row["id"]] for row in rows], stored)
 
     def _twin(self, row: dict[str, Any]) -> Steps[Record]:
         found = yield Statement(SQL["job"], {"id": row["id"], "owner": None})

@@ -468,7 +468,7 @@ class BatchRules(Bench):
         self.settle(self._member_lease(job), failing())
         (after,) = self._callbacks()
         assert (after.kind, after.owner, after.batch) == ("after", "acme", None)
-        assert after.arguments == f'{{"batch":"{batch.id}"}}'
+        assert after.arguments == {"batch": batch.id}
 
     def test_each_generation_has_its_callback(self) -> None:
         batch, (job,) = self._published(1, on_settled=AFTER)

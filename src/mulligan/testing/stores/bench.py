@@ -9,6 +9,7 @@ from random import Random
 from threading import Barrier
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from mulligan.clock import Ids
@@ -218,7 +219,7 @@ class Bench:
             fence=Fence(**values),
             kind=job.kind,
             owner=job.owner,
-            arguments=job.arguments,
+            arguments=msgspec.json.encode(job.arguments).decode(),
             claimed_at=self.now,
             until=self.now,
             load=lambda: job,

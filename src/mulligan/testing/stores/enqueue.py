@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mulligan.errors import StoreError
+from mulligan.errors import Conflict, StoreError
 from mulligan.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import FINAL, LIVE, State
 from mulligan.store.protocols import Store
@@ -16,6 +16,16 @@ from mulligan.testing.stores.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Benc
 ACTIVE: dict[str, Any] = {"dedupe_key": "k"}
 SUCCEEDED: dict[str, Any] = {"dedupe_key": "k", "dedupe_scope": "succeeded"}
 PERIOD: dict[str, Any] = {"dedupe_key": "k", "dedupe_for": DAY}
+
+CALL = '{"a":1,"b":2}'
+OWN_ID: dict[str, Any] = {"id": "0190a2b3-0000-7000-8000-000000000001", "is_id_given": True, "arguments": CALL}
+NEXT_ID: dict[str, Any] = {**OWN_ID, "id": "0190a2b3-0000-7000-8000-000000000002"}
+OTHER_CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"arguments": '{"a":1,"b":3,"c":4}'}, "its arguments (b, c)"),
+    ({"kind": "other"}, "its kind ('send', not 'other')"),
+    ({"owner": "acme"}, "its owner"),
+    ({"arguments": "[]"}, "its arguments"),
+]
 
 # Which holders of a key stand in the way of a new job with the same options.
 HOLDERS = [
@@ -48,9 +58,11 @@ class EnqueueRules(Bench):
             cost=12,
         )
         (job,) = self.store.enqueue([asked])
-        derived = {"delay", "deadline", "dedupe_for", "on_failed", "weight", "submit_rate", "is_service_computed"}
-        same = [field.name for field in fields(NewJob) if field.name not in derived]
+        derived = {"delay", "deadline", "dedupe_for", "on_failed", "weight", "submit_rate"}
+        derived |= {"is_service_computed", "is_id_given"}
+        same = [field.name for field in fields(NewJob) if field.name not in {*derived, "arguments"}]
         assert {name: getattr(job, name) for name in same} == {name: getattr(asked, name) for name in same}
+        assert job.arguments == {"text": "ünï\x00cödé 🎲"}
         assert (job.enqueued_at, job.updated_at, job.due_at) == (self.now, self.now, self.now + MINUTE)
         assert (job.deadline, job.dedupe_until) == (self.now + HOUR, self.now + DAY)
         assert (job.state, job.waiting_for, job.queued_at) == (State.WAITING, "delay", None)
@@ -103,6 +115,48 @@ class EnqueueRules(Bench):
         one, two = self.store.enqueue([asked, asked])
         assert one == two
         assert self.types(asked.id) == ["job.enqueued"]
+
+    # An id of the caller's own
+
+    @pytest.mark.parametrize("state", State)
+    def test_the_same_call_again_is_the_same_job(self, state: State) -> None:
+        first = self.in_state(state, **OWN_ID)
+        written = len(self.events())
+        again = self.enqueue(**OWN_ID)
+        assert (again.id, again.state, again.is_duplicate) == (first.id, state, True)
+        assert len(self.events()) == written
+
+    @pytest.mark.parametrize(("other", "says"), OTHER_CALLS)
+    def test_another_call_under_that_id_is_a_conflict(self, other: dict[str, Any], says: str) -> None:
+        first = self.enqueue(**OWN_ID)
+        with pytest.raises(Conflict) as raised:
+            self.store.enqueue([self.new(**{"kind": KIND, **OWN_ID, **other}), self.new()])
+        assert (raised.value.twin, raised.value.differs) == (first.id, (says,))
+        assert [job.id for job in self.store.jobs(JobFilter()).jobs] == [first.id], "none of the call was stored"
+
+    def test_an_id_twice_in_one_call_is_one_job_and_says_so(self) -> None:
+        first, second = self.store.enqueue([self.new(**OWN_ID), self.new(**OWN_ID)])
+        assert (first.is_duplicate, second.is_duplicate, second.id) == (False, True, first.id)
+        with pytest.raises(Conflict):
+            self.store.enqueue([self.new(**NEXT_ID), self.new(**{**NEXT_ID, "arguments": "[]"})])
+        assert len(self.store.jobs(JobFilter()).jobs) == 1
+
+    def test_a_key_held_by_another_job_comes_before_an_id_of_ones_own(self) -> None:
+        holder = self.enqueue(**ACTIVE)
+        found = self.enqueue(**OWN_ID, **ACTIVE)
+        assert (found.id, found.is_duplicate) == (holder.id, True)
+
+    def test_one_id_at_once_from_two_sides_is_one_job(self) -> None:
+        self._race([self.store, self.twin()], number=20, **OWN_ID)
+
+    def test_of_two_calls_at_once_under_one_id_one_is_a_conflict(self) -> None:
+        stores = [self.store, self.twin()]
+        calls = [self.new(**{**OWN_ID, "arguments": f'{{"a":{place}}}'}) for place in range(2)]
+        answers = at_once([partial(store.enqueue, [call]) for store, call in zip(stores, calls, strict=True)])
+        conflicts = [answer for answer in answers if isinstance(answer, Exception)]
+        assert [type(conflict) for conflict in conflicts] == [Conflict]
+        (job,) = self.store.jobs(JobFilter()).jobs
+        assert self.types(job.id) == ["job.enqueued"]
 
     def test_deadlines_count_from_enqueue_not_from_the_submission(self) -> None:
         job = self.enqueue(submitted_at=self.now - 365 * DAY, deadline=MINUTE)
@@ -173,7 +227,7 @@ class EnqueueRules(Bench):
     def test_a_duplicate_comes_back_as_the_holders_record(self) -> None:
         lease = self.leased(arguments='{"a":1}', tags=("first",), **ACTIVE)
         found = self.enqueue(arguments='{"a":2}', tags=("second",), **ACTIVE)
-        assert (found.arguments, found.tags, found.state) == ('{"a":1}', ("first",), State.RUNNING)
+        assert (found.arguments, found.tags, found.state) == ({"a": 1}, ("first",), State.RUNNING)
         assert found.leased_by == lease.fence.incarnation
 
     def test_a_hundred_at_once_with_one_key_are_one_job(self) -> None:
@@ -182,8 +236,8 @@ class EnqueueRules(Bench):
     def test_a_hundred_at_once_from_two_sides_with_one_key_are_one_job(self) -> None:
         self._race([self.store, self.twin()])
 
-    def _race(self, stores: list[Store], number: int = 100) -> None:
-        wanted = [self.new(**ACTIVE) for _ in range(number)]
+    def _race(self, stores: list[Store], number: int = 100, **options: Any) -> None:
+        wanted = [self.new(**(options or ACTIVE)) for _ in range(number)]
         answers = at_once([partial(stores[place % len(stores)].enqueue, [new]) for place, new in enumerate(wanted)])
         jobs = [_only(answer) for answer in answers]
         assert len({job.id for job in jobs}) == 1

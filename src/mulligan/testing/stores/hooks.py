@@ -234,8 +234,4 @@ class HookRules(Bench):
 
     def _followed(self, job_id: str) -> list[Job[Any]]:
         """What followed this job's failures."""
-        return [
-            job
-            for job in self.store.jobs(JobFilter(), limit=100).jobs
-            if msgspec.json.decode(job.arguments).get("job") == job_id
-        ]
+        return [job for job in self.store.jobs(JobFilter(), limit=100).jobs if job.arguments.get("job") == job_id]

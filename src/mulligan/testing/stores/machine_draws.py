@@ -80,6 +80,7 @@ CODES = st.sampled_from(["GW_5XX", "IO_ERROR", "SNOOZED"])
 DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(lambda delay, code: Retry(delay, verdict(code), {}), DELAYS, CODES),
     st.builds(lambda delay, code: Snooze(delay, verdict(code), {}), DELAYS, CODES),
+    st.just(Snooze(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})),
     st.sampled_from([None, *Ledger]).map(lambda ledger: Release({}, ledger=ledger)),
     st.sampled_from([Succeed(None), Succeed('{"a":[1]}')]),
     st.sampled_from(list(Ledger)).map(lambda ledger: Fail(verdict("CRASHED", ledger=ledger), {})),

@@ -13,7 +13,7 @@ import msgspec
 from mulligan.duty import duty_of
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
-from mulligan.job import Fence, NewJob
+from mulligan.job import ANOTHER_VERSION, Fence, NewJob
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
 from mulligan.redrive import MOVED_ON
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
@@ -299,7 +299,8 @@ class Model:
     def _apply(self, job: ModelJob, decision: Decision, now: datetime) -> Move:
         if not isinstance(decision, Succeed | Fail | Cancel):
             job.trigger = "automatic"
-        if isinstance(decision, Succeed | Retry | Snooze):
+        is_misfit = isinstance(decision, Snooze) and decision.verdict.ledger is Ledger.MISFITS
+        if isinstance(decision, Succeed | Retry | Snooze) and not is_misfit:
             job.crashes = job.losses = 0
         if isinstance(decision, Retry | Snooze):
             job.due_at, job.previous_delay = now + decision.delay, decision.delay
@@ -315,6 +316,10 @@ class Model:
                 job.error_code, job.error_message = verdict.code, verdict.message
                 self._charge(job, verdict.ledger, verdict)
                 return Move.FAIL
+            case Snooze(verdict=verdict) if is_misfit:
+                job.waiting_for = ANOTHER_VERSION
+                self._charge(job, verdict.ledger, verdict)
+                return Move.SNOOZE
             case Snooze(verdict=verdict):
                 job.waiting_for = "snooze" if verdict.code == "SNOOZED" else "rate limit"
                 job.snoozes += 1
@@ -326,7 +331,7 @@ class Model:
                 return Move.CANCEL
 
     def _charge(self, job: ModelJob, ledger: Ledger | None, verdict: Verdict | None) -> None:
-        if ledger is not None:
+        if ledger not in (None, Ledger.MISFITS):
             setattr(job, ledger, getattr(job, ledger) + 1)
         if verdict is not None:
             job.code_failures[verdict.code] = job.code_failures.get(verdict.code, 0) + 1

@@ -138,6 +138,12 @@ class SettleRules(Bench):
         assert (job.error_code, job.error_detail) == ("DEADLINE", None)
         assert (job.last_code, job.last_detail) == ("GW_5XX", SEEN.seen)
 
+    def test_a_crash_that_ends_a_job_takes_no_retry_from_its_count(self) -> None:
+        lease = self._again(self.leased(max_crashes=1), retrying())
+        job = self._after(Fail(CRASHED, {"crash": 1, "of": 1}), lease)
+        assert (job.state, job.failures, job.crashes) == (State.FAILED, 1, 1)
+        assert job.retry_count == 1, "the attempt that crashed was a retry"
+
     def test_a_job_keeps_the_attempt_limit_it_was_judged_by(self) -> None:
         lease = self._again(self.leased(), replace(retrying(), max_attempts=9))
         assert lease.job.max_attempts == 9
@@ -158,6 +164,19 @@ class SettleRules(Bench):
         job = self._after(Snooze(HOUR, verdict(code), {}))
         assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, why, self.now + HOUR)
         assert (job.snoozes, job.failures, job.code_failures) == (1, 0, {})
+
+    def test_a_misfit_waits_for_another_version_and_is_counted_under_its_code_only(self) -> None:
+        misfit = Snooze(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})
+        lost = self._again(self.leased(), Release({"loss": 1}, ledger=Ledger.LOSSES, verdict=LOST))
+        job = self._after(misfit, lost)
+        assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, "another version", self.now + MINUTE)
+        assert (job.failures, job.snoozes, job.losses) == (0, 0, 1), "nothing ran, so nothing is charged or forgiven"
+        assert job.code_failures == {"VERSION_MISMATCH": 1}
+        (lane,) = self.store.lanes()
+        assert (lane.kind, lane.number, lane.is_misfit) == (job.kind, 1, True)
+        self.advance(MINUTE)
+        (again,) = self.claim(by="another")
+        assert self._after(misfit, again).code_failures == {"VERSION_MISMATCH": 2}
 
     def test_a_release_goes_back_to_the_queue_and_spends_nothing(self) -> None:
         job = self._after(Release({"why": "shutdown"}))
