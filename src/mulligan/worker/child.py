@@ -36,8 +36,10 @@ from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ended import Ended, Failed, Success
+from mulligan.worker.forks import signals_stay_here
 from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
+from mulligan.worker.loop_guard import guarded_loop, run_through
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
 from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
@@ -59,7 +61,7 @@ def main(line_number: int, lifeline: int, last_words: int) -> None:
     # The worker says when to stop; a signal to every process of a service or a terminal does not.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    with contextlib.suppress(Hangup, Interrupted):
+    with contextlib.suppress(Hangup, Interrupted), signals_stay_here():
         hello = line.receive(None)
         assert isinstance(hello, Hello)
         app = _app(hello, line)
@@ -207,9 +209,10 @@ class Child:
                 loop.call_soon_threadsafe(current.cancel)
 
             running.interruptible_by(interrupt)
-            return await ending
+            with guarded_loop(loop, loop.stop):
+                return await ending
 
-        return self._runner.run(interruptible())
+        return run_through(self._runner, interruptible(), goes_on=True)
 
     def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
         match ended:

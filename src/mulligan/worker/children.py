@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from mulligan.clock import Clock
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
@@ -63,6 +64,9 @@ class Death(NamedTuple):
     last_words: str
 
 
+_all: "WeakSet[Child]" = WeakSet()
+
+
 class Child:
     """One process as its worker sees it. Used by one thread at a time."""
 
@@ -83,6 +87,7 @@ class Child:
         except OSError:
             self._close()
             raise
+        _all.add(self)
         self._tell(hello)
 
     def _tell(self, message: wire.ToChild) -> None:
@@ -166,6 +171,11 @@ class Child:
         for each in (self._line, self._lifeline, self._last_words):
             each.close()
 
+    def let_go(self) -> None:
+        """In a copy of the worker, which must not keep it alive when the worker is gone."""
+        self._line.close()
+        self._lifeline.close()
+
     def kill(self) -> None:
         """From any thread; the one that uses it sees it end."""
         self._signal(signal.SIGKILL)
@@ -173,6 +183,14 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def _in_copy() -> None:
+    for child in list(_all):
+        child.let_go()
+
+
+os.register_at_fork(after_in_child=_in_copy)
 
 
 def _start(*fds: int) -> "subprocess.Popen[bytes]":
