@@ -75,7 +75,7 @@ from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
-from mulligan.worker.forks import signals_stay_here
+from mulligan.worker.forks import Executor, signals_stay_here
 from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
@@ -634,6 +634,7 @@ class App:
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
+        loop.set_default_executor(Executor(thread_name_prefix="asyncio"))
         collecting = loop.create_task(collect_now_and_then())
         try:
             with guarded_loop(loop, worker.stop):

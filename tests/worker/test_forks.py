@@ -78,7 +78,7 @@ def found(folder: Path) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_copy_ends_where_it_comes_back_and_the_attempt_goes_on(found: dict[str, object], kind: str) -> None:
-    assert found[kind] == RESULTS[kind], (found["errors"], found["said"])
+    assert found[kind] == RESULTS[kind], str(found["errors"])
 
 
 def test_each_job_is_settled_once_by_a_worker_that_lives_on(found: dict[str, object]) -> None:

@@ -36,7 +36,7 @@ from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ended import Ended, Failed, Success
-from mulligan.worker.forks import signals_stay_here
+from mulligan.worker.forks import Executor, signals_stay_here
 from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
 from mulligan.worker.loop_guard import guarded_loop, run_through
@@ -102,6 +102,7 @@ def _app(hello: Hello, line: Line) -> Any:
 
 def _live(app: Any, line: Line) -> None:
     with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(Executor(thread_name_prefix="asyncio"))
         try:
             with living_on(runner, app.hooks.lifespan, app) as resources:
                 line.send(Ready(list(app.tasks.kinds)))

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -88,6 +89,13 @@ def signals_stay_here() -> Iterator[None]:
         _has_handlers = False
 
 
+class Executor(ThreadPoolExecutor):
+    """For `asyncio.to_thread`: its threads may have forked before the loop waits for their results."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        return super().submit(guarded(fn), *args, **kwargs)
+
+
 def _before_fork() -> None:
     # A signal to a copy that still has the handlers of its parent waits until it has its own.
     _blocked.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if _has_handlers else None
@@ -113,7 +121,7 @@ def _in_copy() -> None:
 
 
 def _close_to_copy(loop: asyncio.AbstractEventLoop, *, is_its_thread: bool) -> None:
-    # A thread of an executor hands its result over.
+    # A thread of the user's own executor hands its result over.
     with suppress(AttributeError):
         loop.call_soon_threadsafe = lambda *_, **__: _leave()  # type: ignore[method-assign]
     if not is_its_thread:
