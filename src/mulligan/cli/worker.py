@@ -28,8 +28,11 @@ logger = logging.getLogger("mulligan.worker")
 @click.argument("name", metavar="[MODULE:APP]", type=text, required=False)
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Jobs at once.  [env: MULLIGAN_WORKER_CONCURRENCY]")
 @click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
+@click.option("--verbose", is_flag=True, help="Log each start and each success, too.")
 @pass_given
-def worker(given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None) -> None:
+def worker(
+    given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None, verbose: bool
+) -> None:
     """Run jobs until SIGTERM or Ctrl-C. Running ones may finish then; a second one hands them back."""
     from mulligan.logs import configure
 
@@ -38,6 +41,8 @@ def worker(given: Given, name: str | None, *, concurrency: int | None, queues: t
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
         configure(app.settings.log_level, app.settings.log_format)
+        if verbose:
+            logger.setLevel(logging.DEBUG)
         app.migrate()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
