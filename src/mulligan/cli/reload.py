@@ -16,7 +16,7 @@ from mulligan.safe import safe
 
 LOOK_SECONDS = 0.3
 # What runs may finish for so long; then it is released, and runs again under the new code.
-DRAIN_SECONDS = 3.0
+DRAIN_SECONDS = 1.0
 RELEASE_SECONDS = 15.0
 SETTINGS = "mulligan.toml"
 
