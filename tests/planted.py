@@ -1,4 +1,4 @@
-"""Sixty secrets, each planted where real programs let them slip, and an app whose jobs fail with them.
+"""Sixty-four secrets, each planted where real programs let them slip, and an app whose jobs fail with them.
 
 Run as a worker's app by `test_secrets.py`. Every secret contains a marker that occurs nowhere else.
 """
@@ -20,7 +20,7 @@ def secret(number: int) -> str:
     return f"{MARK}x{number:02d}kWmP4v"
 
 
-S = [secret(number) for number in range(60)]
+S = [secret(number) for number in range(64)]
 BASIC = base64.b64encode(f"ann:{S[1]}".encode()).decode()
 JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIi{S[2]}.c2ln{S[3]}"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA{S[4]}\n{S[5]}==\n-----END RSA PRIVATE KEY-----"
@@ -66,6 +66,10 @@ MESSAGES = [
     f"DB_PASS='{S[41]}' is wrong",
     f"glpat-{S[42]}abcdefg expired",
     f"csrf_token={S[43]} does not match",
+    f"POST https://api.telegram.org/bot110201543:{S[60]}/sendMessage gave 403",
+    f"app:p%40{S[61]}@db:5432 refused",
+    f"invalid DSN https://{S[62]}@errors.example/42",
+    f"POST https://discord.com/api/webhooks/123456/{S[63]} gave 404",
 ]
 
 app = App("sqlite:///planted.db", redact=[S[39]])

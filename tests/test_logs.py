@@ -17,6 +17,7 @@ from live import eventually, working
 from mulligan import App, FinalError, RetryPolicy, Steps, attempt
 from mulligan.errors import StoreUnavailable
 from mulligan.logs import FIELDS, JobContext, JsonFormatter, TextFormatter
+from mulligan.testing import sandbox
 
 NASTY = "\x1b[2J\r\nforged: \u202e\u2028 \x00 \ud800 line"
 
@@ -77,6 +78,43 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     assert failed["error"] == "ConnectionError: gone"
     assert (asked["actor"], asked["reason"]) == ("ann", "mended")
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
+
+
+def test_a_worker_says_once_a_minute_what_it_did_and_nothing_when_nothing_happened(app: App, lines: Lines) -> None:
+    @app.task
+    async def quick() -> None: ...
+
+    @app.task(retry=RetryPolicy(max_attempts=1))
+    async def broken() -> None:
+        raise ValueError
+
+    @app.task(retry=RetryPolicy(backoff=Steps(["1h"])))
+    async def flaky() -> None:
+        raise ConnectionError
+
+    @app.task
+    async def long() -> None:
+        await asyncio.sleep(200)
+
+    with sandbox(app) as box:
+        app.enqueue_many([quick.bind()] * 1_200 + [broken.bind(), flaky.bind(), flaky.bind(), long.bind()])
+        box.run()
+    said = [line for line in lines.documents if "seconds" in line]
+    assert [line["message"] for line in said] == ["in 1m: 1,200 succeeded, 2 retried, 1 failed; 1 running now"]
+    numbers = {name: said[0].get(name) for name in ("succeeded", "retried", "failed", "cancelled", "running")}
+    assert numbers == {"succeeded": 1_200, "retried": 2, "failed": 1, "cancelled": None, "running": 1}
+    assert set(said[0]) <= set(FIELDS)
+
+
+def test_a_worker_that_stops_says_what_it_did_since_the_last_line(app: App, lines: Lines) -> None:
+    @app.task
+    def quick() -> None: ...
+
+    with working(app):
+        app.wait(quick.enqueue(), timeout=20)
+        assert not [line for line in lines.documents if "seconds" in line]
+    (said,) = [line for line in lines.documents if "seconds" in line]
+    assert (said["succeeded"], said["running"]) == (1, 0)
 
 
 def test_what_was_raised_is_said_in_one_masked_line(app: App, lines: Lines) -> None:

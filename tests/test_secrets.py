@@ -1,4 +1,4 @@
-"""Sixty planted secrets in real jobs: none is found in the database files, the log or what the commands print."""
+"""Sixty-four planted secrets in real jobs: none is found in the database files, the log or what the commands print."""
 
 import re
 import subprocess
@@ -27,6 +27,10 @@ TOLD = (
     "tried with token=•••",
     "login failed: password=•••",
     "nothing of the frame is kept",
+    "https://api.telegram.org/bot110201543:•••/sendMessage gave 403",
+    "app:•••@db:5432 refused",
+    "invalid DSN https://•••@errors.example/42",
+    "https://discord.com/api/webhooks/123456/••• gave 404",
 )
 
 

@@ -75,10 +75,12 @@ from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
+from mulligan.worker.forks import Executor, signals_stay_here
 from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
+from mulligan.worker.loop_guard import guarded_loop, run_through
 from mulligan.worker.own_process import collect_now_and_then, quick_turns, seldom_collected
 from mulligan.worker.settler import BATCH
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
@@ -686,8 +688,8 @@ class App:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
         before = {number: signal.getsignal(number) for number in STOPPING}
         try:
-            with quick_turns(), seldom_collected():
-                self._run(self._serve(self._worker(concurrency, queues)))
+            with quick_turns(), seldom_collected(), signals_stay_here():
+                self._run(self._serve(self._worker(concurrency, queues)), goes_on=True)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -696,10 +698,12 @@ class App:
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
+        loop.set_default_executor(Executor(thread_name_prefix="asyncio"))
         collecting = loop.create_task(collect_now_and_then())
         try:
-            async with self._prepared(worker):
-                await worker.run()
+            with guarded_loop(loop, worker.stop):
+                async with self._prepared(worker):
+                    await worker.run()
         finally:
             collecting.cancel()
             # It has stopped: to be told so again must not cut off what is tidied up now.
@@ -720,10 +724,17 @@ class App:
     ) -> AsyncIterator[Worker]:
         """A worker beside other work on this loop; leaving the block drains it."""
         worker = self._worker(concurrency, queues)
+        loop = asyncio.get_running_loop()
+        with guarded_loop(loop, loop.stop):
+            async with self._beside(worker):
+                yield worker
+
+    @asynccontextmanager
+    async def _beside(self, worker: Worker) -> AsyncIterator[None]:
         async with self._prepared(worker):
             running = asyncio.create_task(worker.run())
             try:
-                yield worker
+                yield
             finally:
                 worker.stop()
                 await running
@@ -745,8 +756,9 @@ class App:
         async def work() -> None:
             limit = asyncio.timeout(None if timeout is None else parse(timeout).total_seconds())
             try:
-                async with self._prepared(worker), limit:
-                    await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
+                with guarded_loop(asyncio.get_running_loop(), worker.stop):
+                    async with self._prepared(worker), limit:
+                        await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
             except TimeoutError:
                 if timeout is None or not limit.expired():
                     raise
@@ -761,9 +773,9 @@ class App:
             found.update(states if kind in self.tasks else {})
         return ", ".join(f"{found[state]:,} {state}" for state in LIVE if found[state]) or "all jobs are over by now"
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None], *, goes_on: bool = False) -> None:
         with asyncio.Runner(loop_factory=self._parts.loop) as runner:
-            runner.run(work)
+            run_through(runner, work, goes_on=goes_on)
 
     def _worker(self, concurrency: int | None, queues: Sequence[str] | None) -> Worker:
         # What cannot work is said now, in one sentence, not in a log that repeats itself.

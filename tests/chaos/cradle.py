@@ -27,8 +27,8 @@ class Cradle:
             _rock(theirs)
         theirs.close()
 
-    def start(self, *fds: int) -> Born:
-        """As `mulligan.worker.children` starts a child."""
+    def start(self, _mark: str, *fds: int) -> Born:
+        """As `mulligan.worker.children` starts a child; but a fork cannot be marked."""
         return Born(self, self.ask({"path": [place for place in sys.path if isinstance(place, str)]}, fds))
 
     def ask(self, order: dict[str, Any], fds: tuple[int, ...] = ()) -> Any:

@@ -77,6 +77,33 @@ def _nothing_known() -> Iterator[None]:
         ("No such key: sk_live_4eC39HqLyjWDarjtT1zdp7dc", "No such key: •••"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0", "•••"),
         ("mk_ab12cd34_0123456789abcdefghij_9f is unknown", "••• is unknown"),
+        (
+            "GET https://api.telegram.org/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/sendMessage gave 404",
+            "GET https://api.telegram.org/bot110201543:•••/sendMessage gave 404",
+        ),
+        ("/file/bot12345%3Aabc-DEF_ghi/x.png", "/file/bot12345%3A•••/x.png"),
+        ("Bot MTIzNDU2Nzg5MDEy.GhIjKl.abcdefgh-123 is banned", "Bot ••• is banned"),
+        ("{'Authorization': 'Bot hunter2'}", "{'Authorization': '•••'}"),
+        ("connecting as app:p%40ss@db:5432 failed", "connecting as app:•••@db:5432 failed"),
+        ("dsn=ann:hun%3Ater2@[::1]/x", "dsn=ann:•••@[::1]/x"),
+        ("next=postgresql%3A%2F%2Fapp%3Ahunter2%40db%2Fshop&n=1", "next=postgresql%3A%2F%2Fapp%3A•••%40db%2Fshop&n=1"),
+        ("u=redis%253A%252F%252F%253Ahunter2%2540cache", "u=redis%253A%252F%252F%253A•••%2540cache"),
+        ("postgresql://app:p%2Fss%40w@db/x", "postgresql://app:•••@db/x"),
+        (r'{"url": "https:\/\/ann:hunter2@x\/y"}', r'{"url": "https:\/\/ann:•••@x\/y"}'),
+        ("SENTRY_DSN=https://hunter2@o1.ingest.sentry.io/42, so", "SENTRY_DSN=https://•••@o1.ingest.sentry.io/42, so"),
+        ("https://hunter2:hunter3@sentry.example/1", "https://•••:•••@sentry.example/1"),
+        ("bad DSN https://hunter2@errors.example:8443/a/b/7.", "bad DSN https://•••@errors.example:8443/a/b/7."),
+        ("X-Sentry-Auth: Sentry sentry_key=ab", "X-Sentry-Auth: Sentry sentry_key=•••"),
+        ("POST https://hooks.slack.com/services/T0/B0/hunter2: 404", "POST https://hooks.slack.com/services/•••: 404"),
+        ("https://hooks.slack.com/workflows/T0/A0/1/hunter2", "https://hooks.slack.com/workflows/•••"),
+        ("https://discord.com/api/webhooks/123/hunter-2_x?wait=true", "https://discord.com/api/webhooks/123/•••?wait=true"),
+        ("https://discordapp.com/api/v10/webhooks/123/hunter2", "https://discordapp.com/api/v10/webhooks/123/•••"),
+        ("https://acme.webhook.office.com/webhookb2/a@b/c/d", "https://acme.webhook.office.com/webhookb2/•••"),
+        ("https://hooks.zapier.com/hooks/catch/1/hunter2/", "https://hooks.zapier.com/hooks/catch/•••"),
+        ("https://maker.ifttt.com/trigger/door/with/key/hunter2", "https://maker.ifttt.com/trigger/door/with/key/•••"),
+        ("https://a.blob.example/c/f?sv=2022&se=2026&sig=hun%2Bter2%3D", "https://a.blob.example/c/f?sv=2022&se=2026&sig=•••"),
+        ("SharedAccessSignature sr=x&sig=hunter2&skn=root", "SharedAccessSignature sr=x&sig=•••&skn=root"),
+        ("https://s3/x?page=2&X-Goog-Signature=ab12cd34&Expires=9", "https://s3/x?page=2&X-Goog-Signature=•••&Expires=9"),
         (f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}\n-----END RSA PRIVATE KEY-----", None),
         (f"{BASE64}\n-----END PRIVATE KEY----- tail", "•••-----END PRIVATE KEY----- tail"),
         (f"-----BEGIN PRIVATE KEY-----\\n{BASE64}", "-----BEGIN PRIVATE KEY-----•••"),
@@ -112,6 +139,12 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str | None) -> Non
         "KeyError: 'access'",
         "2026-11-16 10:00:00 job 019a8f3e-7c11-7d2e-b5a0-0123456789ab failed: HTTP 503",
         "mk_small task-1 gh_x sk-1 eyJ.x",
+        "https://api.telegram.org/bot/getMe, /bots/12:30, Googlebot 2.1.0, the bot Crawler.v2 and bot42: ready",
+        "https://discord.com/api/webhooks/123 gave 404, https://hooks.slack.com/services/ too",
+        "https://ann@example.com/, https://ann@example.com/2026/report, https://git@host/team/9/x.git",
+        "registry/nginx:1.25@sha256:0123abcd, mailto:ann%2Bx@example.com, cc:ann@example.com, 12:30%20@home",
+        "GET /search?q=a%3Ab%40c and path%3A%2F%2Fhost%2Fx%40y; 100%: done@last, at 10:15%@noon",
+        "sentry.io is down; docs: https://docs.sentry.io/platforms/1",
     ],
 )
 def test_what_only_speaks_of_secrets_stays(text: str) -> None:
@@ -120,7 +153,8 @@ def test_what_only_speaks_of_secrets_stays(text: str) -> None:
 
 def test_secrets_that_were_named_are_masked_in_every_form() -> None:
     redact('hun/t"er 2ä', re.compile(r"CUST-\d+"))
-    for form in ('hun/t"er 2ä', "hun%2Ft%22er%202%C3%A4", 'hun/t\\"er 2ä', 'hun/t\\"er 2\\u00e4'):
+    in_urls = ("hun%2Ft%22er%202%C3%A4", "hun%2ft%22er%202%c3%a4", "hun%2Ft%22er+2%C3%A4")
+    for form in ('hun/t"er 2ä', *in_urls, 'hun/t\\"er 2ä', 'hun/t\\"er 2\\u00e4'):
         assert redacted(f"it was {form} for CUST-123") == "it was ••• for •••"
 
 
@@ -173,7 +207,8 @@ def test_long_text_keeps_its_ends() -> None:
 PIECES = st.sampled_from(
     ["password", "token", "=", ":", " ", '"', "'", "\\", "\n", "://", "@", "a", "Z9", "&", "?", "key", "-----BEGIN ",
      "--", "PRIVATE KEY-----", "-----END ", "Bearer ", "eyJ", ".", "_", "<", ">", ",", ";", "(", ")", "•••", "cookie",
-     "-u ", "ä", "curl", "mysql", "sshpass", "-p", " is ", "auth=(", "%3D"]
+     "-u ", "ä", "curl", "mysql", "/bot1:", "Bot ",
+     "hooks.slack.com/services/", "%40", "%3A%2F%2F", "https://", "/1", "sshpass", "-p", " is ", "auth=(", "%3D"]
 )  # fmt: skip
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
 
@@ -212,6 +247,9 @@ def test_no_surrounding_brings_a_named_secret_out(secret: str, before: str, afte
     ["password", "password=", 'password="', "password=\\", 'password=\\"', "token ", "token_", "--token ", "<token ", "://",
      "://a:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJaaaaaa.", "mk_a", "?key", "a;", "A", "@", "basic Abcdefgh1,a=b",
      "private key A ", "-----END ", "cookie: ", "'token', ", "token:\n",
+     "/bot1:", "bot a", "bot aaaaaaaa.aa.", "https://a", "https://a@b/c", "https://a@s", ":%40", "a:%40", "a:b",
+     "%3a%2f%2f", "%3a%2f%2fa%3a",
+     "hooks.slack.com/services/", "discord.com/api/webhooks/1/", "maker.ifttt.com/trigger/a", "https:\\/\\/a:",
      "curl -u", "mysql -p1:", "sshpass '", "password is ", "auth=('a', '", "curl"],
 )  # fmt: skip
 def test_no_text_takes_long(piece: str) -> None:

@@ -157,6 +157,40 @@ def starts_a_program_and_waits() -> None:
     program.wait()
 
 
+def _flee(environment: dict[str, str] | None = None) -> int:
+    return subprocess.Popen(["sleep", "600"], start_new_session=True, env=environment).pid
+
+
+def _flee_twice() -> int:
+    """As daemons do: its parent is gone at once, and it is the system's."""
+    script = "import os, subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=2).pid)"
+    return int(subprocess.check_output([sys.executable, "-c", script], start_new_session=True))
+
+
+def _started_elsewhere() -> None:
+    pids = (_flee(), _flee({"PATH": os.defpath}), _flee_twice())
+    Path("programs.new").write_text(" ".join(map(str, pids)))
+    Path("programs.new").rename("programs")
+
+
+@app.task(isolate=True, timeout="3s", retry=once)
+def starts_sessions_and_waits() -> None:
+    _started_elsewhere()
+    time.sleep(600)
+
+
+@app.task(isolate=True, retry=once)
+def starts_sessions_and_dies() -> None:
+    pids = (_flee(), _flee_twice())
+    Path("programs").write_text(" ".join(map(str, pids)))
+    os._exit(9)
+
+
+@app.task(isolate=True, retry=once)
+def starts_sessions() -> None:
+    _started_elsewhere()
+
+
 @app.task(isolate=True)
 def holds_the_interpreter() -> int:
     Path("started").touch()

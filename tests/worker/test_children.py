@@ -321,6 +321,21 @@ def test_programs_a_killed_child_had_started_die_with_it(app: App) -> None:
     eventually(lambda: not is_alive(program))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are processes found by what they carry")
+@pytest.mark.parametrize(
+    "task",
+    [tasks.starts_sessions_and_waits, tasks.starts_sessions_and_dies, tasks.starts_sessions],
+    ids=lambda task: task.name,
+)
+def test_no_session_of_its_own_lets_a_program_outlive_its_child(app: App, task: Any) -> None:
+    task.enqueue()
+    app.run_until_idle(timeout="60s")
+    programs = [int(pid) for pid in written("programs").split()]
+    assert len(programs) > 1
+    for program in programs:
+        eventually(lambda program=program: not is_alive(program), seconds=5)
+
+
 @pytest.mark.parametrize("task", [tasks.cleans_up, tasks.cleans_up_async])
 def test_a_cancelled_child_may_clean_up_before_it_is_gone(app: App, task: Any) -> None:
     with working(app):
@@ -391,6 +406,16 @@ def test_children_end_when_their_worker_is_killed(app: App, task: Any) -> None:
         assert is_alive(pid)
         worker.kill()
         eventually(lambda: not is_alive(pid))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are processes found by what they carry")
+def test_no_session_of_its_own_lets_a_program_outlive_a_killed_worker(app: App) -> None:
+    tasks.starts_sessions_and_waits.enqueue()
+    with worker_process() as worker:
+        child_of_the_child, _, daemon = (int(pid) for pid in written("programs").split())
+        assert is_alive(child_of_the_child) and is_alive(daemon)
+        worker.kill()
+        eventually(lambda: not is_alive(child_of_the_child) and not is_alive(daemon))
 
 
 # In a sandbox, and by name

@@ -17,6 +17,7 @@ from mulligan.worker.ended import Success
 from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running
 from mulligan.worker.settler import Settler
+from mulligan.worker.summary import Summary
 
 T = TypeVar("T")
 BATCH = 10
@@ -61,6 +62,7 @@ class Left(list[int]):
         clock = SystemClock()
         self._news = asyncio.Event()
         self.settler = Settler(
+            summary=Summary(clock),
             store=app.store,
             judge=app.judge,
             clock=clock,

@@ -12,7 +12,8 @@ import click
 from mulligan.cli.failing import Stopped, stopped
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import names, text
-from mulligan.cli.place import opened_with_tasks
+from mulligan.cli.place import named, opened_with_tasks
+from mulligan.cli.reload import folders_of, run_reloading
 from mulligan.cli.screen import say, say_json_line
 from mulligan.errors import ConfigurationError, WornOut, without_password
 from mulligan.meant import unknown
@@ -28,16 +29,30 @@ logger = logging.getLogger("mulligan.worker")
 @click.argument("name", metavar="[MODULE:APP]", type=text, required=False)
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Jobs at once.  [env: MULLIGAN_WORKER_CONCURRENCY]")
 @click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
+@click.option("--verbose", is_flag=True, help="Log each start and each success, too.")
+@click.option("--reload", "reloads", is_flag=True, help="For development: start anew when a source here changes.")
 @pass_given
-def worker(given: Given, name: str | None, *, concurrency: int | None, queues: tuple[str, ...] | None) -> None:
+def worker(
+    given: Given,
+    name: str | None,
+    *,
+    concurrency: int | None,
+    queues: tuple[str, ...] | None,
+    verbose: bool,
+    reloads: bool,
+) -> None:
     """Run jobs until SIGTERM or Ctrl-C. Running ones may finish then; a second one hands them back."""
     from mulligan.logs import configure
 
     given.app = name or given.app
+    if reloads:
+        sys.exit(run_reloading(folders_of(named(given))))
     with opened_with_tasks(given) as app:
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
         configure(app.settings.log_level, app.settings.log_format)
+        if verbose:
+            logger.setLevel(logging.DEBUG)
         app.migrate()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)

@@ -6,10 +6,10 @@ hostile text takes no longer than a harmless one.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import overload
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from mulligan.failure.checks import refused
 from mulligan.failure.text import LEFT_OUT, clipped
@@ -118,7 +118,17 @@ def _checked_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
 def _forms(value: str) -> set[str]:
     """A secret as it is, in a URL, in JSON, and as Python shows it."""
     plain = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
-    return {value, quote(value, safe="", errors="replace"), quote(value, errors="replace"), *plain}
+    return {value, *_quoted(value), *plain}
+
+
+def _quoted(value: str) -> Iterator[str]:
+    """The encodings of URLs, paths and forms; RFC 3986 allows both cases of the hexadecimal digits."""
+    for form in (
+        quote(value, safe="", errors="replace"),
+        quote(value, errors="replace"),
+        quote_plus(value, errors="replace"),
+    ):
+        yield from (form, _ESCAPE.sub(lambda match: match[0].lower(), form))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,7 @@ def _masked(match: re.Match[str], group: str) -> str:
 
 
 _SPACE = re.compile(r"\s")
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _EMPTY = re.compile(rf"(?i:none|null|nil|true|false|undefined|{MASK}|\*+|<[\w ]*>|\.\.\.|…)?")
 
 # The name of a secret. After these endings it is only about one.
@@ -151,7 +162,8 @@ _ABOUT = r"(?![\w-]{0,24}?[_-]?(?:(?:type|count|limit|length|ur[il]|file|path|fi
 _FIRST = r"(?=[abcejopstx])"
 _STRONG = r"""
     pass(?:word|wd|phrase|code) | (?<![a-z])pass(?![a-z]) | pwd(?![a-z]) | secret(?!ar) | authorization | cookie | csrf
-    | x-auth | (?:api|access|account|private|signing|encryption|auth)[_-]?key | credentials?(?![a-z]) | session[_-]?id
+    | x-auth | (?:api|access|account|private|signing|encryption|auth|sentry)[_-]?key | credentials?(?![a-z])
+    | session[_-]?id
 """
 _WEAK = r"(?: token(?!s\b|i) | (?<![a-z])(?: signature | sig | otp | pin | jwt | bearer | auth ) ) (?![a-z])"
 _NAMED = re.compile(rf"(?ix) {_FIRST} (?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+ =", re.VERBOSE)
@@ -236,9 +248,46 @@ _ELEMENT = re.compile(
     rf"(?ix) <[\w:-]{{0,40}}? {_NAME} (?:\s[^<>]{{0,200}}+)? > (?P<secret> [^<]++ ) (?=<)",
     re.VERBOSE,
 )
-_USERINFO = re.compile(r"""://[^\s/?#"'@:]{0,200}+:(?P<secret>[^\s/"']{0,1000})(?=@)""")
+# In JSON a slash may have a backslash before it.
+_USERINFO = re.compile(r""":(?://|\\/\\/)[^\s/?#"'@:]{0,200}+:(?P<secret>[^\s/"'\\]{0,1000})(?=@)""")
+# A whole URL in the query of another.
+_ENCODED_USERINFO = re.compile(
+    r"""(?ix) %(?:25)?3a (?:%(?:25)?2f){2} (?: (?!%(?:25)?(?:3a|40|2f)) [^\s"'&] ){0,200}+ %(?:25)?3a
+    (?P<secret> (?: (?!%(?:25)?2f) [^\s"'&] ){0,1000} ) (?= %(?:25)?40 )""",
+    re.VERBOSE,
+)
+# `ann:p%40ss@host` without a scheme: only the percent sign tells it from `image:tag@sha256` and `cc:ann@host`.
+_ENCODED_PASSWORD = re.compile(
+    r"""(?ix) (?<![\w.+%-]) (?!mailto:) [a-z_][\w.+-]{0,100}+ :
+    (?P<secret> [^\s/"'@:?\#<>()%]{0,200}+ %[0-9a-f]{2} [^\s/"'@?\#<>()]{0,200}+ ) (?= @[\w\[] )""",
+    re.VERBOSE,
+)
 _URL_PASSWORD = re.compile(r"[?&](?:ssl)?password=(?P<secret>[^&\s]++)")
-_TOKEN_AS_USER = re.compile(r"""://(?P<secret>[^\s/?#"'@:]{16,1000}+)(?=@)""")
+_TOKEN_AS_USER = re.compile(r""":(?://|\\/\\/)(?P<secret>[^\s/?#"'@:\\]{16,1000}+)(?=@)""")
+# A Sentry DSN: the key stands where a user would, the project is the number at the end.
+_PROJECT = r"\d{1,20}+ (?! [\w/-] | \.\w )"
+_DSN = re.compile(
+    rf"""(?ix) \bhttps? :(?://|\\/\\/) (?P<secret> [^\s/?\#"'@:\\]{{1,200}}+ ) (?=
+        (?: : [^\s/"'@]{{0,200}}+ )? @ [\w.-]{{0,200}}? sentry
+      | @ [\w.-]{{1,200}}+ (?: :\d{{1,5}}+ )? (?: \\?/ (?!{_PROJECT}) [\w.-]{{1,100}}+ ){{0,8}}+ \\?/ {_PROJECT} )
+    """,
+    re.VERBOSE,
+)
+# Telegram's `/bot<id>:<token>/` and Discord's `Bot <token>`; their ids are no secrets.
+_BOT = re.compile(
+    r"""(?ix) / bot\d{1,20}+ (?: : | %(?:25)?3a ) (?P<secret> [\w-]{6,}+ )
+      | (?<![a-z]) bot [ ]{1,4} (?P<token> [\w-]{8,}+ \. [\w-]{2,}+ \. [\w-]{8,}+ )""",
+    re.VERBOSE,
+)
+# Whoever knows such an address may post there.
+_WEBHOOK = re.compile(
+    r"""(?ix) (?: hooks\.slack(?:-gov)?\.com/(?: services | workflows | triggers )/
+      | discord(?:app)?\.com/api/(?:v\d{1,3}+/)?(?: webhooks | interactions )/\d{1,30}+/
+      | webhook\.office\.com/webhookb2/ | outlook\.office(?:365)?\.com/webhook/
+      | hooks\.zapier\.com/hooks/catch/ | maker\.ifttt\.com/trigger/[\w-]{1,100}+/(?:json/)?with/key/ )
+    (?P<secret> [\w/@%.~-]{3,}+ )""",
+    re.VERBOSE,
+)
 _QUERY = re.compile(
     r"""(?i)[?&](?:key|sig|code|auth|jwt|sas|hash|X-Amz-[\w-]{1,30}+)=(?P<secret>(?!\d{1,3}(?!\d))[^&\s#"'<>]++)"""
 )
@@ -250,7 +299,7 @@ _SCHEME = re.compile(
 _SHAPES = (
     r"(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16,}+",
     r"gh[opusr]_[A-Za-z0-9]{20,}+", r"github_pat_\w{20,}+", r"glpat-[\w-]{16,}+",
-    r"xox[a-z]-[\w-]{10,}+", r"xapp-[\w-]{10,}+", r"hooks\.slack\.com/services/[\w/]{10,}+",
+    r"xox[a-z]-[\w-]{10,}+", r"xapp-[\w-]{10,}+",
     r"[rs]k_(?:live|test)_\w{8,}+", r"whsec_[\w+/=-]{16,}+", r"sk-[\w-]{20,}+",
     r"AIza[\w-]{30,}+", r"ya29\.[\w-]{20,}+", r"SG\.[\w-]{16,}+\.[\w-]{16,}+", r"hv[bs]\.[\w-]{20,}+",
     r"npm_\w{30,}+", r"pypi-[\w-]{40,}+", r"dop_v1_[0-9a-f]{40,}+", r"\d{8,10}:AA[\w-]{30,}+",
@@ -258,7 +307,7 @@ _SHAPES = (
     r"mk_[A-Za-z0-9]{4,}+_[\w-]{12,}+",
 )  # fmt: skip
 _SHAPE_WORDS = (
-    "akia", "asia", "aroa", "aida", "gh", "github_pat_", "glpat-", "xox", "xapp-", "hooks.slack.com", "_live_",
+    "akia", "asia", "aroa", "aida", "gh", "github_pat_", "glpat-", "xox", "xapp-", "_live_",
     "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
 )  # fmt: skip
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?P<secret>{'|'.join(_SHAPES)})")
@@ -274,10 +323,19 @@ def _armoured(match: re.Match[str]) -> str:
     return MASK if match["tail"] else _without(match)
 
 
+def _bot(match: re.Match[str]) -> str:
+    return _masked(match, "token" if match["secret"] is None else "secret")
+
+
 _LOOKS = (
     _Look(("private key",), _ARMOUR, _armoured),
-    _Look(("://",), _USERINFO),
-    _Look(("://",), _TOKEN_AS_USER),
+    _Look(("://", r":\/\/"), _USERINFO),
+    _Look(("%3a%", "%253a%"), _ENCODED_USERINFO),
+    _Look(("%",), _ENCODED_PASSWORD),
+    _Look(("://", r":\/\/"), _TOKEN_AS_USER),
+    _Look(("://", r":\/\/"), _DSN),
+    _Look(("webhook", "hooks.", "interactions/", "/with/key/"), _WEBHOOK),
+    _Look(("bot",), _BOT, _bot),
     _Look(("bearer", "basic", "digest", "negotiate", "ntlm", "apikey", "token", "aws4-"), _SCHEME),
     _Look(("auth",), _PAIR),
     _Look(_NAMES, _ASSIGNED, _secret_value),

@@ -13,6 +13,8 @@ import sys
 import threading
 from pathlib import Path
 
+from mulligan.program.watch import MARK
+
 logger = logging.getLogger("mulligan.program")
 
 WATCH = Path(__file__).with_name("watch.py")
@@ -23,7 +25,8 @@ class Warden:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups: set[int] = set()
+        self._names: set[int | str] = set()
+        """Process groups, and marks of children."""
         self._pid: int | None = None
         self._pipe: int | None = None
 
@@ -33,16 +36,16 @@ class Warden:
             if self._pipe is None:
                 self._tell("")
 
-    def guard(self, group: int) -> None:
+    def guard(self, name: int | str) -> None:
         with self._lock:
-            self._groups.add(group)
-            self._tell(f"+{group}\n")
+            self._names.add(name)
+            self._tell(f"+{name}\n")
 
-    def forget(self, group: int) -> None:
-        """To be called before the group's leader is reaped: its number may be another's then."""
+    def forget(self, name: int | str) -> None:
+        """To be called before a group's leader is reaped: its number may be another's then."""
         with self._lock:
-            self._groups.discard(group)
-            self._tell(f"-{group}\n")
+            self._names.discard(name)
+            self._tell(f"-{name}\n")
 
     def _tell(self, line: str) -> None:
         try:
@@ -64,6 +67,8 @@ class Warden:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            # In a child it is not one of those that go with the child.
+            env={name: value for name, value in os.environ.items() if name != MARK},
             bufsize=0,
             start_new_session=True,
         )
@@ -72,7 +77,7 @@ class Warden:
         assert process.stdin is not None
         self._pid, self._pipe = process.pid, os.dup(process.stdin.fileno())
         process.stdin.close()
-        os.write(self._pipe, "".join(f"+{group}\n" for group in self._groups).encode())
+        os.write(self._pipe, "".join(f"+{name}\n" for name in self._names).encode())
 
     def _let_go(self) -> None:
         if self._pipe is not None:

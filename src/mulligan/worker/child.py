@@ -36,8 +36,10 @@ from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ended import Ended, Failed, Judged, Success
+from mulligan.worker.forks import Executor, signals_stay_here
 from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
+from mulligan.worker.loop_guard import guarded_loop, run_through
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
 from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
@@ -59,7 +61,7 @@ def main(line_number: int, lifeline: int, last_words: int) -> None:
     # The worker says when to stop; a signal to every process of a service or a terminal does not.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    with contextlib.suppress(Hangup, Interrupted):
+    with contextlib.suppress(Hangup, Interrupted), signals_stay_here():
         hello = line.receive(None)
         assert isinstance(hello, Hello)
         app = _app(hello, line)
@@ -100,6 +102,7 @@ def _app(hello: Hello, line: Line) -> Any:
 
 def _live(app: Any, line: Line) -> None:
     with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(Executor(thread_name_prefix="asyncio"))
         try:
             with living_on(runner, app.hooks.lifespan, app) as resources:
                 line.send(Ready(list(app.tasks.kinds)))
@@ -207,9 +210,10 @@ class Child:
                 loop.call_soon_threadsafe(current.cancel)
 
             running.interruptible_by(interrupt)
-            return await ending
+            with guarded_loop(loop, loop.stop):
+                return await ending
 
-        return self._runner.run(interruptible())
+        return run_through(self._runner, interruptible(), goes_on=True)
 
     def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
         match ended:

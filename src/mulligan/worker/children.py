@@ -16,6 +16,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from uuid import uuid4
+from weakref import WeakSet
 
 from mulligan.clock import Clock
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
@@ -23,6 +25,8 @@ from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
 from mulligan.job import Job, Lease
 from mulligan.policies import NO_FILE, PolicyFile
+from mulligan.program.warden import WARDEN
+from mulligan.program.watch import MARK, descendants, end_strays
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.ended import Ended, Failed, Judged, Success
@@ -63,6 +67,9 @@ class Death(NamedTuple):
     last_words: str
 
 
+_all: "WeakSet[Child]" = WeakSet()
+
+
 class Child:
     """One process as its worker sees it. Used by one thread at a time."""
 
@@ -70,6 +77,9 @@ class Child:
         self._clock = clock
         self.kinds: list[str] | None = None
         self._policies = b""
+        # Carried by all it starts, whatever session that is in.
+        self._mark = f"child-{uuid4().hex}"
+        WARDEN.guard(self._mark)
         ours, theirs = socket.socketpair()
         their_end, our_end = os.pipe()
         self._line: Wire[wire.FromChild] = Wire(ours, wire.FromChild)
@@ -79,10 +89,12 @@ class Child:
         self._last_words = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             with theirs, os.fdopen(their_end):
-                self._process = _start(theirs.fileno(), their_end, self._last_words.fileno())
+                self._process = _start(self._mark, theirs.fileno(), their_end, self._last_words.fileno())
         except OSError:
+            WARDEN.forget(self._mark)
             self._close()
             raise
+        _all.add(self)
         self._tell(hello)
 
     def _tell(self, message: wire.ToChild) -> None:
@@ -154,12 +166,15 @@ class Child:
         self._line.close()
 
     def end(self, patience: float = 1.0) -> Death:
-        """See how it ended, or end it. Nothing of its group is left."""
+        """See how it ended, or end it. Nothing that it started is left."""
+        started = descendants(self._process.pid)
         exit: int | None = None  # noqa: A001
         with contextlib.suppress(subprocess.TimeoutExpired):
             exit = self._process.wait(patience)  # noqa: A001
         self.kill()
         self._process.wait()
+        end_strays(self._mark, started)
+        WARDEN.forget(self._mark)
         self._last_words.seek(0)
         said = self._last_words.read(LONGEST_WORDS).decode(errors="replace")
         self._close()
@@ -168,6 +183,11 @@ class Child:
     def _close(self) -> None:
         for each in (self._line, self._lifeline, self._last_words):
             each.close()
+
+    def let_go(self) -> None:
+        """In a copy of the worker, which must not keep it alive when the worker is gone."""
+        self._line.close()
+        self._lifeline.close()
 
     def kill(self) -> None:
         """From any thread; the one that uses it sees it end."""
@@ -178,12 +198,21 @@ class Child:
             os.killpg(self._process.pid, number)
 
 
-def _start(*fds: int) -> "subprocess.Popen[bytes]":
+def _in_copy() -> None:
+    for child in list(_all):
+        child.let_go()
+
+
+os.register_at_fork(after_in_child=_in_copy)
+
+
+def _start(mark: str, *fds: int) -> "subprocess.Popen[bytes]":
     path = [place for place in sys.path if isinstance(place, str)]
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", _BOOT.format(path=path, fds=fds)],
         pass_fds=fds,
         stdin=subprocess.DEVNULL,
+        env=os.environ | {MARK: mark},
         # Ctrl-C at the terminal is for the worker, which lets jobs finish.
         start_new_session=True,
     )

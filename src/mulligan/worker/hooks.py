@@ -15,6 +15,7 @@ from typing import Any
 from mulligan.errors import BadHook
 from mulligan.task import Task
 from mulligan.worker.drivers import Driver
+from mulligan.worker.forks import guarded, guarded_async
 from mulligan.worker.running import Running
 
 Manager = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
@@ -100,9 +101,9 @@ async def call_within(
             for manager in managers[:outside]:
                 await entered(stack, manager)
             if task.is_async:
-                value = await function()
+                value = await guarded_async(function)()
             else:
-                value = await driver.call(_wrapped(function, managers[outside:]), running.interruptible_by)
+                value = await driver.call(_wrapped(guarded(function), managers[outside:]), running.interruptible_by)
         except BaseException as error:
             failure = error
             raise

@@ -13,6 +13,7 @@ from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
 from mulligan.payload import Misfit, PayloadError
 from mulligan.task import Task
+from mulligan.worker import forks
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.hooks import Hook, call_within
@@ -29,6 +30,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
     except MulliganError as error:
         return Failed(_final("INVALID_INPUT", error))
     running.has_begun = True
+    before = forks.generation
     try:
         if around:
             value = await call_within(around, running, task, driver, partial(task.function, *args, **kwargs))
@@ -37,11 +39,13 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
+        forks.end_copy(before, error)
         if running.attempt.is_cut_off and isinstance(error, StoreError):
             return stopped(running) or Interruption(Why.CUT_OFF)
         return stopped(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True
+    forks.end_copy(before)
     try:
         return Success(task.payload.encode_result(value))
     except PayloadError as error:

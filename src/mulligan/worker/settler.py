@@ -18,6 +18,7 @@ from mulligan.worker import said
 from mulligan.worker.caller import Caller
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.running import Running
+from mulligan.worker.summary import Summary
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -51,6 +52,7 @@ class Settler:
         is_more_to_come: Callable[[], bool],
         let_go: Callable[[Mapping[str, int]], None],
         settled: Callable[[], None],
+        summary: Summary,
         at_once: int = BATCH,
     ) -> None:
         self._store = store
@@ -60,6 +62,7 @@ class Settler:
         self._is_more_to_come = is_more_to_come
         self._let_go = let_go
         self._settled = settled
+        self._summary = summary
         self._at_once = at_once
         self._ends: deque[End] = deque()
         self._under_way: list[Sequence[End]] = []
@@ -146,6 +149,7 @@ class Settler:
         outcomes = [self._outcome(end) for end in batch]
         answers = await self._caller.persist(lambda: self._store.settle(outcomes))
         said.changed(answers.changes)
+        self._summary.count(outcomes, answers)
         if answers.held:
             self._let_go(answers.held)
         for outcome, answer in zip(outcomes, answers, strict=True):

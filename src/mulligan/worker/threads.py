@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mulligan.interruption import Interrupted, interrupt
+from mulligan.worker import forks
 
 T = TypeVar("T")
 
@@ -31,7 +32,9 @@ class Call:
         self.was_interrupted = False
 
     def run(self) -> None:
+        before = forks.generation
         result, error = self._work()
+        forks.end_copy(before, error)
         try:
             self._finish(result, error)
         except Interrupted:

@@ -28,6 +28,7 @@ from mulligan.worker.outage import Outage
 from mulligan.worker.run import run, stopped
 from mulligan.worker.running import Running
 from mulligan.worker.settler import BATCH, LOST, Settler, speaks_of_service
+from mulligan.worker.summary import Summary
 
 logger = logging.getLogger("mulligan.worker")
 ABANDONED: list["asyncio.Task[Any]"] = []
@@ -125,6 +126,7 @@ class Worker:
         # Shorter than a beat: after an outage we must be back before our leases are another's.
         longest_pause = min(LONGEST_PAUSE, options.lease.total_seconds() / BEATS_PER_LEASE / 2)
         self._caller = Caller(driver, outage=self._outage, longest_pause=longest_pause, troubled=self._adopt_soon)
+        self._summary = Summary(clock)
         self._settler = Settler(
             store=store,
             judge=judge,
@@ -133,6 +135,7 @@ class Worker:
             is_more_to_come=lambda: bool(self._backlog),
             let_go=self._let_go,
             settled=self._go_on,
+            summary=self._summary,
             at_once=options.at_once,
         )
         self._usual_seconds = 1.0
@@ -200,6 +203,8 @@ class Worker:
             raise
         finally:
             await self._drain()
+            if self._stops:
+                self._summary.say(len(self._running))
             for task in (*duties, settler):
                 task.cancel()
             await asyncio.gather(*duties, settler, return_exceptions=True)
@@ -219,6 +224,7 @@ class Worker:
     async def _work(self, until: Callable[[], bool] | None) -> None:
         while not self._stops:
             self._wake.clear()
+            self._summary.say_if_due(len(self._running))
             wanted = self._wanted()
             pause = POLL_SECONDS
             if wanted > 0:

@@ -16,7 +16,10 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", help="Jobs at once.")
         parser.add_argument("--queues", help="Take jobs of these queues only: names with commas between them.")
 
-    def handle(self, *_: Any, concurrency: str | None, queues: str | None, **__: Any) -> None:
+        parser.add_argument("--reload", action="store_true", help="For development: start anew when a source changes.")
+
+    def handle(self, *_: Any, concurrency: str | None, queues: str | None, reload: bool = False, **__: Any) -> None:
         given = {"--concurrency": concurrency, "--queues": queues}
         options = [word for name, value in given.items() if value is not None for word in (name, value)]
+        options += ["--reload"] if reload else []
         root(["worker", "mulligan.contrib.django:app", *options], prog_name="manage.py mulligan")

@@ -1,0 +1,80 @@
+"""The event loop under a worker: no task takes it down. One that tries fails, and the others go on."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from mulligan.attempt import attempt
+from mulligan.failure import evidence
+from mulligan.worker.forks import loop_stays_here
+
+logger = logging.getLogger("mulligan.worker")
+
+T = TypeVar("T")
+
+_STOPPED = "a task must not stop the event loop: it is its worker's, and other jobs run on it; return or raise instead"
+
+
+@contextmanager
+def guarded_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None]) -> Iterator[None]:
+    """Inside, `loop.stop()` raises in a task that calls it. Any other caller gets `otherwise`."""
+    before = loop.stop
+
+    def stop() -> None:
+        fields = attempt().fields
+        if not fields:
+            otherwise()
+        elif _is_in_a_callback(loop):
+            logger.error("%s (task %r, in a callback)", _STOPPED, fields["kind"], extra=fields)
+        else:
+            raise RuntimeError(_STOPPED)
+
+    loop.stop = stop  # type: ignore[method-assign]
+    try:
+        with loop_stays_here(loop):
+            yield
+    finally:
+        if loop.stop is stop:
+            loop.stop = before  # type: ignore[method-assign]
+
+
+def _is_in_a_callback(loop: asyncio.AbstractEventLoop) -> bool:
+    return asyncio._get_running_loop() is loop and asyncio.current_task(loop) is None
+
+
+def run_through(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on: bool) -> T:
+    """Run it to its end, although asyncio leaves the loop when any task on it raises SystemExit or KeyboardInterrupt.
+
+    That is raised once more where the task is awaited, and fails that attempt. `goes_on` is for a process that has
+    handlers for its signals: there only a task can have raised it. Elsewhere it ends the work in an orderly way.
+    """
+    task = runner.get_loop().create_task(work)
+    while True:
+        try:
+            runner.run(_over(task))
+            return task.result()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if task.done():
+                raise
+            if not goes_on:
+                task.cancel()
+                runner.run(_over(task))
+                raise
+            logger.error(
+                "code of a task raised %s on the event loop: it fails where that is awaited, and the worker goes on",
+                evidence.type_name(type(error)),
+            )
+
+
+async def _over(task: "asyncio.Task[Any]") -> None:
+    """As `await task`, which would raise once for each who waits."""
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task})
+        with suppress(asyncio.CancelledError):
+            task.result()
+        raise

@@ -1,0 +1,55 @@
+"""What a worker did, in one line a minute; nothing while nothing happens."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mulligan.clock import Clock
+from mulligan.duration import describe
+from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
+from mulligan.store.protocols import Outcome, Settled
+
+logger = logging.getLogger("mulligan.worker")
+
+EVERY_SECONDS = 60.0
+
+ENDS = {
+    Succeed: "succeeded",
+    Retry: "retried",
+    Fail: "failed",
+    Snooze: "snoozed",
+    Release: "released",
+    Cancel: "cancelled",
+}
+
+
+class Summary:
+    """Attempts by how they ended, as far as the store has accepted it. Only the loop's thread uses it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._did: Counter[str] = Counter()
+
+    def count(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
+        self._did.update(
+            ENDS[type(outcome.decision)] if answer is not Settled.REFUSED else "refused"
+            for outcome, answer in zip(outcomes, answers, strict=True)
+        )
+
+    def say_if_due(self, running: int) -> None:
+        """Asked often. A quiet minute is not spoken of, and the next one begins with what happens then."""
+        if self._clock.monotonic() - self._since >= EVERY_SECONDS:
+            self.say(running)
+
+    def say(self, running: int) -> None:
+        seconds = self._clock.monotonic() - self._since
+        did, self._did, self._since = self._did, Counter(), self._clock.monotonic()
+        if not did or not logger.isEnabledFor(logging.INFO):
+            return
+        ends = {name: did[name] for name in (*ENDS.values(), "refused") if did[name]}
+        words = ", ".join(f"{number:,} {name}" for name, number in ends.items())
+        fields = ends | {"running": running, "seconds": round(seconds, 1)}
+        period = describe(timedelta(seconds=round(seconds)))
+        logger.info("in %s: %s; %d running now", period, words, running, extra=fields)
