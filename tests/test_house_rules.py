@@ -19,6 +19,7 @@ MAY_ASK = {
 MAY_START_THREADS = {
     "store/postgres/changes.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
+    "store/sqlite/lock.py": "waits in the kernel for another process",
     "worker/threads.py": "drives tasks and store calls",
     "worker/child.py": "listens to its worker while the main thread runs a task",
     "worker/drivers.py": "drives keeper and listener",

@@ -27,6 +27,9 @@ from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
+TIMEOUT = timedelta(seconds=15)
+"""How long a call may wait for others before it raises StoreUnavailable, unless it is set (`store_timeout_sec`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
