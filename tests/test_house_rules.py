@@ -15,6 +15,7 @@ SOURCE = Path(mulligan.__file__).parent
 MAY_ASK = {
     "clock.py": "the one place",
     "store/sqlite/changes.py": "a driver: it waits for other processes",
+    "store/postgres/bounded.py": "a driver: it waits for the server",
 }
 MAY_START_THREADS = {
     "store/postgres/changes.py": "drives the notifier",

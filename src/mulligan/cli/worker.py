@@ -38,7 +38,7 @@ def worker(given: Given, name: str | None, *, concurrency: int | None, queues: t
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
         configure(app.settings.log_level, app.settings.log_format)
-        app.migrate()
+        app.check_store()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
         _warn_of_unknown(app, queues or ())

@@ -18,16 +18,16 @@ def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook, time
 
         return SqliteStore(url, services=services, timeout=timeout)
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url, services)
+        return _open_postgres(url, services, timeout)
     raise BadUrl(url, "jobs are kept in SQLite or in PostgreSQL")
 
 
-def _open_postgres(url: str, services: Callable[[], ServiceBook]) -> Store:
+def _open_postgres(url: str, services: Callable[[], ServiceBook], timeout: timedelta) -> Store:
     try:
         from mulligan.store.postgres import PostgresStore
     except ImportError as error:
         raise BadUrl(url, "psycopg is not installed: pip install 'mulligan[postgres]'") from error
-    return PostgresStore(url, services=services)
+    return PostgresStore(url, services=services, timeout=timeout)
 
 
 def has_database(url: str) -> bool:
