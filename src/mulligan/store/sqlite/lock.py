@@ -69,8 +69,8 @@ class FileLock:
                     return True
                 if not seconds:
                     return False
-                self._is_awaited = True
                 threading.Thread(target=self._await, name="mulligan-sqlite-lock", daemon=True).start()
+                self._is_awaited = True
             self._is_wanted = True
             self._changed.wait_for(lambda: not self._is_awaited, seconds)
             self._is_wanted = False
