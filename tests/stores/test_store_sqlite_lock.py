@@ -153,6 +153,7 @@ def test_what_a_killed_process_left_behind_does_not_hold_its_lock(path: Path, wh
             assert not store.enqueue([new("third")])[0].is_duplicate
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_takes_no_lock_from_its_parent(path: Path) -> None:
     """Neither by closing its copy nor at its end."""
 
