@@ -13,7 +13,7 @@ DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench soak check unit servers clean
+.PHONY: demo test bench soak check unit pythons servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -28,6 +28,10 @@ check: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+
+# The unit tests on every Python from 3.11 on that is found here: PYTHONS="3.12" ARGS="-k store".
+pythons: servers
+	@$(PYTHON) tests/pythons.py $(ARGS)
 
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:
@@ -95,4 +99,4 @@ $(BENCH)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis

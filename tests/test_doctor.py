@@ -70,6 +70,23 @@ def test_a_file_that_is_no_database_is_told(app: App, tmp_path: Any) -> None:
     assert "is not a healthy SQLite database" in finding.found
 
 
+def test_a_damaged_file_is_told_without_false_comfort(app: App, tmp_path: Any) -> None:
+    task = app.task("task")(lambda _: None)
+    app.enqueue_many([task.bind("x" * 100) for _ in range(500)])
+    app.close()
+    file = tmp_path / "jobs.db"
+    content = bytearray(file.read_bytes())
+    for page in range(4096, len(content), 4096):
+        content[page : page + 100] = b"\xff" * 100
+    file.write_bytes(content)
+    (finding, *_) = (finding for finding in app.doctor() if finding.level is Level.PROBLEM)
+    assert finding.code is Check.REACHABLE
+    assert "is not a healthy SQLite database: " in finding.found
+    assert "stop all workers now" in finding.remedy
+    assert ".recover" in finding.remedy
+    assert "nothing is lost" not in finding.found + finding.remedy
+
+
 def test_a_schema_of_a_newer_version_is_told(app: App) -> None:
     app.migrate()
     change(app, "INSERT INTO mulligan_schema VALUES (99, '099_future', 99)")

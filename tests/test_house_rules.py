@@ -15,10 +15,12 @@ SOURCE = Path(mulligan.__file__).parent
 MAY_ASK = {
     "clock.py": "the one place",
     "store/sqlite/changes.py": "a driver: it waits for other processes",
+    "store/postgres/bounded.py": "a driver: it waits for the server",
 }
 MAY_START_THREADS = {
     "store/postgres/changes.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
+    "store/sqlite/lock.py": "waits in the kernel for another process",
     "worker/threads.py": "drives tasks and store calls",
     "worker/child.py": "listens to its worker while the main thread runs a task",
     "worker/drivers.py": "drives keeper and listener",

@@ -1,5 +1,6 @@
 """The runbook's commands are run, each in the state that its case describes."""
 
+import fcntl
 import json
 import os
 import re
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -39,6 +40,8 @@ def convert() -> str:
 
 class Shop:
     """A database in a state that a case describes."""
+
+    lock: IO[str] | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -88,6 +91,18 @@ def the_database_is_down(shop: Shop) -> None:
 
 def it_is_back(shop: Shop) -> None:
     (shop.folder / "away.db").rename(shop.folder / "jobs.db")
+
+
+def the_file_is_locked(shop: Shop) -> None:
+    shop.enqueue()
+    shop.settle(failing("BAD_DEPLOY"))
+    shop.lock = (shop.folder / "jobs.db-lock").open()
+    fcntl.flock(shop.lock, fcntl.LOCK_EX)
+
+
+def it_is_free(shop: Shop) -> None:
+    assert shop.lock is not None
+    shop.lock.close()
 
 
 def the_queue_grows(shop: Shop) -> None:
@@ -169,6 +184,9 @@ CASES = {
     "Jobs are stuck": Case(jobs_are_stuck, lambda shop: shop.states() == {"waiting"}),
     "The database is down": Case(
         the_database_is_down, lambda shop: (shop.folder / "jobs.db").exists(), mend=it_is_back
+    ),
+    "The SQLite file is locked": Case(
+        the_file_is_locked, lambda shop: shop.states() <= {"waiting", "queued"}, mend=it_is_free
     ),
     "The queue grows": Case(the_queue_grows, lambda shop: shop.states() == {"succeeded"}),
     "Jobs that nobody handles": Case(nobody_handles, lambda shop: shop.states() == {"cancelled"}),

@@ -36,6 +36,7 @@ from mulligan.errors import (
     StoreFull,
     StoreUnavailable,
     SubmitRateExceeded,
+    UndeclaredProxy,
     UnknownKind,
     UnknownService,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "SubmitRateExceeded",
+    "UndeclaredProxy",
     "UnknownKind",
     "UnknownService",
     "Verdict",

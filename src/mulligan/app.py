@@ -108,7 +108,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class Parts:
     """What an app is made of. The sandbox puts others in their place."""
 
-    open_store: Callable[[str, Callable[[], ServiceBook]], Store] = open_store
+    open_store: Callable[[str, Callable[[], ServiceBook]], Store] | None = None
+    """Instead of the one that the URL names."""
     changes: Callable[[Store], Changes] = field(default=lambda store: store.changes())
     driver: Callable[[], Driver] = ThreadDriver
     loop: Callable[[], asyncio.AbstractEventLoop] = _new_loop
@@ -239,9 +240,15 @@ class App:
         with self._opening:
             if self._store is None:
                 end_reading()
-                self._store = self._parts.open_store(self.settings.database_url, self.judge.services)
+                self._store = self._open_store()
                 self._store.limit_by(self.limits_in_force)
             return self._store
+
+    def _open_store(self) -> Store:
+        url, services = self.settings.database_url, self.judge.services
+        if self._parts.open_store is not None:
+            return self._parts.open_store(url, services)
+        return open_store(url, services, self.settings.store_timeout_sec)
 
     def limits_in_force(self) -> LimitBook:
         """How many jobs may run at once, by kind, queue and owner, and how many retries owners have, as it stands."""
@@ -255,6 +262,10 @@ class App:
     def migrate(self) -> list[str]:
         """Bring the database up to date; the names of what was applied. Done at first use on SQLite."""
         return self.store.migrate()
+
+    def check_store(self) -> None:
+        """Raise what keeps the store from being used: it is away, or must be migrated first (PostgreSQL)."""
+        self.store.now()
 
     def close(self) -> None:
         if self._store is not None:
@@ -784,7 +795,7 @@ class App:
         packs()
         self.timetable.prepare()
         self.policies.require()
-        self.store.now()
+        self.check_store()
         incarnation = self._ids()
         options = WorkerOptions(
             concurrency=concurrency or self.settings.worker_concurrency,

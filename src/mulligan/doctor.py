@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.errors import SchemaMismatch, StoreError
+from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.follows import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
@@ -23,6 +23,12 @@ MANY = 1_000
 NEARLY = 0.8
 # Beyond that a clock is not just a little off: leases and delays are wrong.
 FAR_OFF = 30
+AWAY = "mend that; workers keep what they run meanwhile, and settle it when the store is back"
+DAMAGED = (
+    "stop all workers now: no job can be relied on in a damaged file, and whoever writes may damage more; copy the "
+    "file with its -wal and -shm before anything else; then restore the last backup (what came after it is not in "
+    "it), or recover from the copy what can be read: sqlite3 COPY '.recover' | sqlite3 NEW"
+)
 
 
 class Doctor:
@@ -52,6 +58,8 @@ class Doctor:
             clock = self._clock_of(store, limits)
         except SchemaMismatch as error:
             return [ok(Check.REACHABLE, "the store answers"), _wrong_schema(error)]
+        except UndeclaredProxy as error:
+            return [ok(Check.REACHABLE, "the store answers"), problem(Check.POSTGRES_PROXY, str(error), error.remedy)]
         except StoreError as error:
             return [_unreachable(error)]
         try:
@@ -88,8 +96,7 @@ class Doctor:
 
 
 def _unreachable(error: StoreError) -> Finding:
-    remedy = "mend that; nothing is lost meanwhile: workers keep what they run, and try again"
-    return problem(Check.REACHABLE, str(error), remedy)
+    return problem(Check.REACHABLE, str(error), DAMAGED if isinstance(error, StoreDamaged) else AWAY)
 
 
 def _wrong_schema(error: SchemaMismatch) -> Finding:

@@ -50,6 +50,7 @@
     │   │   └── BatchBusy           somebody's open transaction adds members to the batch
     │   ├── StoreClosed             `app.close()` was called
     │   ├── StoreReadOnly
+    │   ├── UndeclaredProxy         a proxy pools transactions, and the URL does not say so
     │   ├── StoreDamaged
     │   └── SchemaMismatch          the database was made by a newer version, or must be migrated
     └── TaskError                   for a task to raise: what went wrong is known
@@ -125,6 +126,7 @@ __all__ = [
     "StoreUnavailable",
     "SubmitRateExceeded",
     "TaskError",
+    "UndeclaredProxy",
     "UnknownDuty",
     "UnknownKind",
     "UnknownQueue",
@@ -535,6 +537,16 @@ class StoreReadOnly(StoreError):
 
 class StoreDamaged(StoreError):
     pass
+
+
+class UndeclaredProxy(StoreError):
+    remedy = "add '?proxy=transaction' to the URL"
+
+    def __init__(self, url: object) -> None:
+        super().__init__(
+            f"{without_password(url)}: a proxy stands in between that pools transactions, such as pgbouncer: prepared "
+            f"statements and LISTEN do not work through it; {self.remedy}"
+        )
 
 
 class SchemaMismatch(StoreError):

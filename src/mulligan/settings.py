@@ -19,6 +19,7 @@ from mulligan.failure.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.lifecycle import FINAL
 from mulligan.meant import did_you_mean, nearest
 from mulligan.retention import Keep
+from mulligan.store.protocols import TIMEOUT
 
 logger = logging.getLogger("mulligan.settings")
 
@@ -31,6 +32,7 @@ LARGEST = 2**20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     database_url: str = "sqlite:///mulligan.db"
+    store_timeout_sec: timedelta = TIMEOUT
     app: str | None = None
     policies_file: str | None = None
     retry_max_attempts: int | None = None
@@ -189,6 +191,7 @@ _TEXT: tuple[Callable[[str], str], str] = (str, "text")
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "database_url": _TEXT,
+    "store_timeout_sec": _duration("s", "1s", "1h"),
     "app": _TEXT,
     "policies_file": _TEXT,
     "retry_max_attempts": _number(1, 1_000),

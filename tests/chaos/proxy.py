@@ -1,4 +1,5 @@
-"""A TCP proxy before PostgreSQL that cuts a connection around a commit: the reply is lost, or the request is.
+"""A TCP proxy before PostgreSQL that cuts a connection around a commit: the reply is lost, or the request is. It also
+falls silent: all connections stay open, and nothing is forwarded.
 
 It reads just enough of the protocol to know when a transaction that writes ends.
 """
@@ -9,7 +10,7 @@ import re
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 CHUNK = 65_536
 WRITES = re.compile(rb"\b(COMMIT|INSERT|UPDATE|DELETE)\b")
@@ -79,9 +80,11 @@ class Proxy:
         self._target = port
         self._replies = self._requests = 0
         self.cuts: Counter[str] = Counter()
+        self._asks, self._answers = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self.speak()
         server = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
         self._server = server.result()
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -89,6 +92,23 @@ class Proxy:
     def cut(self, *, replies: int = 0, requests: int = 0) -> None:
         self._replies += replies
         self._requests += requests
+
+    def silence(self, *, requests: bool = True) -> None:
+        """From now on no reply is forwarded, and no request."""
+        self._call(self._answers.clear)
+        if requests:
+            self._call(self._asks.clear)
+
+    def speak(self) -> None:
+        """What was held back goes on, to those who are still there."""
+        self._call(self._asks.set)
+        self._call(self._answers.set)
+
+    def _call(self, change: Callable[[], object]) -> None:
+        async def call() -> None:
+            change()
+
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result(10)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.CancelledError):
@@ -110,6 +130,7 @@ class Proxy:
                 self._requests -= 1
                 self.cuts["request"] += 1
                 return
+            await self._asks.wait()
             writer.write(data)
             await writer.drain()
 
@@ -119,6 +140,7 @@ class Proxy:
                 self._replies -= 1
                 self.cuts["reply"] += 1
                 return
+            await self._answers.wait()
             writer.write(data)
             await writer.drain()
 

@@ -17,7 +17,7 @@ from mulligan.job import MAX_LOSSES, Job, JobFilter, NewJob
 from mulligan.lifecycle import State
 from mulligan.store import open_store
 from mulligan.store.protocols import Store
-from mulligan.store.sqlite.database import FileLock
+from mulligan.store.sqlite.lock import FileLock
 
 LEASE = 1.0
 
@@ -65,7 +65,7 @@ class Scene:
         if self._file is None:
             yield
             return
-        with contextlib.closing(FileLock(self._file)) as lock, lock.held():
+        with contextlib.closing(FileLock(self._file)) as lock, lock.held(60.0):
             yield
 
     def events(self, job: str, kind: str) -> list[Event]:

@@ -184,6 +184,10 @@ def test_a_proxy_that_pools_transactions_is_found_unless_the_url_tells_of_it(hea
         finding = found(through, Check.POSTGRES_PROXY)
         assert (finding.level, finding.remedy) == (Level.PROBLEM, "add '?proxy=transaction' to the URL")
         assert found(through, Check.POSTGRES_NOTIFY).level is Level.WARNING
+        with App(through) as app:
+            reached, finding = app.doctor()
+        assert (reached.level, finding.code, finding.level) == (Level.OK, Check.POSTGRES_PROXY, Level.PROBLEM)
+        assert finding.remedy == "add '?proxy=transaction' to the URL"
         told = found(through + "?proxy=transaction", Check.POSTGRES_PROXY)
         assert (told.level, told.found) == (Level.OK, "a proxy stands in between, and the URL says so")
 

@@ -8,7 +8,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,10 +20,11 @@ from transactions import held, until_blocked
 
 from live import SOON, eventually, working
 from mulligan import App
-from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable
+from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable, UndeclaredProxy
 from mulligan.job import NewJob
 from mulligan.settings import Settings
 from mulligan.store.postgres import PostgresStore, connections, schema
+from mulligan.store.protocols import Claim
 
 SECRET = "s3cret-and+never/shown"
 
@@ -123,6 +126,36 @@ def test_a_database_that_was_not_migrated_says_what_to_run(server: PostgresServe
     assert isinstance(error, SchemaMismatch)
     assert is_one_sentence(error)
     assert "run 'mulligan migrate'" in str(error)
+
+
+def test_a_worker_makes_no_tables_and_says_what_to_run(server: PostgresServer, tmp_path: Path) -> None:
+    url = server.fresh_database("untouched")
+    (tmp_path / "shop.py").write_text(f"from mulligan import App; app = App({url!r}); app.task('send')(lambda: None)")
+    command = [sys.executable, "-m", "mulligan", "worker", "shop:app"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (5, "")
+    assert "run 'mulligan migrate'" in ended.stderr
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('mulligan_schema')").fetchone() == (None,)
+
+
+def test_a_proxy_that_pools_transactions_is_named_with_its_remedy(proxied: str) -> None:
+    error = said(proxied.partition("?")[0], enqueue)
+    assert isinstance(error, UndeclaredProxy)
+    assert is_one_sentence(error)
+    assert "add '?proxy=transaction' to the URL" in str(error)
+
+
+def test_a_proxy_that_was_not_noticed_at_first_is_named_by_what_it_does_to_statements(proxied: str) -> None:
+    """In a busy pool the look at the start may see nothing."""
+    stores = [PostgresStore(proxied.partition("?")[0] + "?notify=off") for _ in range(2)]
+    with closing(stores[0]), closing(stores[1]), pytest.raises(UndeclaredProxy, match="proxy=transaction"):
+        for store in stores:
+            store._is_checked = True
+        for number in range(50):
+            for place, store in enumerate(stores):
+                claim = Claim(incarnation=f"w{place}", number=number, kinds=["send"], limit=1, lease=timedelta(hours=1))
+                store.claim(claim)
 
 
 def test_a_schema_that_is_too_new_is_left_alone_and_one_that_is_new_but_kind_is_used(server: PostgresServer) -> None:

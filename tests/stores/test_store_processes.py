@@ -63,7 +63,9 @@ PRELUDE = """
 
 def tried(code: str, path: Path) -> Any:
     """Run the code in a fresh interpreter; what it told."""
-    command = [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(code), str(path)]
+    # Python 3.12 warns of a fork beside a thread, which is what some of them are about.
+    silent = ("-W", "ignore:This process:DeprecationWarning")
+    command = [sys.executable, *silent, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(code), str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
     return json.loads(ended.stdout)

@@ -290,7 +290,7 @@ def test_a_lock_that_cannot_be_had_fails_the_operation_but_not_the_store(
 ) -> None:
     store = SqliteStore(f"sqlite:///{path}")
     with monkeypatch.context() as patch:
-        patch.setattr(database.fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(37, "No locks available")))
+        patch.setattr("fcntl.flock", lambda *_: (_ for _ in ()).throw(OSError(37, "No locks available")))
         with pytest.raises(StoreUnavailable, match=r"cannot be used now: .*No locks available"):
             store.enqueue([new(1)])
     assert len(store.enqueue([new(1)])) == 1

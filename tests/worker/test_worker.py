@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -793,11 +794,8 @@ def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not
         asyncio.run(scene(app.store))
 
 
-def test_a_lock_held_for_too_long_is_said_to_whoever_waits(
-    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mulligan.store.sqlite.database.BUSY_MILLISECONDS", 100)
-    monkeypatch.setattr("mulligan.store.sqlite.database.LOCK_SECONDS", 0.1)
+def test_a_lock_held_for_too_long_is_said_to_whoever_waits(app: App, tmp_path: Path) -> None:
+    app.settings = replace(app.settings, store_timeout_sec=timedelta(seconds=0.1))
     task = app.task("task")(lambda: None)
     app.migrate()
     with (tmp_path / "jobs.db-lock").open() as lock:

@@ -53,7 +53,7 @@ def worker(
         configure(app.settings.log_level, app.settings.log_format)
         if verbose:
             logger.setLevel(logging.DEBUG)
-        app.migrate()
+        app.check_store()
         signal.signal(signal.SIGTERM, _leave)
         _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
         _warn_of_unknown(app, queues or ())

@@ -1,32 +1,33 @@
 """What is true: durable jobs, their events, and who may change them."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from mulligan.errors import BadUrl
 from mulligan.failure.service import ServiceBook
-from mulligan.store.protocols import Store
+from mulligan.store.protocols import TIMEOUT, Store
 
 __all__ = ["has_database", "open_store"]
 
 
-def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook) -> Store:
-    """The store a URL names. `services` are those in force."""
+def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook, timeout: timedelta = TIMEOUT) -> Store:
+    """The store a URL names. `services` are those in force; no call waits for others longer than `timeout`."""
     scheme = url.partition(":")[0] if isinstance(url, str) else ""
     if scheme == "sqlite":
         from mulligan.store.sqlite import SqliteStore
 
-        return SqliteStore(url, services=services)
+        return SqliteStore(url, services=services, timeout=timeout)
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url, services)
+        return _open_postgres(url, services, timeout)
     raise BadUrl(url, "jobs are kept in SQLite or in PostgreSQL")
 
 
-def _open_postgres(url: str, services: Callable[[], ServiceBook]) -> Store:
+def _open_postgres(url: str, services: Callable[[], ServiceBook], timeout: timedelta) -> Store:
     try:
         from mulligan.store.postgres import PostgresStore
     except ImportError as error:
         raise BadUrl(url, "psycopg is not installed: pip install 'mulligan[postgres]'") from error
-    return PostgresStore(url, services=services)
+    return PostgresStore(url, services=services, timeout=timeout)
 
 
 def has_database(url: str) -> bool:

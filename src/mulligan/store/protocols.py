@@ -29,6 +29,8 @@ from mulligan.store.script import Script
 
 # Among so many an id is found by its end: there is no index of that.
 NEWEST_IDS = 1_000_000
+TIMEOUT = timedelta(seconds=15)
+"""How long a call may wait for others before it raises StoreUnavailable, unless it is set (`store_timeout_sec`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import conninfo
 from psycopg import errors as pg
 
 from mulligan.errors import (
@@ -20,8 +22,11 @@ from mulligan.errors import (
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
+    UndeclaredProxy,
     without_password,
 )
+from mulligan.store.postgres.bounded import BoundedConnection
+from mulligan.store.protocols import TIMEOUT
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -35,57 +40,74 @@ UNPREPARED = (pg.FeatureNotSupported, pg.InvalidSqlStatementName)
 PASSING = (pg.DeadlockDetected, pg.SerializationFailure, *UNPREPARED)
 CONNECT_SECONDS = 10
 MOST_CONNECTIONS = 10
-TURN_SECONDS = 30
+# A peer that is gone is noticed by the system, also where nothing is asked: by a listener. The URL may say otherwise.
+KEEP_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 class Connections:
-    def __init__(self, url: str, *, prepares: bool = True) -> None:
+    """No call waits for an answer of the server, or for its turn, longer than `timeout`."""
+
+    def __init__(self, url: str, *, prepares: bool = True, timeout: timedelta = TIMEOUT) -> None:
         self._url = url
         self._prepares = prepares
+        self._limit = timeout.total_seconds()
         self._process = os.getpid()
-        self._idle: list[Connection] = []
+        self._idle: list[BoundedConnection] = []
         self._lock = threading.Lock()
         self._turns = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._is_closed = False
 
-    def connect(self) -> Connection:
+    def connect(self) -> BoundedConnection:
         """A new connection of the caller's own."""
         with translated(self._url):
-            connection = psycopg.connect(
+            connection = BoundedConnection.connect(
                 self._url,
                 autocommit=True,
-                connect_timeout=CONNECT_SECONDS,
+                connect_timeout=min(CONNECT_SECONDS, max(1, round(self._limit))),
                 application_name="mulligan",
                 prepare_threshold=5 if self._prepares else None,
+                **self._alive(),
             )
+            connection.limit = self._limit
             if connection.info.server_version < OLDEST_SERVER:
                 version, oldest = connection.info.server_version // 10_000, OLDEST_SERVER // 10_000
                 connection.close()
                 raise StoreError(f"the server is PostgreSQL {version}; mulligan needs {oldest} or newer")
         return connection
 
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; after a deadlock, or when the schema changed under it, do it again."""
+    def _alive(self) -> dict[str, Any]:
+        chosen = conninfo.conninfo_to_dict(self._url)
+        wanted = {**KEEP_ALIVE, "tcp_user_timeout": round(self._limit * 1000)}
+        return {name: value for name, value in wanted.items() if name not in chosen}
+
+    def run(self, work: Callable[[Connection], T], *, extra: timedelta = timedelta(0)) -> T:
+        """Do the work on a connection; after a deadlock, or when the schema changed under it, do it again.
+
+        Work that may take long by itself gets as much `extra` time for each answer."""
+        limit = self._limit + extra.total_seconds()
         for _ in range(REPEATS):
             with contextlib.suppress(*PASSING):
-                return self._run(work)
+                return self._run(work, limit)
         try:
-            return self._run(work)
+            return self._run(work, limit)
+        except pg.InvalidSqlStatementName as error:
+            raise UndeclaredProxy(self._url) from error
         except PASSING as error:
             # Still something that may be tried again, by whoever has the time.
             raise StoreUnavailable(f"{without_password(self._url)} is too busy now: {_said(error)}") from error
 
-    def _run(self, work: Callable[[Connection], T]) -> T:
+    def _run(self, work: Callable[[Connection], T], limit: float) -> T:
         # A server has few connections for many processes: a thread more than that waits here for its turn.
-        if not self._turns.acquire(timeout=TURN_SECONDS):
+        if not self._turns.acquire(timeout=limit):
             raise StoreUnavailable(f"all {MOST_CONNECTIONS} connections of this process were in use for too long")
         try:
-            return self._run_in_turn(work)
+            return self._run_in_turn(work, limit)
         finally:
             self._turns.release()
 
-    def _run_in_turn(self, work: Callable[[Connection], T]) -> T:
+    def _run_in_turn(self, work: Callable[[Connection], T], limit: float) -> T:
         connection = self._take()
+        connection.limit = limit
         try:
             with translated(self._url):
                 return work(connection)
@@ -95,7 +117,7 @@ class Connections:
         finally:
             self._give_back(connection)
 
-    def _take(self) -> Connection:
+    def _take(self) -> BoundedConnection:
         if self._process != os.getpid():
             raise StoreError(
                 "this store was opened before the process forked and cannot be used in the child; "
@@ -108,7 +130,7 @@ class Connections:
                 return self._idle.pop()
         return self.connect()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: BoundedConnection) -> None:
         if connection.closed or connection.broken:
             # The server went away: the others are broken too, and would each cost somebody an error.
             self._discard([connection, *self._taken_out()])
@@ -122,13 +144,13 @@ class Connections:
                 return
         connection.close()
 
-    def _taken_out(self) -> list[Connection]:
+    def _taken_out(self) -> list[BoundedConnection]:
         with self._lock:
             idle, self._idle = self._idle, []
         return idle
 
     @staticmethod
-    def _discard(connections: list[Connection]) -> None:
+    def _discard(connections: list[BoundedConnection]) -> None:
         for connection in connections:
             with contextlib.suppress(psycopg.Error):
                 connection.close()
@@ -162,6 +184,8 @@ def _translate(error: psycopg.Error, url: str) -> StoreError:
             return StoreError(f"this user of {place} lacks a permission: {said}")
         case pg.UndefinedTable() | pg.UndefinedColumn():
             return SchemaMismatch(f"{place} has no tables of this version; run 'mulligan migrate': {said}")
+        case pg.DuplicatePreparedStatement():
+            return UndeclaredProxy(url)
         case pg.DiskFull():
             return StoreFull(f"no space left on the server of {place}: free some; nothing was lost")
         case pg.ReadOnlySqlTransaction():

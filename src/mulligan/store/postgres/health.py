@@ -8,10 +8,12 @@ from typing import Any
 import psycopg
 
 from mulligan.duration import describe
+from mulligan.errors import UndeclaredProxy
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.size import describe_size
 from mulligan.store.postgres.changes import CHANNEL, NOTIFY
 from mulligan.store.postgres.connections import Connection, Connections
+from mulligan.store.postgres.proxy import Between, look
 from mulligan.store.postgres.url import Address
 
 NOTIFY_SECONDS = 2.0
@@ -205,24 +207,20 @@ def log_size(db: Connection, limits: Limits) -> Finding:
 
 
 def proxy(connections: Connections, *, is_told: bool) -> Finding:
-    """A pooler makes up the process number it tells the client; one that pools transactions swaps sessions."""
-    with contextlib.closing(connections.connect()) as first, contextlib.closing(connections.connect()) as second:
-        (process,) = _one(first, "SELECT pg_backend_pid()")
-        if process == first.info.backend_pid:
+    match look(connections):
+        case Between.NOTHING:
             return ok(Check.POSTGRES_PROXY, "no proxy stands in between")
-        if is_told:
+        case _ if is_told:
             return ok(Check.POSTGRES_PROXY, "a proxy stands in between, and the URL says so")
-        second.execute("BEGIN")
-        second.execute("SELECT 1")
-        (later,) = _one(first, "SELECT pg_backend_pid()")
-        second.execute("ROLLBACK")
-    if later == process:
-        return ok(Check.POSTGRES_PROXY, "a proxy stands in between, which keeps sessions together")
-    return problem(
-        Check.POSTGRES_PROXY,
-        "a proxy stands in between that pools transactions: prepared statements and LISTEN do not work through it",
-        "add '?proxy=transaction' to the URL",
-    )
+        case Between.SESSIONS:
+            return ok(Check.POSTGRES_PROXY, "a proxy stands in between, which keeps sessions together")
+        case Between.TRANSACTIONS:
+            return problem(
+                Check.POSTGRES_PROXY,
+                "a proxy stands in between that pools transactions: prepared statements and LISTEN do not work "
+                "through it",
+                UndeclaredProxy.remedy,
+            )
 
 
 def notify(connections: Connections, *, is_wanted: bool) -> Finding:

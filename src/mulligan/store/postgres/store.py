@@ -8,7 +8,7 @@ import psycopg
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.duty import Chores, Round
-from mulligan.errors import BatchBusy
+from mulligan.errors import BatchBusy, UndeclaredProxy
 from mulligan.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.service import ServiceBook
@@ -31,7 +31,7 @@ from mulligan.store.limits import LimitDesk
 from mulligan.store.moves import Hands, MoveSteps
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.pauses import PauseSteps
-from mulligan.store.postgres import health, schema
+from mulligan.store.postgres import health, proxy, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.claim import ClaimDesk
 from mulligan.store.postgres.connections import Connection, Connections
@@ -53,6 +53,7 @@ from mulligan.store.postgres.removal import removing
 from mulligan.store.postgres.settle import SettleDesk
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.protocols import (
+    TIMEOUT,
     Answers,
     Beat,
     BeatReply,
@@ -77,9 +78,14 @@ from mulligan.store.values import fence_values
 
 T = TypeVar("T")
 
+# What may take long by itself, beyond the limit of a call: changes of the schema, jobs in bulk, a batch at once.
+MIGRATING = timedelta(hours=1)
+PER_JOB = timedelta(milliseconds=1)
+WHOLE_BATCH = timedelta(minutes=5)
+
 
 class PostgresStore:
-    """`now` replaces the server's clock; `services` are those in force."""
+    """`now` replaces the server's clock; `services` are those in force; no call waits longer than `timeout`."""
 
     def __init__(
         self,
@@ -87,11 +93,12 @@ class PostgresStore:
         *,
         now: Callable[[], datetime] | None = None,
         services: Callable[[], ServiceBook] = ServiceBook,
+        timeout: timedelta = TIMEOUT,
     ) -> None:
         self._address = address = parse_url(url)
         self._given_now = now
         self._wire(services)
-        self._connections = Connections(address.url, prepares=address.prepares)
+        self._connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
         self._notifier = Notifier(self._connections) if address.listens else Silence()
         self._is_checked = False
 
@@ -114,7 +121,7 @@ class PostgresStore:
         self._reading, self._history, self._log = ReadingSteps(SQL), HistorySteps(SQL), LogSteps(SQL)
 
     def migrate(self) -> list[str]:
-        return self._connections.run(schema.migrate)
+        return self._connections.run(schema.migrate, extra=MIGRATING)
 
     def changes(self) -> Changes:
         return Notifications(self._connections) if self._address.listens else Polling()
@@ -131,7 +138,7 @@ class PostgresStore:
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         if not jobs:
             return []
-        stored = self._run(lambda db: self._intake.enqueue(db, jobs))
+        stored = self._run(lambda db: self._intake.enqueue(db, jobs), len(jobs) * PER_JOB)
         self._notifier.hint()
         return stored
 
@@ -224,7 +231,7 @@ class PostgresStore:
         return self._read(lambda now: self._batches.creating(batch, now))
 
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
-        batch = self._run(lambda db: self._publish(db, batch_id, owner, actor))
+        batch = self._run(lambda db: self._publish(db, batch_id, owner, actor), WHOLE_BATCH)
         let_in(self)
         return batch
 
@@ -235,7 +242,7 @@ class PostgresStore:
             raise BatchBusy(batch_id) from error
 
     def retry_members(self, request: BatchRetry) -> list[str]:
-        retried = self._transact(lambda now: self._batches.retrying(request, now))
+        retried = self._transact(lambda now: self._batches.retrying(request, now), extra=WHOLE_BATCH)
         self._notifier.hint()
         return retried
 
@@ -459,21 +466,25 @@ class PostgresStore:
 
     # Transactions
 
-    def _read(self, steps: Callable[[Now], Steps[T]]) -> T:
+    def _read(self, steps: Callable[[Now], Steps[T]], extra: timedelta = timedelta(0)) -> T:
         """Each statement by itself: for those who look, and for what is one statement anyway."""
-        return self._run(lambda db: play(db, steps(self._now)))
+        return self._run(lambda db: play(db, steps(self._now)), extra)
 
-    def _transact(self, steps: Callable[[Now], Steps[T]], begin: str = BEGIN) -> T:
-        return self._run(lambda db: play_in(db, begin, steps(self._now)))
+    def _transact(self, steps: Callable[[Now], Steps[T]], begin: str = BEGIN, extra: timedelta = timedelta(0)) -> T:
+        return self._run(lambda db: play_in(db, begin, steps(self._now)), extra)
 
-    def _run(self, work: Callable[[Connection], T]) -> T:
+    def _run(self, work: Callable[[Connection], T], extra: timedelta = timedelta(0)) -> T:
         self._check_once()
-        return self._connections.run(work)
+        return self._connections.run(work, extra=extra)
 
     def _check_once(self) -> None:
-        if not self._is_checked:
-            self._connections.run(schema.check)
-            self._is_checked = True
+        if self._is_checked:
+            return
+        # Before anything is prepared: in somebody else's session its name may be another statement's.
+        if self._address.prepares and proxy.look(self._connections) is proxy.Between.TRANSACTIONS:
+            raise UndeclaredProxy(self._address.url)
+        self._connections.run(schema.check)
+        self._is_checked = True
 
     @property
     def _now(self) -> Now:

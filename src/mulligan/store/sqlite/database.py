@@ -10,28 +10,27 @@ is what the WAL-reset bug of SQLite before 3.51.3 needs.
 """
 
 import contextlib
-import fcntl
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreUnavailable
+from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreReadOnly, StoreUnavailable
+from mulligan.store.protocols import TIMEOUT
 from mulligan.store.sqlite.driver import sqlite3, translated
+from mulligan.store.sqlite.lock import FileLock, locked_out
 
 T = TypeVar("T")
 Work = Callable[["sqlite3.Connection"], T]
 
-BUSY_MILLISECONDS = 10_000
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_CHANGES = 2_000
 TRUNCATE_BYTES = 64 * 1024 * 1024
 GROUP_SIZE = 128
-# How long somebody else may hold the file lock, beyond SQLite's own patience, before the caller is told.
-LOCK_SECONDS = 5.0
 
 
 class Operation(Generic[T]):
@@ -44,27 +43,6 @@ class Operation(Generic[T]):
     def fail(self, error: BaseException) -> None:
         if not self.future.cancelled():
             self.future.set_exception(error)
-
-
-class FileLock:
-    """Held around every write; the kernel hands it on in turn and frees it when a process dies."""
-
-    def __init__(self, database: Path) -> None:
-        path = database.with_name(database.name + "-lock")
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            # The work is done and answered by now; a writer that died here would leave everybody waiting.
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        os.close(self._file)
 
 
 class _Transaction:
@@ -91,13 +69,14 @@ class _Transaction:
 class Writer:
     """Runs operations in one transaction and answers each of them."""
 
-    def __init__(self, connection: "sqlite3.Connection", path: Path | None) -> None:
-        self._connection = connection
-        self._path = path
+    def __init__(self, connection: "sqlite3.Connection", file: "_File | None", seconds: float) -> None:
+        self.connection = self._connection = connection
+        self._file = file
+        self._path = path = file.path if file else None
         self._place = str(path or "the database in memory")
         self._lock = FileLock(path) if path else None
+        self._seconds = seconds
         self._checkpointed = 0
-        self._inode = path.stat().st_ino if path else None
 
     def alone(self, work: Work[T]) -> T:
         """For a caller who waits in this very thread: one operation, and nobody else to be told."""
@@ -105,7 +84,7 @@ class Writer:
             if self._lock is None:
                 with _Transaction(self._connection):
                     return work(self._connection)
-            with self._lock.held():
+            with self._lock.held(self._seconds):
                 self._check_file()
                 with _Transaction(self._connection):
                     result = work(self._connection)
@@ -117,7 +96,7 @@ class Writer:
             try:
                 with translated(self._place):
                     if self._lock:
-                        held.enter_context(self._lock.held())
+                        held.enter_context(self._lock.held(self._seconds))
                     self._check_file()
                     answers = self._transact(operations)
             except BaseException as error:
@@ -129,15 +108,8 @@ class Writer:
             self._checkpoint()
 
     def _check_file(self) -> None:
-        """A file that was deleted or replaced is still open here: what we write would be seen by nobody."""
-        if self._path is None:
-            return
-        try:
-            is_ours = self._path.stat().st_ino == self._inode
-        except FileNotFoundError:
-            is_ours = False
-        if not is_ours:
-            raise StoreDamaged(f"{self._path} was deleted or replaced while it was open: start this process again")
+        if self._file is not None:
+            self._file.check()
 
     def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
         with _Transaction(self._connection):
@@ -187,83 +159,142 @@ class Writer:
         try:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}").fetchall()
+            self._connection.execute(f"PRAGMA busy_timeout = {round(self._seconds * 1000)}").fetchall()
 
     def close(self) -> None:
-        # The last connection to close checkpoints: that too only under the lock.
-        with self._lock.held() if self._lock else contextlib.nullcontext():
+        # The last connection to close checkpoints. Who holds the lock has one too, and then ours is not the last.
+        with self._lock.held_if_free() if self._lock else contextlib.nullcontext():
             self._connection.close()
         if self._lock:
             self._lock.close()
 
 
-class Database:
-    """Write and read; both block until done."""
+class _File:
+    """The file as it was first seen."""
 
-    def __init__(self, path: Path | None, *, synchronous: str = "FULL", threaded: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
+        self._inode = path.stat().st_ino
+
+    def check(self) -> None:
+        """A file that was deleted or replaced is still open here: what we write would be seen by nobody."""
+        try:
+            is_ours = self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            is_ours = False
+        if not is_ours:
+            raise StoreDamaged(f"{self.path} was deleted or replaced while it was open: start this process again")
+
+
+class Database:
+    """Write and read; both block until done. What only reads needs no lock, and no right to write."""
+
+    def __init__(
+        self, path: Path | None, *, synchronous: str = "FULL", threaded: bool = True, timeout: timedelta = TIMEOUT
+    ) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._seconds = timeout.total_seconds()
         self._process = os.getpid()
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._committed = threading.Condition()
         self._commits = 0
         self._reads = 0
-        with translated(str(path or "the database in memory")):
-            self._connection = self._connect(synchronous)
-            self._writer = Writer(self._connection, path)
         self._inline = threading.RLock()
-        self._queue: queue.SimpleQueue[Operation[Any] | None] | None = None
+        self._file: _File | None = None
+        self._writer: Writer | None = None
+        self._queue: queue.SimpleQueue[Operation[Any] | None] | None = queue.SimpleQueue() if threaded else None
+        self._thread: threading.Thread | None = None
         self._is_closed = False
-        if threaded:
-            self._queue = queue.SimpleQueue()
-            self._thread = threading.Thread(target=self._drive, name="mulligan-sqlite-writer", daemon=True)
+        # A new file is made at once; one in another mode is switched, and read as it is where that cannot be done.
+        if path is None or not _is_in_wal(path):
+            with contextlib.suppress(StoreReadOnly, StoreUnavailable):
+                self._writing()
+
+    @property
+    def _connection(self) -> "sqlite3.Connection":
+        return self._writing().connection
+
+    def _writing(self) -> Writer:
+        """Opened by the first write."""
+        if self._writer is None:
+            with self._inline, translated(str(self.path or "the database in memory")):
+                self._writer = self._writer or self._open_writer()
+        return self._writer
+
+    def _open_writer(self) -> Writer:
+        if self._file is not None:
+            self._file.check()
+        connection = self._connect(self._synchronous)
+        try:
+            writer = Writer(connection, self._seen(), self._seconds)
+        except BaseException:
+            connection.close()
+            raise
+        if self._queue is not None:
+            self._thread = threading.Thread(
+                target=self._drive, args=(writer,), name="mulligan-sqlite-writer", daemon=True
+            )
             self._thread.start()
+        return writer
+
+    def _seen(self) -> _File | None:
+        if self._file is None and self.path is not None:
+            self._file = _File(self.path)
+        return self._file
 
     def _connect(self, synchronous: str) -> "sqlite3.Connection":
         connection = sqlite3.connect(
             str(self.path) if self.path else ":memory:",
             isolation_level=None,
             check_same_thread=False,
-            timeout=BUSY_MILLISECONDS / 1000,
+            timeout=self._seconds,
             cached_statements=256,
         )
-        if self.path:
-            _use_wal(connection, self.path)
-            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
-            connection.execute(f"PRAGMA journal_size_limit = {TRUNCATE_BYTES}").fetchall()
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.execute("PRAGMA mmap_size = 0").fetchall()
+        try:
+            if self.path:
+                _use_wal(connection, self.path, self._seconds)
+                connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+                connection.execute(f"PRAGMA journal_size_limit = {TRUNCATE_BYTES}").fetchall()
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute("PRAGMA mmap_size = 0").fetchall()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction; returns once it is durable."""
         self._check_process()
+        writer = self._writing()
         if self._queue is None:
-            return self._write_here(work)
+            return self._write_here(writer, work)
         operation = Operation(work)
         if self._is_closed:
             raise StoreClosed
         self._queue.put(operation)
         if self._is_closed:
             # Closed in between: nobody may be left to answer.
+            assert self._thread is not None
             self._thread.join()
             self._refuse_the_rest()
         return self._answer(operation)
 
-    def _write_here(self, work: Work[T]) -> T:
+    def _write_here(self, writer: Writer, work: Work[T]) -> T:
         with self._inline:
-            before = self._connection.total_changes
-            result = self._writer.alone(work)
-            self._notify(before)
+            before = writer.connection.total_changes
+            result = writer.alone(work)
+            self._notify(writer, before)
         return result
 
     def _answer(self, operation: Operation[T]) -> T:
         try:
-            return operation.future.result(BUSY_MILLISECONDS / 1000 + LOCK_SECONDS)
+            return operation.future.result(self._seconds)
         except TimeoutError:
-            if not operation.future.cancel():
-                return operation.future.result()  # it is under way by now
-            raise StoreUnavailable(f"{self.path} is locked by another program for too long; try again") from None
+            if self.path is None or not operation.future.cancel():
+                return operation.future.result()  # it is under way by now, or there is nobody else to wait for
+            raise locked_out(self.path) from None
 
     def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot."""
@@ -286,7 +317,7 @@ class Database:
         if self._queue is not None:
             return self.write(work)
         with self._inline, translated("the database in memory"):
-            return work(self._connection)
+            return work(self._writing().connection)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -309,39 +340,58 @@ class Database:
             return self._commits
 
     def connect_for_reading(self) -> "sqlite3.Connection":
+        assert self.path is not None
+        try:
+            return self._connect_reader(str(self.path))
+        except sqlite3.OperationalError:
+            if not _is_at_rest(self.path):
+                raise
+        # SQLite would make files beside it, and may not. They are for those who write, and nobody does.
+        return self._connect_reader(f"{self.path.absolute().as_uri()}?immutable=1")
+
+    def _connect_reader(self, name: str) -> "sqlite3.Connection":
         connection = sqlite3.connect(
-            str(self.path),
+            name,
             isolation_level=None,
             check_same_thread=False,
-            timeout=BUSY_MILLISECONDS / 1000,
+            timeout=self._seconds,
+            uri=name.startswith("file:"),
         )
-        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
-        connection.execute("PRAGMA query_only = 1")
+        try:
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+            connection.execute("PRAGMA query_only = 1")
+            # Only now it is looked at.
+            connection.execute("PRAGMA schema_version").fetchall()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:
         if self._is_closed or self._process != os.getpid():
             return
         self._is_closed = True
-        if self._queue is not None:
+        if self._queue is not None and self._thread is not None:
             self._queue.put(None)
             self._thread.join()
         with self._committed:
-            is_quiet = self._committed.wait_for(lambda: self._reads == 0, BUSY_MILLISECONDS / 1000)
+            is_quiet = self._committed.wait_for(lambda: self._reads == 0, self._seconds)
         for reader in self._readers if is_quiet else ():
             reader.close()
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def _reader(self) -> "sqlite3.Connection":
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             with translated(str(self.path)):
                 connection = self.connect_for_reading()
+                self._seen()
             self._local.connection = connection
             self._readers.append(connection)
         return connection
 
-    def _drive(self) -> None:
+    def _drive(self, writer: Writer) -> None:
         assert self._queue is not None
         is_open = True
         while is_open:
@@ -358,7 +408,7 @@ class Database:
                     is_open = False
                     break
                 operations.append(operation)
-            self._step(operations)
+            self._step(writer, operations)
         self._refuse_the_rest()
 
     def _refuse_the_rest(self) -> None:
@@ -369,13 +419,13 @@ class Database:
                 if operation is not None:
                     operation.fail(StoreClosed())
 
-    def _step(self, operations: Sequence[Operation[Any]]) -> None:
-        before = self._connection.total_changes
-        self._writer.step(operations)
-        self._notify(before)
+    def _step(self, writer: Writer, operations: Sequence[Operation[Any]]) -> None:
+        before = writer.connection.total_changes
+        writer.step(operations)
+        self._notify(writer, before)
 
-    def _notify(self, before: int) -> None:
-        if self._connection.total_changes == before:
+    def _notify(self, writer: Writer, before: int) -> None:
+        if writer.connection.total_changes == before:
             # Whoever waits for changes would wake himself up by looking.
             return
         with self._committed:
@@ -392,11 +442,27 @@ class Database:
             raise StoreClosed
 
 
-def _use_wal(connection: "sqlite3.Connection", path: Path) -> None:
+def _use_wal(connection: "sqlite3.Connection", path: Path, seconds: float) -> None:
     # Read first: a file that is no database is left alone.
     connection.execute("PRAGMA schema_version").fetchall()
     if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
         return
     # Of two processes that switch a new file at once, one is told 'locked' whatever its timeout.
-    with contextlib.closing(FileLock(path)) as lock, lock.held():
+    with contextlib.closing(FileLock(path)) as lock, lock.held(seconds):
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
+
+
+def _is_in_wal(path: Path) -> bool:
+    """By the versions in the header of the file; a new one has none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(20)[18:] == b"\2\2"
+    except OSError:
+        return False
+
+
+def _is_at_rest(path: Path) -> bool:
+    """A file that can be read, in a folder that cannot be written, and no log of changes beside it."""
+    log = path.with_name(path.name + "-wal")
+    is_empty = not log.exists() or log.stat().st_size == 0
+    return is_empty and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK)

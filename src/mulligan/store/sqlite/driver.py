@@ -1,9 +1,11 @@
 """The SQLite library in use, and its errors in our words."""
 
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mulligan.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from mulligan.store.sqlite.lock import locked_out
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,7 +58,7 @@ def _translate_system(error: OSError, place: str) -> StoreError:
 def _translate(error: Exception, place: str) -> StoreError:
     match _primary_code(error):
         case 5 | 6:  # BUSY, LOCKED
-            return StoreUnavailable(f"{place} is locked by another program for too long; try again")
+            return locked_out(Path(place))
         case 8:  # READONLY
             return StoreReadOnly(f"{place} cannot be written: give this user write access to the file and its folder")
         case 13:  # FULL

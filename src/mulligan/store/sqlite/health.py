@@ -13,6 +13,7 @@ from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.size import describe_size
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.sqlite.lock import WRITING, holder, lock_file
 
 BUGGY = ((3, 7, 0), (3, 51, 3))
 # Older lines that were given the fix, from which version on.
@@ -103,13 +104,17 @@ def journal(connection: "sqlite3.Connection", synchronous: str) -> Finding:
 
 
 def lock(database: Path, patience: timedelta) -> Finding:
-    """Whether the lock file can be had within so long."""
-    path = database.with_name(database.name + "-lock")
+    """Whether the lock file can be had within so long. One that is not there is made by the next write."""
+    path = lock_file(database)
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return _write_lock(database, patience)
     except OSError as error:
         return problem(
-            Check.SQLITE_LOCK, f"{path} cannot be opened: {error.strerror}", "give this user write access to the file"
+            Check.SQLITE_LOCK,
+            f"{path} cannot be opened: {error.strerror}; jobs can be read, but nothing can be written",
+            "give this user write access to the file, or use another user",
         )
     try:
         if _is_free(file, patience):
@@ -118,8 +123,9 @@ def lock(database: Path, patience: timedelta) -> Finding:
         os.close(file)
     return problem(
         Check.SQLITE_LOCK,
-        f"{path} has been held by another process for {describe(patience)}: nobody else can write meanwhile",
-        f"find it with 'fuser {path}'; one that is stopped or hangs must go on or be killed",
+        f"{holder(path) or 'another process'} has held {path} for {describe(patience)}: nobody else can write "
+        "meanwhile, but jobs can be read",
+        f"one that is stopped or hangs must go on or be killed; 'fuser {path}' lists all who have it open",
     )
 
 
@@ -132,13 +138,18 @@ def _write_lock(database: Path, patience: timedelta) -> Finding:
     except sqlite3.OperationalError as error:
         return problem(
             Check.SQLITE_LOCK,
-            f"nobody could write to {database} for {describe(patience)}: {error}",
+            f"nobody could write to {database} for {describe(patience)}: {error}{_writer(database)}",
             f"find who has it open with 'fuser {database}'; a transaction left open there, in a shell or a backup, "
             "must end",
         )
     finally:
         connection.close()
     return ok(Check.SQLITE_LOCK, f"{database} can be written to")
+
+
+def _writer(database: Path) -> str:
+    who = holder(database.with_name(database.name + "-shm"), byte=WRITING)
+    return f"; {who} is writing" if who else ""
 
 
 def _is_free(file: int, patience: timedelta) -> bool:

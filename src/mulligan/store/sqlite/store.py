@@ -28,6 +28,7 @@ from mulligan.store.moves import Hands, MoveSteps
 from mulligan.store.owners import OwnerSteps
 from mulligan.store.pauses import PauseSteps
 from mulligan.store.protocols import (
+    TIMEOUT,
     Answers,
     Beat,
     BeatReply,
@@ -67,7 +68,7 @@ T = TypeVar("T")
 
 class SqliteStore:
     """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
-    force; `database` is one that is open already."""
+    force; a write waits for other processes no longer than `timeout`; `database` is one that is open already."""
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class SqliteStore:
         now: Callable[[], datetime] | None = None,
         threaded: bool = True,
         services: Callable[[], ServiceBook] = ServiceBook,
+        timeout: timedelta = TIMEOUT,
         database: Database | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_VERSION:
@@ -87,7 +89,7 @@ class SqliteStore:
         self._given_now = now
         self._synchronous = synchronous.lower()
         self._wire(services)
-        self._database = database or Database(path, synchronous=synchronous, threaded=threaded)
+        self._database = database or Database(path, synchronous=synchronous, threaded=threaded, timeout=timeout)
         try:
             self.migrate()
         except BaseException:
