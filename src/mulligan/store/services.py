@@ -30,6 +30,7 @@ from mulligan.failure.service import (
     forced,
     heard,
     held,
+    holds,
     is_quiet,
     is_restricted,
     retry_allowance,
@@ -88,10 +89,15 @@ class Grant:
 
 
 class Heard(NamedTuple):
-    """After a settle: the epochs of those services that are not closed, and what changed."""
+    """After a settle: how the services stand that were heard of, and what changed."""
 
-    held: dict[str, int]
-    changes: list[ServiceChange]
+    standings: Mapping[str, Standing] = {}
+    changes: Sequence[ServiceChange] = ()
+
+    @property
+    def held(self) -> dict[str, int]:
+        """The epochs of those that are not closed."""
+        return {name: one.epoch for name, one in self.standings.items() if one.state is not State.CLOSED}
 
 
 class ServiceDesk:
@@ -164,7 +170,7 @@ class ServiceDesk:
         """What these attempts tell of their services."""
         heard = hearsay(settled)
         if not heard:
-            return Heard({}, [])
+            return Heard()
         time = yield from moment(self._sql, now)
         return (yield from self._heard(heard, settled[0].teller, time))
 
@@ -179,8 +185,7 @@ class ServiceDesk:
             turn = yield from self._hear(before, heard[name], calls[name], now)
             known[name] = turn.standing
             changes += _changes(name, turn)
-        held = {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
-        return Heard(held, changes)
+        return Heard(known, changes)
 
     def _shared(self, heard: Mapping[str, Hearsay], now: int) -> Steps[dict[str, str]]:
         """Tasks may report calls of any service: of too many names, those that are new share one."""
@@ -263,6 +268,18 @@ class ServiceDesk:
             grant = yield from self._grant(_standing(row), wanted, now)
             allowed[grant.name] = 0 if grant.values["kind"] else grant.allowed.number
         return allowed
+
+    def held(self, names: Sequence[str]) -> Steps[set[str]]:
+        """Those among these services that hold their jobs."""
+        rows = yield self._statement("services_barred", names=to_json(names))
+        standings = [_standing(row) for row in rows]
+        return {one.name for one in standings if holds(self._book().of(one.name), one)}
+
+    def probed(self, names: Iterable[str], now: int) -> Steps[set[str]]:
+        """Those among these services of which a job may be tried now, as a probe. Nothing is taken."""
+        rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
+        allowed = yield from self.barred([row["name"] for row in rows], 1, now)
+        return {name for name, number in allowed.items() if number > 0}
 
     # By hand
 

@@ -21,6 +21,7 @@ step by step; `MULLIGAN_MODEL_EXAMPLES` sets how long.
 from mulligan.testing.stores.batches import BatchRules
 from mulligan.testing.stores.beat import BeatRules
 from mulligan.testing.stores.budgets import BudgetRules
+from mulligan.testing.stores.charging import ChargeRules
 from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
@@ -61,6 +62,7 @@ class StoreSuite(
     BatchRules,
     DutyRules,
     ServiceRules,
+    ChargeRules,
     HoldingRules,
     NameRules,
     ScheduleRules,
