@@ -31,6 +31,7 @@ from mulligan.failure.service import (
     heard,
     held,
     holds,
+    is_milestone,
     is_quiet,
     is_restricted,
     retry_allowance,
@@ -57,6 +58,8 @@ SERVICES_KEPT = 12 * TALLIES_KEPT
 # Only the hour is kept: a column of an index that changes with every settle would be dear.
 TALLY_AGES = to_duration(LONGEST_WINDOW)
 BUDGET = "budget/"
+# Jobs of a lane that are counted.
+MANY = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,9 @@ class ServiceDesk:
                 yield self._statement("service_write", **_values(grant.service, left, now))
             yield from self._write(grant.service, grant.before, Turn(left, grant.turn.changes), now)
             for lease in leases:
-                if grant.fails_fast and lease.service == grant.name:
-                    lease.is_refused = True
+                if lease.service == grant.name:
+                    lease.is_refused = grant.fails_fast
+                    lease.is_probe = left.state is State.HALF_OPEN
 
     def recalled(self, leases: Sequence[Lease], now: int) -> Steps[None]:
         """Leases whose claim is told once more: its reply was lost."""
@@ -230,8 +234,16 @@ class ServiceDesk:
         for quiet in hearsay.quiet:
             more = held(service, turn.standing, found, quiet.length, epoch=quiet.epoch, now=now)
             turn = Turn(more.standing, (*turn.changes, *more.changes))
+        if turn.standing.epoch != before.epoch and is_milestone(turn.standing.probes_failed):
+            turn = yield from self._reported(turn)
         yield from self._write(service, before, turn, now)
         return turn
+
+    def _reported(self, turn: Turn) -> Steps[Turn]:
+        """With how many jobs wait, as far as they are counted."""
+        waiting = yield from self._number("service_held", service=turn.standing.name, limit=MANY)
+        held = {"held": waiting}
+        return Turn(turn.standing, tuple(Change(change.type, change.data | held) for change in turn.changes))
 
     def _locked(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
         """How they stand, and nobody else changes that before this transaction ends."""

@@ -23,7 +23,7 @@ from mulligan.failure.service.allowance import (
 from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
 from mulligan.failure.service.charge import MOST_RETURNS, borne_because
 from mulligan.failure.service.config import Service, ServiceBook
-from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_restricted
+from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_milestone, is_restricted
 from mulligan.failure.service.tally import Call, Figures, Tally, figures
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "heard",
     "held",
     "holds",
+    "is_milestone",
     "is_quiet",
     "is_restricted",
     "retry_allowance",
