@@ -328,11 +328,14 @@ class ServiceDesk:
     def _record(self, standing: Standing, now: int) -> Steps[ServiceRecord]:
         found = yield from self._figures(self._book().of(standing.name), standing, now)
         until = standing.held_until(now)
+        # For people an outage is one, however often it was probed.
+        outage = standing.outage_since if standing.state is State.OPEN else None
+        since = standing.since if outage is None else outage
         return ServiceRecord(
             name=standing.name,
             state=str(standing.state),
             epoch=standing.epoch,
-            since=from_time(standing.since) if standing.since else None,
+            since=from_time(since) if since else None,
             open_until=None if until is None else from_time(until),
             forced=standing.forced,
             actor=standing.forced_by,
