@@ -28,7 +28,8 @@ class Forced(StrEnum):
 class Pace(Struct, frozen=True):
     """How fast a service is asked after an outage: calls a second, counted since `stepped_at`.
 
-    `calm_since` is when it came up to the rate of before; None while it is on its way there.
+    `calm_since` is when it came up to the rate of before; None while it is on its way there. `is_behind`: the service
+    answered fewer calls than it was asked, in the step before this one.
     """
 
     rate: Rate
@@ -36,6 +37,7 @@ class Pace(Struct, frozen=True):
     ok: int = 0
     failed: int = 0
     calm_since: Time | None = None
+    is_behind: bool = False
 
 
 class Bucket(Struct, frozen=True):
