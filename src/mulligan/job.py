@@ -167,7 +167,8 @@ class Job(Generic[R]):
     version: str | None = None
     """Of the app that made the last attempt."""
     gate: str | None = None
-    """What holds it back although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`)."""
+    """What holds it back although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`), or
+    its service, of which it was a probe that failed (`probe/…`)."""
     is_duplicate: bool = False
 
     @property
@@ -232,6 +233,8 @@ class Lease:
     """It failed before."""
     is_refused: bool = False
     """Its service is open and fails fast: it is to fail without being run."""
+    is_probe: bool = False
+    """Its service is half-open, and tried with it."""
     is_suspect: bool = False
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     batch: str | None = None

@@ -12,7 +12,7 @@ from mulligan.duration import parse
 from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
-from mulligan.failure.policy import Decision, Fail, RetryPolicy, Succeed, decide
+from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, RetryPolicy, Succeed, decide
 from mulligan.failure.service import ServiceBook, service_open
 from mulligan.job import Job, Lease
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
@@ -67,6 +67,8 @@ class Judge:
         decision = decide(verdict, standing.over(job), standing.policy, now=now, draw=self._draw())
         if standing.version is not None and not isinstance(decision, Succeed):
             decision.reasons["policies"] = standing.version
+            if not isinstance(decision, Park | Release | Cancel) and decision.spared is not None:
+                decision.spared.reasons["policies"] = standing.version
         return decision
 
     def in_force(self, kind: str, owner: str = "") -> InForce:

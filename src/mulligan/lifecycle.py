@@ -75,6 +75,8 @@ TABLE: dict[tuple[Move, State | None], Step] = {
     (Move.PROMOTE, State.WAITING): Step(State.QUEUED, "job.queued"),
     # It holds a place under a limit and cannot be claimed, or it came before there was the limit.
     (Move.PARK, State.QUEUED): Step(State.WAITING, "job.parked"),
+    # Its call failed while its service was not well: charged to the service, and no attempt is used up.
+    (Move.PARK, State.RUNNING): Step(State.WAITING, "job.parked"),
     (Move.CLAIM, State.QUEUED): Step(State.RUNNING, "job.started"),
     (Move.SUCCEED, State.RUNNING): Step(State.SUCCEEDED, "job.succeeded"),
     (Move.RETRY, State.RUNNING): Step(State.WAITING, "job.retried"),

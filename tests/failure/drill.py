@@ -94,6 +94,7 @@ class Report:
     calls: Counter[int] = field(default_factory=Counter)
     good: Counter[int] = field(default_factory=Counter)
     firsts: Counter[int] = field(default_factory=Counter)
+    failed: Counter[int] = field(default_factory=Counter)
     changes: list[tuple[float, Change]] = field(default_factory=list)
     most_in_flight: int = 0
     most_probes: int = 0
@@ -144,9 +145,24 @@ class Report:
 
     @property
     def peak(self) -> float:
-        """The busiest second of the first minute after the fault, as a share of the rate of before."""
+        """The busiest second of the first minute after the fault, as a share of what the service can do."""
         start = int(self.setting.recovers)
-        return max(self.calls[second] for second in range(start, start + 60)) / self.rate_before
+        return max(self.calls[second] for second in range(start, start + 60)) / self.setting.capacity
+
+    @property
+    def search(self) -> float:
+        """Seconds from the last closing until three seconds give 90 % of what the service can do."""
+        closed = max(at for at, change in self.changes if change.type == "service.closed")
+        for second in range(int(closed), int(self.setting.ends) - 3):
+            if self._rate(self.good, second, second + 3) >= 0.9 * self.setting.capacity:
+                return second - closed
+        return float("inf")
+
+    @property
+    def failed_after(self) -> int:
+        """Calls that failed once the last of the outage had timed out."""
+        begins, ends = int(self.setting.recovers + self.setting.timeout) + 1, int(self.setting.ends)
+        return sum(self.failed[second] for second in range(begins, ends))
 
     @property
     def lowest_after(self) -> float:
@@ -345,6 +361,7 @@ class Drill:
 
     def answered(self, worker: Worker, job: Job, *, ok: bool) -> None:
         self.in_service -= 1
+        self.report.failed[int(self.seconds)] += not ok
         worker.busy -= 1
         self.start(worker)
         self.after(self.draw.uniform(0.002, 0.008), lambda: self.settle(worker, job, ok=ok))
@@ -411,7 +428,9 @@ def line(report: Report) -> str:
     return (
         f"{setting.fault:12} seed {setting.seed} {'backoff' if setting.service is None else 'service'}:"
         f" {report.calls_into_the_outage:6,} into the outage, amplification {report.amplification:.3f},"
-        f" back in {report.recovery:.0f} s, peak {report.peak:.2f}, then at least {report.lowest_after:.2f},"
+        f" back in {report.recovery:.0f} s, peak {report.peak:.2f},"
+        f" 90 % of what it can do in {report.search:.0f} s, {report.failed_after} failed,"
+        f" then at least {report.lowest_after:.2f},"
         f" {report.openings()} openings, {report.done:,} done"
     )
 

@@ -186,6 +186,7 @@ class EngineDrill:
         await asyncio.sleep(on_the_tick(self.seconds + seconds) - self.seconds if ok else seconds)
         self.in_flight -= 1
         if not ok:
+            self.report.failed[int(self.seconds)] += 1
             raise self.failure(is_faulty=is_faulty)
         self.report.good[int(self.seconds)] += 1
         self.report.done += 1

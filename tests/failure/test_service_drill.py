@@ -27,8 +27,13 @@ def test_goodput_is_back_within_fifteen_seconds(outage: Report) -> None:
     assert outage.recovery <= 15
 
 
-def test_after_the_outage_it_is_asked_hardly_more_than_before(outage: Report) -> None:
-    assert outage.peak <= 1.10
+def test_it_is_soon_asked_for_what_it_can_do_while_jobs_wait(outage: Report) -> None:
+    assert outage.search <= 10
+
+
+def test_the_search_for_more_makes_no_call_fail(outage: Report) -> None:
+    assert outage.failed_after == 0
+    assert outage.peak <= 1.25
 
 
 def test_once_it_is_back_it_stays(outage: Report) -> None:
@@ -65,6 +70,6 @@ def test_where_the_breaker_does_not_open_the_budget_bounds_the_retries() -> None
 
 
 def test_what_waits_is_worked_off_with_one_trial_of_more_than_it_can_bear() -> None:
-    report = drill(Setting("dead", ends=500.0))
+    report = drill(Setting("dead", waiting=12_000, ends=500.0))
     assert report.openings(start=61) <= 1
-    assert report.rate_at_the_end >= 1.05
+    assert report.rate_at_the_end >= 1.12

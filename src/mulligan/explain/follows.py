@@ -12,7 +12,7 @@ from mulligan.duty import duty_of
 from mulligan.event import Event
 from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
-from mulligan.explain.held import held, waits_for_budget
+from mulligan.explain.held import held, waits_for_budget, waits_for_service
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
 from mulligan.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
@@ -33,6 +33,7 @@ _WAITS = {
     "snooze": "It was put off and waits",
     "rate limit": "It was asked to slow down and waits",
     ANOTHER_VERSION: "It is unhandled: no worker that took it has the version of its task that fits. It waits",
+    "service": "Its last failure was charged to its service, and it waits",
 }
 _PAUSED = {
     "retry": "Retries are paused",
@@ -96,6 +97,9 @@ def _waiting(job: Job[Any], around: Surroundings) -> Told:
     if job.waiting_for == "limit":
         waits = _no_place(around, _held(job, around))
         return [*waits, *_no_worker(job, around), *_attempts_left(job), *_deadline(job, around)]
+    if service := waits_for_service(job):
+        held_back = [*_held(job, around), *_no_worker(job, around)]
+        return [service, *held_back, *_attempts_left(job), *_deadline(job, around)]
     if job.due_at > around.now:
         until = f"{_waits(job)} until {around.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."

@@ -57,8 +57,12 @@ def _something(story: Story) -> str:
 # Coming in
 
 
-def _parked(_story: Story) -> str:
-    return "it gave its place back, to wait until it can run"
+def _parked(story: Story) -> str:
+    if not story.is_settled:
+        return "it gave its place back, to wait until it can run"
+    delay = story.facts.duration("delay")
+    then = f"; it waits {describe(delay)}" if delay else ""
+    return f"{_failure(story)}; {story.reasons.text('because')}: no attempt is used up{then}{_notes(story.reasons)}"
 
 
 def _enqueued(story: Story) -> str:

@@ -15,6 +15,7 @@ from mulligan.service import ServiceStatus
 LIVE = (State.WAITING, State.QUEUED)
 At = Callable[[datetime], str]
 BUDGET = "budget/"
+PROBE = "probe/"
 
 _BECAUSE = {
     "share": "{failures} of its last {calls} calls failed",
@@ -144,6 +145,16 @@ def a_second(rate: float) -> str:
     """`12 times a second`, `once a second`, and for what is seldom `30 times a minute`."""
     number, unit = (rate, "second") if rate >= 1 else (rate * 60, "minute")
     return f"once a {unit}" if f"{number:.3g}" == "1" else f"{number:.3g} times a {unit}"
+
+
+def waits_for_service(job: Job[Any]) -> str:
+    """Of a job whose call failed while its service was not closed; empty when it waits for something else."""
+    if not (job.gate or "").startswith(PROBE):
+        return ""
+    return (
+        f"Its last call failed while service {job.service!r} was not closed, and was charged to that: "
+        "it is tried again when the service is closed, or when all others of its jobs were tried."
+    )
 
 
 def waits_for_budget(job: Job[Any], service: ServiceStatus | None) -> str:

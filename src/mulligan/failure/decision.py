@@ -16,31 +16,52 @@ class Succeed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Park:
+    """Wait for the service of the job, which is charged for the failed call: no attempt is used up.
+
+    While the service is closed the job waits for `delay`; while it is not, its gate holds the job, for `least` at
+    least. `returns` counts the attempts of the job that were not charged to it, this one included.
+    """
+
+    delay: timedelta
+    least: timedelta
+    verdict: Verdict
+    reasons: Reasons
+    returns: int = 1
+    is_held: bool = False
+    """The service is not closed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
-    """`max_attempts` is the limit it was judged by, which the job keeps; None leaves what it has."""
+    """`max_attempts` is the limit it was judged by, which the job keeps; None leaves what it has. `spared` is what is
+    done instead if the service of the job bears the failure, which only the store knows."""
 
     delay: timedelta
     verdict: Verdict
     reasons: Reasons
     max_attempts: int | None = field(default=None, compare=False)
+    spared: Park | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """`max_attempts` as in `Retry`."""
+    """`max_attempts` and `spared` as in `Retry`; a final verdict spares nobody."""
 
     verdict: Verdict
     reasons: Reasons
     max_attempts: int | None = field(default=None, compare=False)
+    spared: Park | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Run again after exactly this long; no attempt is used up."""
+    """Run again after exactly this long; no attempt is used up. `spared` as in `Retry`."""
 
     delay: timedelta
     verdict: Verdict
     reasons: Reasons
+    spared: Park | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +78,4 @@ class Cancel:
     reasons: Reasons
 
 
-Decision: TypeAlias = Succeed | Retry | Fail | Snooze | Release | Cancel
+Decision: TypeAlias = Succeed | Retry | Fail | Snooze | Park | Release | Cancel

@@ -7,6 +7,7 @@
                           rate limited, hinted   wait exactly that long; no attempt is used up
     what is left          attempts, code limits  fail at the limit
     when                  backoff, hint, windows retry after that — unless the deadline comes first
+    who bears it          the service            `spared` is done instead, if it was not closed; the settle chooses
 
 Worker, reclaimer, simulator and `explain` call the same function. It knows no clock and no chance: `now`
 and the random draw are given.
@@ -24,7 +25,7 @@ from mulligan.failure import checks, evidence
 from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, is_code
 from mulligan.failure.checks import fill, refused
-from mulligan.failure.decision import Cancel, Decision, Fail, Reasons, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Reasons, Release, Retry, Snooze, Succeed
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.failure.windows import Window, next_allowed, require_an_instant
@@ -34,6 +35,7 @@ __all__ = [
     "Cancel",
     "Decision",
     "Fail",
+    "Park",
     "Reasons",
     "Release",
     "Retry",
@@ -161,7 +163,7 @@ def _given_back(verdict: Verdict, job: Job[Any], *, now: datetime, draw: float) 
         return _fail(final, reasons, f"misfit {count} of {MAX_MISFITS}", job)
     delay = MISFIT_BACKOFF(count, None, draw)
     if _is_late(job, now + delay):
-        return _too_late(verdict, job, reasons, delay)
+        return _too_late(verdict, job, reasons, delay, spared=None)
     return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)})
 
 
@@ -175,37 +177,46 @@ def _judged(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: dateti
 
 def _put_off(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: timedelta, now: datetime) -> Decision:
     reasons = _reasons(verdict, job) | {"snooze": job.snoozes + 1, "of": job.max_snoozes}
-    if job.snoozes + 1 > job.max_snoozes:
-        message = f"This was put off {job.max_snoozes} times, which is the limit."
-        return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted", job)
     # A task that snoozes itself knows what it does; a server's word is bounded.
     delay = min(max(wait, timedelta(0)), LONGEST if verdict.code == "SNOOZED" else policy.longest_hint)
+    spared = _spared(verdict, job, delay=delay, least=delay)
+    if job.snoozes + 1 > job.max_snoozes:
+        message = f"This was put off {job.max_snoozes} times, which is the limit."
+        return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted", job, spared)
     if _is_late(job, now + delay):
-        return _too_late(verdict, job, reasons, delay)
-    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)})
+        return _too_late(verdict, job, reasons, delay, spared)
+    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)}, spared)
 
 
 def _counted(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     reasons = _reasons(verdict, job) | _tally(job)
+    backoff, why = _backed_off(policy, job.failures + 1, job.previous_delay, draw)
+    delay, hinted = _delay(verdict, policy, backoff, now=now)
+    least, _ = _delay(verdict, policy, timedelta(0), now=now)
+    spared = _spared(verdict, job, delay=delay, least=least)
     if job.failures + 1 >= job.max_attempts:
-        return _fail(verdict, reasons, "attempts exhausted", job)
+        return _fail(verdict, reasons, "attempts exhausted", job, spared)
     limit = policy.limits.get(verdict.code)
     if limit is not None and job.code_failures.get(verdict.code, 0) + 1 > limit:
-        return _fail(verdict, reasons | {"limit": limit}, f"limit of {verdict.code} reached", job)
-    delay, why = _delay(verdict, job, policy, now=now, draw=draw)
+        return _fail(verdict, reasons | {"limit": limit}, f"limit of {verdict.code} reached", job, spared)
     if _is_late(job, now + delay):
-        return _too_late(verdict, job, reasons | why, delay)
-    return Retry(delay, verdict, reasons | {"delay": _seconds(delay)} | why, job.max_attempts)
+        return _too_late(verdict, job, reasons | why | hinted, delay, spared)
+    return Retry(delay, verdict, reasons | {"delay": _seconds(delay)} | why | hinted, job.max_attempts, spared)
 
 
-def _delay(
-    verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float
-) -> tuple[timedelta, Reasons]:
-    """How long to wait, and what besides the backoff made it so."""
-    delay, why = _backed_off(policy, job.failures + 1, job.previous_delay, draw)
+def _spared(verdict: Verdict, job: Job[Any], *, delay: timedelta, least: timedelta) -> Park | None:
+    """What is done if the service bears the failure; nothing of the kind where it is not at fault."""
+    if not verdict.blames_service:
+        return None
+    return Park(delay, least, verdict, _reasons(verdict, job), max(1, job.attempt - job.failures - job.snoozes))
+
+
+def _delay(verdict: Verdict, policy: RetryPolicy, delay: timedelta, *, now: datetime) -> tuple[timedelta, Reasons]:
+    """How long to wait after this backoff, and what besides it made it so."""
+    why: Reasons = {}
     if verdict.retry_after is not None:
         hint = min(max(verdict.retry_after, timedelta(0)), policy.longest_hint)
-        delay, why = max(delay, hint), why | {"hint": _seconds(hint)}
+        delay, why = max(delay, hint), {"hint": _seconds(hint)}
     due = now + delay
     allowed = _allowed(due, policy.windows)
     return (delay, why) if allowed == due else (allowed - now, why | {"window": allowed.isoformat()})
@@ -238,10 +249,10 @@ def _is_late(job: Job[Any], moment: datetime) -> bool:
     return job.deadline is not None and moment >= job.deadline
 
 
-def _too_late(verdict: Verdict, job: Job[Any], reasons: Reasons, delay: timedelta) -> Fail:
+def _too_late(verdict: Verdict, job: Job[Any], reasons: Reasons, delay: timedelta, spared: Park | None) -> Fail:
     message = "The deadline comes before the next try."
     reasons |= {"delay": _seconds(delay), "deadline": str(job.deadline)}
-    return _fail(_instead("DEADLINE", message, verdict), reasons, "deadline before the next try", job)
+    return _fail(_instead("DEADLINE", message, verdict), reasons, "deadline before the next try", job, spared)
 
 
 def _instead(code: str, message: str, verdict: Verdict) -> Verdict:
@@ -250,9 +261,9 @@ def _instead(code: str, message: str, verdict: Verdict) -> Verdict:
     return replace(verdict, code=code, error_class=ErrorClass.FINAL, message=said, final_message=said)
 
 
-def _fail(verdict: Verdict, reasons: Reasons, because: str, job: Job[Any]) -> Fail:
+def _fail(verdict: Verdict, reasons: Reasons, because: str, job: Job[Any], spared: Park | None = None) -> Fail:
     last_word = verdict.final_message or verdict.message
-    return Fail(replace(verdict, message=last_word), reasons | {"because": because}, job.max_attempts)
+    return Fail(replace(verdict, message=last_word), reasons | {"because": because}, job.max_attempts, spared)
 
 
 def _reasons(verdict: Verdict, job: Job[Any]) -> Reasons:

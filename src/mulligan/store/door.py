@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import LimitDesk
+from mulligan.store.probes import ProbeSteps
+from mulligan.store.protocols import Claim
 from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
 from mulligan.store.statements import Statements
@@ -28,6 +30,8 @@ class Look(NamedTuple):
     """A service has to be asked before its jobs are claimed."""
     has_budget: bool
     """Retries wait for a service's budget."""
+    has_probes: bool
+    """Jobs wait for their service."""
     has_limit: bool
     """Jobs wait for a limit or an owner's budget."""
     is_new_limit: bool
@@ -35,7 +39,7 @@ class Look(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        return self.is_anyone or self.has_budget or self.has_limit or self.is_new_limit
+        return self.is_anyone or self.has_budget or self.has_probes or self.has_limit or self.is_new_limit
 
 
 class DoorSteps:
@@ -47,15 +51,24 @@ class DoorSteps:
         self._limits = limits
         self._unrun = unrun
         self._passing = passing
+        self._probes = ProbeSteps(sql, services)
 
     def looking(self, now: Now) -> Steps[Look]:
         (row,) = yield Statement(self._sql["door"], {"now": now})
         return Look(**{name: bool(answer) for name, answer in row.items()})
 
-    def promoting(self, now: Now, tally: Tally | None = None) -> Steps[tuple[Look, int | None]]:
+    def promoting(
+        self, now: Now, tally: Tally | None = None, claim: Claim | None = None
+    ) -> Steps[tuple[Look, int | None]]:
         """What is left to do, and in how many microseconds it is worth to look at the limits again. Members that fail
-        here count into the tally, if there is one."""
+        here count into the tally, if there is one. What a claim needs to probe a service comes back for it."""
         yield from self._say_limits(now)
+        look, again = yield from self._promote(now, tally)
+        if look.has_probes and (yield from self._unpark(claim, now)):
+            look, again = yield from self._promote(now, tally)
+        return look, again
+
+    def _promote(self, now: Now, tally: Tally | None) -> Steps[tuple[Look, int | None]]:
         look = yield from self.looking(now)
         if look.is_anyone:
             yield from self._pass_all(now)
@@ -102,6 +115,24 @@ class DoorSteps:
         moved = 0
         for gate, number in allowed:
             moved += sum((yield from self.passing("admit", now, gate=gate, limit=number or PROMOTE_PASS)))
+        return moved
+
+    def _unpark(self, claim: Claim | None, now: Now) -> Steps[int]:
+        """How many need not wait for their service any longer. After all others: a job that comes now may be tried
+        instead of them."""
+        gates = yield from self._probes.admitted(claim, (yield from moment(self._sql, now)))
+        moved = 0
+        for gate in gates:
+            moved += yield from self._empty(gate, now)
+        return moved
+
+    def _empty(self, gate: str, now: Now) -> Steps[int]:
+        moved = 0
+        for _ in range(PROMOTE_PASSES):
+            passed = sum((yield from self.passing("unpark", now, gate=gate, limit=PROMOTE_PASS)))
+            moved += passed
+            if passed < PROMOTE_PASS:
+                break
         return moved
 
     def _let_in(self, now: Now, tally: Tally | None = None) -> Steps[int | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
-from mulligan.failure.policy import Fail, Retry, Snooze, Succeed
+from mulligan.failure.policy import Fail, Park, Retry, Snooze, Succeed
 from mulligan.failure.service import Call, Standing, State
 from mulligan.job import Called, Lease
 from mulligan.service import PROBE_KIND
@@ -88,11 +88,17 @@ def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
     # What the task itself said of its service goes before what its end tells.
     if ok is not None and not any(_is_own(called, lease) for called in outcome.calls):
         heard.setdefault(lease.service, Hearsay()).words.append(Word(ok, lease.is_retry, lease.service_epoch))
-    if isinstance(outcome.decision, Retry | Fail | Snooze):
+    if isinstance(outcome.decision, Retry | Fail | Snooze | Park):
         verdict = outcome.decision.verdict
         if verdict.holds_service and verdict.retry_after is not None:
             quiet = Quiet(verdict.retry_after, lease.service_epoch)
             heard.setdefault(lease.service, Hearsay()).quiet.append(quiet)
+
+
+def is_blamed(outcome: Outcome) -> bool:
+    """Whether its own service is at fault, as the task reported it, else as its end tells."""
+    reported = [called.ok for called in outcome.calls if _is_own(called, outcome.lease)]
+    return not all(reported) if reported else _word(outcome) is False
 
 
 def _is_own(called: Called, lease: Lease) -> bool:
@@ -109,6 +115,6 @@ def _word(outcome: Outcome) -> bool | None:
         case Retry() | Fail() if outcome.lease.kind == PROBE_KIND:
             # Whatever kept it from an answer: else it would be asked again at once, and again.
             return False
-        case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict):
+        case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict) | Park(verdict=verdict):
             return None if verdict.blames_service is None else not verdict.blames_service
     return None

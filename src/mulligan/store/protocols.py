@@ -104,17 +104,20 @@ class Settled(StrEnum):
 
 class Answers(list[Settled]):
     """One for each outcome. `held` are the services of these jobs that are not closed, with their epochs: whoever has
-    claimed jobs of them and not begun should let them go. `changes` are those of services that these outcomes made."""
+    claimed jobs of them and not begun should let them go. `changes` are those of services that these outcomes made.
+    `spared` are the outcomes, by their number, that were charged to a service instead of the job."""
 
     def __init__(
         self,
         answers: Iterable[Settled] = (),
         held: Mapping[str, int] | None = None,
         changes: Sequence[ServiceChange] = (),
+        spared: Mapping[int, Outcome] | None = None,
     ) -> None:
         super().__init__(answers)
         self.held: Mapping[str, int] = held or {}
         self.changes = changes
+        self.spared: Mapping[int, Outcome] = spared or {}
 
 
 @dataclass(frozen=True, slots=True)

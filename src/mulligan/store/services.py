@@ -30,6 +30,8 @@ from mulligan.failure.service import (
     forced,
     heard,
     held,
+    holds,
+    is_milestone,
     is_quiet,
     is_restricted,
     retry_allowance,
@@ -57,6 +59,8 @@ SERVICES_KEPT = 12 * TALLIES_KEPT
 # Only the hour is kept: a column of an index that changes with every settle would be dear.
 TALLY_AGES = to_duration(LONGEST_WINDOW)
 BUDGET = "budget/"
+# Jobs of a lane that are counted.
+MANY = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,15 @@ class Grant:
 
 
 class Heard(NamedTuple):
-    """After a settle: the epochs of those services that are not closed, and what changed."""
+    """After a settle: how the services stand that were heard of, and what changed."""
 
-    held: dict[str, int]
-    changes: list[ServiceChange]
+    standings: Mapping[str, Standing] = {}
+    changes: Sequence[ServiceChange] = ()
+
+    @property
+    def held(self) -> dict[str, int]:
+        """The epochs of those that are not closed."""
+        return {name: one.epoch for name, one in self.standings.items() if one.state is not State.CLOSED}
 
 
 class ServiceDesk:
@@ -149,8 +158,9 @@ class ServiceDesk:
                 yield self._statement("service_write", **_values(grant.service, left, now))
             yield from self._write(grant.service, grant.before, Turn(left, grant.turn.changes), now)
             for lease in leases:
-                if grant.fails_fast and lease.service == grant.name:
-                    lease.is_refused = True
+                if lease.service == grant.name:
+                    lease.is_refused = grant.fails_fast
+                    lease.is_probe = left.state is State.HALF_OPEN
 
     def recalled(self, leases: Sequence[Lease]) -> Steps[None]:
         """Leases whose claim is told once more: its reply was lost."""
@@ -166,7 +176,7 @@ class ServiceDesk:
         """What these attempts tell of their services."""
         heard = hearsay(settled)
         if not heard:
-            return Heard({}, [])
+            return Heard()
         time = yield from moment(self._sql, now)
         return (yield from self._heard(heard, settled[0].teller, time))
 
@@ -181,8 +191,7 @@ class ServiceDesk:
             turn = yield from self._hear(before, heard[name], calls[name], now)
             known[name] = turn.standing
             changes += _changes(name, turn)
-        held = {name: standing.epoch for name, standing in known.items() if standing.state is not State.CLOSED}
-        return Heard(held, changes)
+        return Heard(known, changes)
 
     def _shared(self, heard: Mapping[str, Hearsay], now: int) -> Steps[dict[str, str]]:
         """Tasks may report calls of any service: of too many names, those that are new share one."""
@@ -227,8 +236,16 @@ class ServiceDesk:
         for quiet in hearsay.quiet:
             more = held(service, turn.standing, found, quiet.length, epoch=quiet.epoch, now=now)
             turn = Turn(more.standing, (*turn.changes, *more.changes))
+        if turn.standing.epoch != before.epoch and is_milestone(turn.standing.probes_failed):
+            turn = yield from self._reported(turn)
         yield from self._write(service, before, turn, now)
         return turn
+
+    def _reported(self, turn: Turn) -> Steps[Turn]:
+        """With how many jobs wait, as far as they are counted."""
+        waiting = yield from self._number("service_held", service=turn.standing.name, limit=MANY)
+        held = {"held": waiting}
+        return Turn(turn.standing, tuple(Change(change.type, change.data | held) for change in turn.changes))
 
     def _locked(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
         """How they stand, and nobody else changes that before this transaction ends."""
@@ -266,6 +283,18 @@ class ServiceDesk:
             allowed[grant.name] = 0 if grant.values["kind"] else grant.allowed.number
         return allowed
 
+    def held(self, names: Sequence[str]) -> Steps[set[str]]:
+        """Those among these services that hold their jobs."""
+        rows = yield self._statement("services_barred", names=to_json(names))
+        standings = [_standing(row) for row in rows]
+        return {one.name for one in standings if holds(self._book().of(one.name), one)}
+
+    def probed(self, names: Iterable[str], now: int) -> Steps[set[str]]:
+        """Those among these services of which a job may be tried now, as a probe. Nothing is taken."""
+        rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
+        allowed = yield from self.barred([row["name"] for row in rows], 1, now)
+        return {name for name, number in allowed.items() if number > 0}
+
     # By hand
 
     def force(self, request: ServiceRequest, given: Now) -> Steps[ServiceRecord]:
@@ -301,11 +330,14 @@ class ServiceDesk:
     def _record(self, standing: Standing, now: int) -> Steps[ServiceRecord]:
         found = yield from self._figures(self._book().of(standing.name), standing, now)
         until = standing.held_until(now)
+        # For people an outage is one, however often it was probed.
+        outage = standing.outage_since if standing.state is State.OPEN else None
+        since = standing.since if outage is None else outage
         return ServiceRecord(
             name=standing.name,
             state=str(standing.state),
             epoch=standing.epoch,
-            since=from_time(standing.since) if standing.since else None,
+            since=from_time(since) if since else None,
             open_until=None if until is None else from_time(until),
             forced=standing.forced,
             actor=standing.forced_by,

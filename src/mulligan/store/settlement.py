@@ -12,7 +12,7 @@ from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.job import ANOTHER_VERSION
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.hearsay import told_of
@@ -29,6 +29,8 @@ class Settlement:
     result: str | None = None
     delay: timedelta | None = None
     waiting_for: str | None = None
+    # Parked until its service is closed, or all others were probed.
+    is_held: bool = False
     failures: int = 0
     crashes: int = 0
     losses: int = 0
@@ -131,6 +133,17 @@ def settlement(outcome: Outcome) -> Settlement:
                 delay=delay,
                 waiting_for="snooze" if verdict.code == "SNOOZED" else "rate limit",
                 snoozes=1,
+                clears_losses=True,
+            )
+        case Park(delay=delay, least=least, verdict=verdict, reasons=reasons, is_held=is_held):
+            wait = (least if is_held else delay) or None
+            return Settlement(
+                Move.PARK,
+                _data(outcome, reasons, verdict, wait) | {"waiting_for": "service"},
+                verdict=verdict,
+                delay=wait,
+                waiting_for="service",
+                is_held=is_held,
                 clears_losses=True,
             )
         case Fail(verdict=verdict, reasons=reasons, max_attempts=max_attempts):

@@ -123,12 +123,12 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
     fence, verdict = outcome.lease.fence, change.verdict if change.target is State.FAILED else None
     return {
         **fence_values(fence),
-        "reclaimed": outcome.reclaimed_by is not None,
-        "stuck_after": None if outcome.stuck_after is None else to_duration(outcome.stuck_after),
+        **when_values(outcome),
         "settled_by": outcome.settled_by,
         "target": change.target.value,
         "requeues": change.requeues,
         "waiting_for": change.waiting_for,
+        "is_held": change.is_held,
         "delay": None if change.delay is None else to_duration(change.delay),
         "failures": change.failures,
         "crashes": change.crashes,
@@ -140,6 +140,15 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
         "result": change.result,
         **error_values(verdict),
         **last_values(change.verdict),
+    }
+
+
+def when_values(outcome: Outcome) -> dict[str, Any]:
+    """A reclaimer may settle only what has expired, or is stuck."""
+    stuck_after = outcome.stuck_after
+    return {
+        "reclaimed": outcome.reclaimed_by is not None,
+        "stuck_after": None if stuck_after is None else to_duration(stuck_after),
     }
 
 

@@ -22,6 +22,7 @@ many of these, `MULLIGAN_MODEL_SEED` which ones; a failure says what to set to r
 from mulligan.testing.stores.batches import BatchRules
 from mulligan.testing.stores.beat import BeatRules
 from mulligan.testing.stores.budgets import BudgetRules
+from mulligan.testing.stores.charging import ChargeRules
 from mulligan.testing.stores.claim import ClaimRules
 from mulligan.testing.stores.duties import DutyRules
 from mulligan.testing.stores.enqueue import EnqueueRules
@@ -62,6 +63,7 @@ class StoreSuite(
     BatchRules,
     DutyRules,
     ServiceRules,
+    ChargeRules,
     HoldingRules,
     NameRules,
     ScheduleRules,

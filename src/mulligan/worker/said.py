@@ -9,12 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.duration import describe
-from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.job import Lease
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.service import ServiceChange
 from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.services import MANY
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -23,6 +24,7 @@ _MOVES = {
     "Retry": Move.RETRY,
     "Fail": Move.FAIL,
     "Snooze": Move.SNOOZE,
+    "Park": Move.PARK,
     "Release": Move.RELEASE,
     "Cancel": Move.CANCEL,
 }
@@ -30,7 +32,8 @@ _MOVES = {
 
 def started(lease: Lease) -> None:
     is_first = lease.fence.attempt == 1
-    level = logging.DEBUG if is_first else logging.INFO
+    # The outage has lines of its own.
+    level = logging.DEBUG if is_first or lease.is_probe else logging.INFO
     if not logger.isEnabledFor(level):
         return
     fields = lease.fields | {"event": TABLE[Move.CLAIM, State.QUEUED].event, "status": str(State.RUNNING)}
@@ -38,7 +41,8 @@ def started(lease: Lease) -> None:
     logger.log(level, "%s of job %s (%s) started", what, lease.fence.id, lease.kind, extra=fields)
 
 
-def decided(lease: Lease, decision: Decision, seconds: float | None) -> None:
+def decided(outcome: Outcome) -> None:
+    lease, decision, seconds = outcome.lease, outcome.decision, outcome.seconds
     if isinstance(decision, Succeed) and lease.fence.attempt == 1 and not logger.isEnabledFor(logging.DEBUG):
         return
     level, sentence, words = _sentence(lease, decision)
@@ -61,6 +65,11 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
         case Snooze(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
             level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
             return level, "was not run: %s; another worker may take it in %s", (verdict.seen, describe(delay))
+        case Park(verdict=verdict, reasons=reasons, is_held=is_held):
+            # An outage has lines of its own: a line for each probe would be thousands a day.
+            level = logging.DEBUG if is_held else logging.INFO
+            charged = (lease.fence.attempt, _what(verdict), reasons.get("because"))
+            return level, "failed at attempt %d with %s, %s: no attempt is used up", charged
         case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
             return logging.WARNING, "took its process down with %s, %s: it runs again", (_what(verdict), of)
@@ -78,10 +87,10 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
         fields["duration_ms"] = round(seconds * 1000, 1)
     if isinstance(decision, Retry | Snooze):
         fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
-    if isinstance(decision, Retry | Snooze | Fail | Release) and decision.verdict is not None:
+    if isinstance(decision, Retry | Snooze | Park | Fail | Release) and decision.verdict is not None:
         fields["error_code"] = decision.verdict.code
         fields["error"] = decision.verdict.seen
-    if isinstance(decision, Fail) and "because" in decision.reasons:
+    if isinstance(decision, Fail | Park) and "because" in decision.reasons:
         fields["because"] = str(decision.reasons["because"])
     return fields
 
@@ -99,15 +108,31 @@ def changed(changes: Sequence[ServiceChange]) -> None:
 def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
     data = change.data
     match change.event:
+        case "service.opened" if "probes_failed" in data:
+            lasts, failed = describe(timedelta(seconds=round(data["outage"]))), data["probes_failed"]
+            if "held" not in data:
+                return logging.DEBUG, "is still open after %s: %s probes failed", (lasts, failed)
+            probes = "1 probe" if failed == 1 else f"{failed} probes"
+            return (
+                logging.WARNING,
+                "is still open after %s: %s failed, %s jobs wait",
+                (lasts, probes, _many(data["held"])),
+            )
         case "service.opened":
             hold = describe(timedelta(seconds=data["cooldown"]))
             words = (data["failures"], data["calls"], data["because"], hold)
             return logging.WARNING, "is open: %s of %s calls failed (%s); it is probed in %s", words
         case "service.half_opened":
-            return logging.INFO, "is being probed", ()
+            return logging.DEBUG, "is being probed", ()
         case "service.closed":
-            return logging.WARNING, "is closed again: it is asked %.3g times a second at first", (data["pace"],)
+            outage = (describe(timedelta(seconds=round(data["outage"]))), data["probes_failed"], data["pace"])
+            sentence = "is closed again after %s and %s failed probes: it is asked %.3g times a second at first"
+            return logging.WARNING, sentence, outage
     return logging.INFO, "is paced: %s", (data.get("how"),)
+
+
+def _many(number: int) -> str:
+    return f"{number:,}" if number < MANY else f"{MANY:,} or more"
 
 
 def answered(outcome: Outcome, answer: Settled) -> None:

@@ -13,6 +13,7 @@ from mulligan.errors import StoreClosed
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.judge import Judge
+from mulligan.store.charging import may_be_spared
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.worker import said
 from mulligan.worker.caller import Caller
@@ -147,12 +148,17 @@ class Settler:
     async def _settle(self, batch: Sequence[End]) -> None:
         await self._load(batch)
         outcomes = [self._outcome(end) for end in batch]
+        for outcome in outcomes:
+            if not may_be_spared(outcome):
+                said.decided(outcome)
         answers = await self._caller.persist(lambda: self._store.settle(outcomes))
         said.changed(answers.changes)
         self._summary.count(outcomes, answers)
         if answers.held:
             self._let_go(answers.held)
-        for outcome, answer in zip(outcomes, answers, strict=True):
+        for n, (outcome, answer) in enumerate(zip(outcomes, answers, strict=True)):
+            if may_be_spared(outcome):
+                said.decided(answers.spared.get(n, outcome))
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
 
@@ -168,9 +174,7 @@ class Settler:
         self.mostly_fails = len(failed) > len(batch) / 2
 
     def _outcome(self, end: End) -> Outcome:
-        decision = self._decision(end)
-        said.decided(end.running.lease, decision, end.seconds)
-        return Outcome(end.running.lease, decision, end.seconds, calls=end.running.attempt.calls)
+        return Outcome(end.running.lease, self._decision(end), end.seconds, calls=end.running.attempt.calls)
 
     def _decision(self, end: End) -> Decision:
         lease = end.running.lease

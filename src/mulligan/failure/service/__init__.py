@@ -3,7 +3,7 @@
     claim     due(…), then if is_restricted(…): allowance(…), and what was not found goes back by `without`
     settle    a Call for each success, and for each verdict that knows: it is `ok` unless it blames the service. The
               worker's tally.add(calls), then unless is_quiet(…): heard(…) with the figures(…) of all tallies.
-              held(…) for a verdict that holds the service
+              held(…) for a verdict that holds the service, and borne_because(…) for each failed call
     the door  retry_allowance(…)
     by hand   forced(…)
 
@@ -16,17 +16,20 @@ from mulligan.failure.service.allowance import (
     Allowance,
     allowance,
     fails_fast,
+    holds,
     retry_allowance,
     service_open,
     stays_refused,
 )
 from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
+from mulligan.failure.service.charge import MOST_RETURNS, borne_because
 from mulligan.failure.service.config import Service, ServiceBook
-from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_restricted
+from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_milestone, is_restricted
 from mulligan.failure.service.tally import Call, Figures, Tally, figures
 
 __all__ = [
     "FAILS_FAST",
+    "MOST_RETURNS",
     "Allowance",
     "Call",
     "Change",
@@ -39,12 +42,15 @@ __all__ = [
     "Tally",
     "Turn",
     "allowance",
+    "borne_because",
     "due",
     "fails_fast",
     "figures",
     "forced",
     "heard",
     "held",
+    "holds",
+    "is_milestone",
     "is_quiet",
     "is_restricted",
     "retry_allowance",

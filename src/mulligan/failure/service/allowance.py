@@ -109,6 +109,11 @@ def retry_allowance(service: Service, standing: Standing, figures: Figures, *, i
     return max(0, allowed - figures.retries - in_flight)
 
 
+def holds(service: Service, standing: Standing) -> bool:
+    """Whether its jobs are held until it is closed."""
+    return standing.state is not State.CLOSED and service.mode == "hold"
+
+
 def fails_fast(service: Service, standing: Standing, *, now: int) -> bool:
     """Whether its jobs are to be handed out with `service_open`, and settled without being run."""
     return service.mode == "fail_fast" and standing.state is State.OPEN and not standing.is_due(now)

@@ -113,7 +113,7 @@ def forced(
     data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
     change = Change(SERVICE_FORCED, data)
     fresh = {"pace": None, "rate_before": None, "ceiling": None, "failing_since": None, "bucket": None, "trouble": None}
-    return Turn(replace(moved, **by, **fresh), (change,))
+    return Turn(replace(moved, **by, **fresh, outage_since=None, probes_failed=0), (change,))
 
 
 def _forced_state(standing: Standing, to: Forced | str | None) -> State:
@@ -134,16 +134,21 @@ def _opened(
         rate_before=figures.rate if standing.rate_before is None else standing.rate_before,
         ceiling=ceiling(standing, figures),
         failing_since=standing.failing_since or now,
+        outage_since=now if standing.outage_since is None else standing.outage_since,
+        probes_failed=standing.probes_failed + (standing.state is State.HALF_OPEN),
     )
     trouble = {"because": because, **_told(service, figures)}
     data = {**trouble, "cooldown": hold / SECOND, "rate_before": moved.rate_before}
+    if moved.probes_failed:
+        data |= _outage(moved, now)
     return Turn(replace(moved, trouble=trouble), (Change(SERVICE_OPENED, data),))
 
 
 def _closed(standing: Standing, probes: int, now: int) -> Turn:
     pace = started(standing.rate_before, now)
-    moved = replace(_moved(standing, State.CLOSED, now), pace=pace, trouble=None)
-    data = {"probes": probes, "pace": pace.rate, "rate_before": standing.rate_before}
+    over = {"trouble": None, "outage_since": None, "probes_failed": 0}
+    moved = replace(_moved(standing, State.CLOSED, now), pace=pace, **over)
+    data = {"probes": probes, "pace": pace.rate, "rate_before": standing.rate_before, **_outage(standing, now)}
     return Turn(moved, (Change(SERVICE_CLOSED, data),))
 
 
@@ -171,6 +176,12 @@ def _told(service: Service, figures: Figures) -> dict[str, Any]:
         "in_a_row": figures.failures_in_a_row,
         "window": window if isinstance(service.window, int) else f"{window:g}s",
     }
+
+
+def _outage(standing: Standing, now: int) -> dict[str, Any]:
+    """How long it lasts, and what was tried meanwhile."""
+    since = now if standing.outage_since is None else min(now, standing.outage_since)
+    return {"outage": (now - since) / SECOND, "probes_failed": standing.probes_failed}
 
 
 def _since(standing: Standing, now: int) -> float:

@@ -1,8 +1,10 @@
-"""The pace of a service after an outage: in steps up to the rate of before, there for a while, beyond it, gone.
+"""The pace of a service after an outage: in steps up to the rate before it, then beyond that while jobs wait.
 
-What failed in a step halves it; where that happened beyond the rate of before, it does not go again for some time.
-Trouble that is more than that is the breaker's. It is gone when it stood in nobody's way for a while, and not before:
-what is waiting then would come all at once.
+Above the rate before the outage the pace rises only as long as the service keeps up: it answers as many calls as it is
+asked. Calls that it does not answer stand in its queue, so the pace goes back to what was answered before they time
+out. A failing step halves the pace. Where the service did not keep up, or failed, there is a ceiling for ten minutes.
+After a minute the pace rises slowly in any case: a service may take so long for a call that keeping up shows late.
+The pace is lifted when no job waited for it for a minute, and not before: all that waits would come at once.
 """
 
 from msgspec.structs import replace
@@ -15,11 +17,18 @@ STEP = SECOND // 2
 SLOWEST = 1.0
 # Shares of the rate before the outage.
 START = 0.25
-RISE = 0.125
-# How long it is asked hardly more than before, although more is waiting. The headroom is for what is lost between
-# two claims.
+RISE = 0.25
+# How long it is asked more than before only as long as it keeps up. The headroom is for what is lost between two
+# claims.
 CALM = 60 * SECOND
 HEADROOM = 1.01
+# How long it is watched whether it keeps up, and for how many calls at least: fewer say nothing.
+WATCH = SECOND
+WATCHED = 20
+KEEPS_UP = 0.9
+SEARCH = 1.05
+# Of what it answered when it did not keep up: its queue is to become shorter.
+DRAIN = 0.95
 # Of each step without a rate of before, and of each beyond it.
 GROWTH = 1.5
 BEYOND = 1.005
@@ -55,7 +64,18 @@ def paced(standing: Standing, figures: Figures, calls: list[Call], now: int) -> 
         return Turn(standing)
     if pace.failed > TOLERATED * (pace.ok + pace.failed):
         return _halved(standing, pace, figures, now)
+    if _is_searching(pace, now) and 0 <= now - pace.stepped_at < _watch(pace):
+        return Turn(standing)
     return _grown(standing, pace, now)
+
+
+def _is_searching(pace: Pace, now: int) -> bool:
+    """Whether it is asked as much as before, or more, and not for long."""
+    return pace.calm_since is not None and 0 <= now - pace.calm_since < CALM
+
+
+def _watch(pace: Pace) -> int:
+    return max(WATCH, int(WATCHED / pace.rate * SECOND))
 
 
 def _halved(standing: Standing, pace: Pace, figures: Figures, now: int) -> Turn:
@@ -65,13 +85,35 @@ def _halved(standing: Standing, pace: Pace, figures: Figures, now: int) -> Turn:
 
 
 def _grown(standing: Standing, pace: Pace, now: int) -> Turn:
-    faster = _faster(pace, _target(standing), now)
+    target = _target(standing)
+    if target is not None and now > pace.stepped_at and _is_searching(pace, now) and _is_short(standing, pace):
+        standing, faster = _searched(standing, pace, target, now)
+    else:
+        faster = _faster(pace, target, now)
     if standing.ceiling is not None and now - (faster.calm_since or now) < PROBATION:
         faster = replace(faster, rate=min(faster.rate, standing.ceiling))
     if _is_over(standing, faster, now):
         lifted = replace(standing, pace=None, rate_before=None, ceiling=None, bucket=None)
         return Turn(lifted, (_change("lifted", standing, None),))
     return Turn(replace(standing, pace=faster))
+
+
+def _is_short(standing: Standing, pace: Pace) -> bool:
+    """Whether jobs waited for the pace."""
+    short_at = None if standing.bucket is None else standing.bucket.short_at
+    return short_at is not None and short_at >= pace.stepped_at
+
+
+def _searched(standing: Standing, pace: Pace, target: float, now: int) -> tuple[Standing, Pace]:
+    """A little faster if the service kept up; else as fast as it answers, and not beyond that for some time. It may
+    fall behind once: calls take their time, and some of them are late by chance."""
+    answered = pace.ok * SECOND / (now - pace.stepped_at)
+    if answered >= KEEPS_UP * pace.rate:
+        return standing, Pace(pace.rate * SEARCH, now, calm_since=pace.calm_since)
+    if not pace.is_behind:
+        return standing, Pace(pace.rate, now, calm_since=pace.calm_since, is_behind=True)
+    rate = max(target, DRAIN * answered)
+    return replace(standing, ceiling=rate), Pace(rate, now, calm_since=pace.calm_since)
 
 
 def _faster(pace: Pace, target: float | None, now: int) -> Pace:

@@ -28,7 +28,8 @@ class Forced(StrEnum):
 class Pace(Struct, frozen=True):
     """How fast a service is asked after an outage: calls a second, counted since `stepped_at`.
 
-    `calm_since` is when it came up to the rate of before; None while it is on its way there.
+    `calm_since` is when it came up to the rate of before; None while it is on its way there. `is_behind`: the service
+    answered fewer calls than it was asked, in the step before this one.
     """
 
     rate: Rate
@@ -36,6 +37,7 @@ class Pace(Struct, frozen=True):
     ok: int = 0
     failed: int = 0
     calm_since: Time | None = None
+    is_behind: bool = False
 
 
 class Bucket(Struct, frozen=True):
@@ -49,7 +51,8 @@ class Bucket(Struct, frozen=True):
 class Standing(Struct, frozen=True, omit_defaults=True):
     """Times are the store's, in microseconds. Every change of state raises the epoch, so that what was begun before
     it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted, and
-    `ceiling` what the pace does not go beyond. `trouble` are the figures that opened it, kept until it is closed."""
+    `ceiling` what the pace does not go beyond. `trouble` are the figures that opened it, kept until it is closed, as
+    is `outage_since`, when it first opened, and how many probes failed since."""
 
     name: str
     state: State = State.CLOSED
@@ -67,6 +70,8 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     failing_since: Time | None = None
     bucket: Bucket | None = None
     trouble: dict[str, Any] | None = None
+    outage_since: Time | None = None
+    probes_failed: int = 0
 
     @classmethod
     def plain(cls, name: str) -> "Standing":
@@ -112,6 +117,11 @@ class Turn(Struct, frozen=True):
 
     standing: Standing
     changes: tuple[Change, ...] = ()
+
+
+def is_milestone(probes_failed: int) -> bool:
+    """Whether an outage is worth another line of the log: after 1, 2, 4, 8, … failed probes, so a day is 12 lines."""
+    return probes_failed > 0 and probes_failed & (probes_failed - 1) == 0
 
 
 def is_restricted(service: Service, standing: Standing) -> bool:

@@ -40,7 +40,7 @@ class ClaimDesk:
         self._job = job
 
     def claim(self, db: Connection, claim: Claim, now: Now) -> Claimed:
-        look, again = self._door.promote_if_needed(db, now)
+        look, again = self._door.promote_if_needed(db, claim, now)
         if look.is_new_limit:
             claim, again = self._door.unconcerned(db, claim), AGAIN
         where: dict[str, Any] = {

@@ -19,7 +19,7 @@ class Door:
         self._limits = limits
         self._steps = DoorSteps(SQL, services, limits, unrun, _passing)
 
-    def promote_if_needed(self, db: Connection, now: Now) -> tuple[Look, int | None]:
+    def promote_if_needed(self, db: Connection, claim: Claim, now: Now) -> tuple[Look, int | None]:
         """For a claim, which mostly finds nobody there."""
         # Asked first: the keeper may tell the limits in this very moment, and the look came too early for them.
         has_news = self._limits.has_news
@@ -29,11 +29,13 @@ class Door:
         # In its own transaction: its id would be older than those of jobs that come now, and the log would start them
         # before they came.
         with transaction(db, BEGIN_ASYNCHRONOUS):
-            return self.promote(db, now)
+            return self.promote(db, now, claim=claim)
 
-    def promote(self, db: Connection, now: Now, tally: Tally | None = None) -> tuple[Look, int | None]:
+    def promote(
+        self, db: Connection, now: Now, tally: Tally | None = None, claim: Claim | None = None
+    ) -> tuple[Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
-        return play(db, self._steps.promoting(now, tally))
+        return play(db, self._steps.promoting(now, tally, claim))
 
     def unconcerned(self, db: Connection, claim: Claim) -> Claim:
         """What of it may be claimed while there is a new limit."""

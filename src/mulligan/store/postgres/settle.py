@@ -9,8 +9,10 @@ import msgspec
 import psycopg
 
 from mulligan.errors import StoreDamaged
+from mulligan.failure.policy import Park
 from mulligan.job import Fence
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.charging import charged, first_of_each, may_be_spared
 from mulligan.store.clock import Now
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.limits import LimitDesk
@@ -22,7 +24,7 @@ from mulligan.store.refusal import refusing
 from mulligan.store.rows import to_json
 from mulligan.store.services import Heard, ServiceDesk
 from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
-from mulligan.store.values import settle_values
+from mulligan.store.values import fence_values, settle_values, when_values
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
@@ -51,19 +53,21 @@ class SettleDesk:
             return self._settle_together(db, outcomes, now)
         except DATA_ERRORS:
             alone = [self._settle_alone(db, outcome, now) for outcome in outcomes]
-        held = dict(item for _, heard in alone for item in heard.held.items())
-        return Answers(
-            [answer for answer, _ in alone], held, [change for _, heard in alone for change in heard.changes]
-        )
+        held = dict(item for one in alone for item in one.held.items())
+        changes = [change for one in alone for change in one.changes]
+        spared = {n: outcome for n, one in enumerate(alone) for outcome in one.spared.values()}
+        return Answers([answer for one in alone for answer in one], held, changes, spared)
 
-    def settle_uncounted(self, db: Connection, outcome: Outcome, now: Now) -> tuple[Settled, Heard]:
+    def settle_uncounted(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
         """For a move that ends an attempt first: it counts what became of the job by itself."""
-        return self._settle_as(db, outcome, settlement(outcome), now)
+        return self._settle_one(db, outcome, now)
 
     def _settle_together(self, db: Connection, outcomes: Sequence[Outcome], now: Now) -> Answers:
         firsts = _firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
-        others = {n: (outcome, settlement(outcome)) for n, outcome in firsts.items() if n not in succeeded}
+        unsure = {n: outcome for n, outcome in firsts.items() if may_be_spared(outcome)}
+        sure = {n: outcome for n, outcome in firsts.items() if n not in succeeded and n not in unsure}
+        others = {n: (outcome, settlement(outcome)) for n, outcome in sure.items()}
         # Most settles are one statement, and need no more.
         is_more = (
             (succeeded and others)
@@ -73,35 +77,53 @@ class SettleDesk:
         first = partial(_write_succeeded, db, succeeded, now)
         with transaction_with(db, first) if is_more else contextlib.nullcontext(first()) as written:
             accepted = {*_accepted(written, succeeded), *self._write(db, others, now)}
-            heard = play(db, self._services.hearing([outcomes[n] for n in accepted], now))
-            self._count(db, [outcomes[n] for n in sorted(accepted)], Settled.ACCEPTED, now)
+            held = _held(db, unsure, now)
+            accepted |= held.keys()
+            heard = play(db, self._services.hearing([outcomes[n] for n in sorted(accepted)], now))
+            spared = self._charge(db, held, heard, now)
+            self._count(db, [spared.get(n, outcomes[n]) for n in sorted(accepted)], Settled.ACCEPTED, now)
         self._limits.freed(outcomes[n].lease for n in accepted)
         answers = [
             Settled.ACCEPTED if n in accepted else play(db, refusing(SQL, outcome, settlement(outcome), now))
             for n, outcome in enumerate(outcomes)
         ]
-        return Answers(answers, *heard)
+        return Answers(answers, heard.held, heard.changes, spared)
 
-    def _settle_alone(self, db: Connection, outcome: Outcome, now: Now) -> tuple[Settled, Heard]:
+    def _charge(self, db: Connection, held: Mapping[int, Outcome], heard: Heard, now: Now) -> dict[int, Outcome]:
+        """Settle what a service may have to bear; those outcomes of which it does."""
+        chosen = {n: charged(outcome, heard.standings) for n, outcome in held.items()}
+        self._write(db, {n: (outcome, settlement(outcome)) for n, outcome in chosen.items()}, now)
+        return {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
+
+    def _settle_alone(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
             with transaction(db, BEGIN):
-                answer, heard = self._settle_as(db, outcome, settlement(outcome), now)
-                self._count(db, [outcome], answer, now)
-                return answer, heard
+                answers = self._settle_one(db, outcome, now)
+                self._count(db, [answers.spared.get(0, outcome)], answers[0], now)
+                return answers
         except DATA_ERRORS:
             with transaction(db, BEGIN):
                 answer, heard = self._settle_as(db, outcome, unstorable(outcome), now)
                 answer = Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
                 self._count(db, [outcome], answer, now)
-            return answer, heard
+            return Answers([answer], heard.held, heard.changes)
 
     def _count(self, db: Connection, outcomes: Sequence[Outcome], answer: Settled, now: Now) -> None:
         play(db, self._intake.batches.settling(outcomes, [answer] * len(outcomes), now))
 
+    def _settle_one(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
+        held = _held(db, {0: outcome}, now) if may_be_spared(outcome) else {}
+        if not held:
+            answer, heard = self._settle_as(db, outcome, settlement(outcome), now)
+            return Answers([answer], heard.held, heard.changes)
+        heard = play(db, self._services.hearing([outcome], now))
+        spared = self._charge(db, held, heard, now)
+        return Answers([Settled.ACCEPTED], heard.held, heard.changes, spared)
+
     def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement, now: Now) -> tuple[Settled, Heard]:
         if not self._write(db, {0: (outcome, change)}, now):
-            return play(db, refusing(SQL, outcome, change, now)), Heard({}, [])
+            return play(db, refusing(SQL, outcome, change, now)), Heard()
         return Settled.ACCEPTED, play(db, self._services.hearing([outcome], now))
 
     def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now) -> list[int]:
@@ -130,6 +152,16 @@ class SettleDesk:
         if jobs := follow_ups([FailedRow(*row) for _, *row in settled]):
             play(db, self._intake.enqueueing(jobs))
         return [n for n, *_ in settled]
+
+
+def _held(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> dict[int, Outcome]:
+    """Those that will be accepted. Nobody else moves their jobs before this transaction ends."""
+    firsts = first_of_each(outcomes.items())
+    if not firsts:
+        return {}
+    rows = [{"n": n, **fence_values(one.lease.fence), **when_values(one)} for n, one in firsts.items()]
+    held = execute(db, SQL["settle_held"], {"outcomes": to_json(rows), "now": now}).fetchall()
+    return {n: firsts[n] for (n,) in held}
 
 
 def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:

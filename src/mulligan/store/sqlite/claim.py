@@ -31,7 +31,7 @@ class ClaimDesk:
         self._job = job
 
     def claim(self, db: "sqlite3.Connection", claim: Claim, now: int) -> Claimed:
-        look, again = self._door.promote(db, now)
+        look, again = self._door.promote(db, now, claim=claim)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := self.recall(db, "claim_repeated", values):
             return Claimed(repeated, None)

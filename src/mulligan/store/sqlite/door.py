@@ -22,9 +22,11 @@ class Door:
         self._steps = door.DoorSteps(SQL, services, limits, unrun, _passing)
         self._damage = damage
 
-    def promote(self, db: "sqlite3.Connection", now: int, tally: Tally | None = None) -> tuple[door.Look, int | None]:
+    def promote(
+        self, db: "sqlite3.Connection", now: int, tally: Tally | None = None, claim: Claim | None = None
+    ) -> tuple[door.Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
-        return play(db, self._steps.promoting(now, tally))
+        return play(db, self._steps.promoting(now, tally, claim))
 
     def unconcerned(self, db: "sqlite3.Connection", claim: Claim) -> Claim:
         """What of it may be claimed while there is a new limit."""

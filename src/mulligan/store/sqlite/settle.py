@@ -1,12 +1,14 @@
 """Settling on SQLite: all outcomes together, or one by one when one of them cannot be stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mulligan.errors import StoreDamaged
+from mulligan.failure.policy import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
+from mulligan.store.charging import charged, first_of_each, may_be_spared
 from mulligan.store.follow import FailedRow, follow_ups
 from mulligan.store.limits import LimitDesk
 from mulligan.store.protocols import Answers, Outcome, Settled
@@ -17,7 +19,7 @@ from mulligan.store.sqlite.damage import Damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.enqueue import Intake
 from mulligan.store.sqlite.play import SQL, append, find, play, savepoint
-from mulligan.store.values import event_values, settle_values
+from mulligan.store.values import event_values, fence_values, settle_values, when_values
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.
 DATA_ERRORS = (
@@ -49,19 +51,32 @@ class SettleDesk:
 
     def settle(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> Answers:
         answers = self.settle_uncounted(db, outcomes, now)
-        play(db, self._batches.settling(outcomes, answers, now))
+        settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
+        play(db, self._batches.settling(settled, answers, now))
         return answers
 
     def settle_uncounted(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> Answers:
         """For a move that ends an attempt first: it counts what became of the job by itself."""
+        sure = {n: outcome for n, outcome in enumerate(outcomes) if not may_be_spared(outcome)}
+        answers = self._settle_all(db, sure, now)
+        settled = [outcome for n, outcome in sure.items() if answers[n] in NEWLY_SETTLED]
+        others = {n: outcome for n, outcome in enumerate(outcomes) if n not in sure}
+        held = {n: outcome for n, outcome in first_of_each(others.items()).items() if _is_held(db, outcome, now)}
+        heard = play(db, self._services.hearing([*settled, *held.values()], now))
+        chosen = {n: charged(outcome, heard.standings) for n, outcome in held.items()}
+        answers |= self._settle_all(db, others | chosen, now)
+        self._limits.freed(outcome.lease for outcome in (*settled, *held.values()))
+        spared = {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
+        return Answers([answers[n] for n in range(len(outcomes))], heard.held, heard.changes, spared)
+
+    def _settle_all(self, db: "sqlite3.Connection", outcomes: Mapping[int, Outcome], now: int) -> dict[int, Settled]:
+        settled = list(outcomes.values())
         try:
             with savepoint(db):
-                answers = self._settle_together(db, outcomes, now)
+                answers = self._settle_together(db, settled, now)
         except DATA_ERRORS:
-            answers = [self._settle_alone(db, outcome, now) for outcome in outcomes]
-        settled = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer in NEWLY_SETTLED]
-        self._limits.freed(outcome.lease for outcome in settled)
-        return Answers(answers, *play(db, self._services.hearing(settled, now)))
+            answers = [self._settle_alone(db, outcome, now) for outcome in settled]
+        return dict(zip(outcomes, answers, strict=True))
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
@@ -107,6 +122,14 @@ class SettleDesk:
             failed = FailedRow(fence.id, owner, fence.attempt, now, on_failed)
             self._intake.enqueue(db, follow_ups([failed]), now)
         return Settled.ACCEPTED
+
+
+def _is_held(db: "sqlite3.Connection", outcome: Outcome, now: int) -> bool:
+    """Whether it will be accepted."""
+    return (
+        find(db, SQL["settle_held"], {**fence_values(outcome.lease.fence), **when_values(outcome), "now": now})
+        is not None
+    )
 
 
 def _write_succeeded(db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:

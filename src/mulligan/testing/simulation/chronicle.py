@@ -14,7 +14,7 @@ DOOR = ("claim", "promote", "move", "advance_redrive", "publish")
 # event → (state before → state after)
 LEGAL: dict[str, dict[str, str]] = {
     "job.queued": {"waiting": "queued"},
-    "job.parked": {"queued": "waiting"},
+    "job.parked": {"queued": "waiting", "running": "waiting"},
     "job.started": {"queued": "running"},
     "job.succeeded": {"running": "succeeded"},
     "job.retried": {"running": "waiting"},
@@ -31,6 +31,7 @@ LEGAL: dict[str, dict[str, str]] = {
 WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.queued", False): DOOR,
     ("job.parked", False): DOOR,
+    ("job.parked", True): ("settle",),
     ("job.started", False): ("claim",),
     ("job.succeeded", True): ("settle",),
     ("job.retried", True): ("settle",),

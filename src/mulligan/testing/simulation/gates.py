@@ -20,6 +20,7 @@ POINTS = {
     "limit/queue/": "a job waits for a place",
     "limit/owner/": "a job waits for a place",
     "budget/": "a retry waits for the budget of its service",
+    "probe/": "a failed probe waits for the others to be tried",
 }
 
 

@@ -4,9 +4,11 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.failure.policy import Succeed
+from mulligan.failure.policy import Decision, Fail, Succeed
 from mulligan.failure.service import Service
 from mulligan.job import Fence, Lease
+from mulligan.service import PROBE_KIND
+from mulligan.store.protocols import Outcome
 from mulligan.testing.simulation.broken import Broken, require
 from mulligan.testing.simulation.office import Call, Entry
 from mulligan.testing.simulation.parameters import Parameters
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 NAME = "gateway"
 KIND = "brisk"
 PROBES = 1
+# What a service that is only just back bears of one job.
+MOST_RETURNS = 20
 EVENTS = {
     "service.opened": "a service opens",
     "service.half_opened": "a service is probed",
@@ -82,6 +86,10 @@ class Standing(NamedTuple):
     is_paced: bool = False
 
 
+def _is_final(decision: Decision) -> bool:
+    return isinstance(decision, Fail) and decision.reasons.get("because") == "trying again cannot help"
+
+
 class ServiceWatch:
     """No claim of what is open, no more probes than permits, and only a probe's own success closes."""
 
@@ -108,6 +116,19 @@ class ServiceWatch:
         for lease in leases:
             is_well = lease.is_refused or lease.fence not in self._refused or self._now.state == "closed"
             require(is_well, f"{lease.fence.id} was refused, and after a lost reply it is not")
+
+    @property
+    def is_closed(self) -> bool:
+        return self._now.state == "closed"
+
+    def bears(self, outcome: Outcome, *, returns: int) -> bool:
+        """Whether the service is charged for a call that has just failed: it was not well, or is only just back."""
+        lease, verdict = outcome.lease, getattr(outcome.decision, "verdict", None)
+        is_own = lease.service == NAME and lease.kind != PROBE_KIND
+        if not is_own or verdict is None or not verdict.blames_service or _is_final(outcome.decision):
+            return False
+        is_back = self.is_closed and lease.service_epoch == self._now.epoch
+        return not is_back or (self._now.is_paced and returns <= MOST_RETURNS)
 
     def look(self, call: Call, entries: list[Entry]) -> None:
         for entry in entries:

@@ -65,7 +65,7 @@ class Oracle:
             "beat": leases.beaten,
             "now": leases.clock_read,
             "overdue": leases.called_overdue,
-            "settle": SettleWatch(world, chronicle, leases, self.bodies).settled,
+            "settle": SettleWatch(world, chronicle, leases, self.bodies, self._services).settled,
             "move": HandWatch(world, chronicle, door).moved,
             "begin_redrive": self.redrives.begun,
             "advance_redrive": self.redrives.advanced,

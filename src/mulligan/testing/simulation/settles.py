@@ -1,15 +1,17 @@
 """What the oracle knows of settles: the newest claim alone settles, once, and what was decided is what is written."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.failure.decision import Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.job import MAX_LOSSES
 from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.simulation.bodies import Bodies
-from mulligan.testing.simulation.broken import require
+from mulligan.testing.simulation.broken import Broken, require
 from mulligan.testing.simulation.chronicle import Chronicle
+from mulligan.testing.simulation.gateway import ServiceWatch
 from mulligan.testing.simulation.leases import LeaseWatch
 from mulligan.testing.simulation.lives import Life
 from mulligan.testing.simulation.office import Call, Entry
@@ -22,6 +24,7 @@ EVENTS: dict[str, str] = {
     "Succeed": "job.succeeded",
     "Retry": "job.retried",
     "Snooze": "job.snoozed",
+    "Park": "job.parked",
     "Release": "job.released",
     "Fail": "job.failed",
     "Cancel": "job.cancelled",
@@ -35,13 +38,16 @@ POINTS = {
 
 
 class SettleWatch:
-    def __init__(self, world: "World", chronicle: Chronicle, leases: LeaseWatch, bodies: Bodies) -> None:
+    def __init__(
+        self, world: "World", chronicle: Chronicle, leases: LeaseWatch, bodies: Bodies, services: ServiceWatch
+    ) -> None:
         self._world = world
         self._reached = world.reached.note
         self._chronicle = chronicle
         self._lives = chronicle.lives
         self._leases = leases
         self._bodies = bodies
+        self._services = services
 
     def settled(self, call: Call, entries: list[Entry]) -> None:
         expected = [self._expected(outcome, call.now) for outcome in call.asked]
@@ -91,10 +97,12 @@ class SettleWatch:
         refusals.remove(mine[0])
 
     def _accepted(self, call: Call, outcome: Outcome, entry: Entry) -> None:
-        fence, decision = outcome.lease.fence, outcome.decision
+        fence = outcome.lease.fence
         life = self._lives.by_id[fence.id]
+        outcome = self._charged(life, outcome)
+        decision = outcome.decision
         type_ = EVENTS[type(decision).__name__]
-        if life.wish_at is not None and isinstance(decision, Retry | Snooze | Release):
+        if life.wish_at is not None and isinstance(decision, Retry | Snooze | Park | Release):
             type_ = "job.cancelled"
             self._reached("a wish to cancel wins over a retry")
         is_right = (entry.job, entry.attempt, entry.type) == (fence.id, fence.attempt, type_)
@@ -108,6 +116,16 @@ class SettleWatch:
         _count(life, outcome, call.now)
         life.settled[life.attempt] = outcome.settled_by
         life.holder = life.lease_until = life.wish_at = None
+
+    def _charged(self, life: Life, outcome: Outcome) -> Outcome:
+        """An outage costs no job an attempt: what it did to a call is borne by the service."""
+        if not self._services.bears(outcome, returns=life.attempt - life.failures - life.snoozes):
+            return outcome
+        spared: Park | None = getattr(outcome.decision, "spared", None)
+        if spared is None:
+            raise Broken(f"{life.name} was to bear a failure of its service")
+        self._reached("a service bears the failure of a call")
+        return outcome._replace(decision=replace(spared, is_held=not self._services.is_closed))
 
     def _reclaimed(self, call: Call, life: Life, outcome: Outcome, entry: Entry) -> None:
         assert life.holder is not None and life.lease_until is not None
@@ -150,7 +168,9 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
     decision = outcome.decision
     if isinstance(decision, Retry | Snooze):
         life.due = now + decision.delay // timedelta(microseconds=1)
-    if isinstance(decision, Succeed | Retry | Snooze):
+    if isinstance(decision, Park) and (wait := decision.least if decision.is_held else decision.delay):
+        life.due = now + wait // timedelta(microseconds=1)
+    if isinstance(decision, Succeed | Retry | Snooze | Park):
         life.losses = life.crashes = 0
     if isinstance(decision, Retry):
         life.failures += 1

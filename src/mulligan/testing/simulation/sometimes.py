@@ -47,6 +47,8 @@ SOMETIMES = (
     "a service opens",
     "a service is probed",
     "a service closes again",
+    "a service bears the failure of a call",
+    "a failed probe waits for the others to be tried",
     "a request is carried out after its caller gave up",
     "a redrive is begun twice with one request id",
     "a redrive retries a job",

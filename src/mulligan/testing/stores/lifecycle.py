@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mulligan.errors import IllegalMove
-from mulligan.failure.policy import Cancel, Decision, Release, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Decision, Park, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
@@ -70,7 +70,11 @@ class LifecycleRules(Bench):
         }[move]
 
     def _park(self, job: Job[Any]) -> None:
-        """A limit that is new takes back what was let in before; there is a place, so it may be let in at once."""
+        """A limit that is new takes back what was let in before; there is a place, so it may be let in at once. A
+        running job is parked when its service bears its failure."""
+        if job.state is State.RUNNING:
+            (lease,) = self.store.adopt(WORKER, before=1_000, held=[])
+            assert self.settle(lease, Park(HOUR, HOUR, verdict(), {})) is Settled.ACCEPTED
         self.store.limit_by(lambda: LimitBook(kinds={job.kind: 1}))
         self.claim("nothing")
 

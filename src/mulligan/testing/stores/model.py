@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from mulligan.duty import duty_of
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
 from mulligan.job import ANOTHER_VERSION, Fence, NewJob
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
@@ -324,6 +324,8 @@ class Model:
                 job.waiting_for = "snooze" if verdict.code == "SNOOZED" else "rate limit"
                 job.snoozes += 1
                 return Move.SNOOZE
+            case Park():
+                raise AssertionError("a settle parks on its own, where a service is concerned")
             case Release(ledger=ledger):
                 self._charge(job, ledger, None)
                 return Move.RELEASE

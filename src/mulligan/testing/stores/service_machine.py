@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from mulligan.clock import Ids
-from mulligan.failure.policy import Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.service import Service, ServiceBook
-from mulligan.job import JobFilter, Lease, NewJob
+from mulligan.job import Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
 from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
@@ -36,6 +36,8 @@ NAMES = st.sampled_from(["one", "one", "two", "fast", ""])
 BLAMING = verdict(blames_service=True)
 # By a service in good health.
 REFUSED = failing(blames_service=False)
+# As `decide` says it of a call that the service may have to bear.
+SPARED = Park(SECOND, timedelta(0), BLAMING, {})
 DECISIONS: st.SearchStrategy[Decision] = st.sampled_from(
     [
         Succeed("1"),
@@ -43,6 +45,8 @@ DECISIONS: st.SearchStrategy[Decision] = st.sampled_from(
         Retry(SECOND, BLAMING, {}),
         Retry(SECOND, BLAMING, {}),
         Fail(BLAMING, {}),
+        Retry(SECOND, BLAMING, {}, 4, SPARED),
+        Fail(BLAMING, {}, 4, SPARED),
         REFUSED,
         Release({}),
         Snooze(MINUTE, verdict("RATE_LIMITED", holds_service=True, retry_after=MINUTE), {}),
@@ -141,7 +145,7 @@ class ServiceMachine(OneRuleMachine):
                 assert lease.service_epoch == (0 if record is None else record.epoch)
 
     def _nobody_is_parked_for_nothing(self) -> None:
-        failing_now = {name for name, record in self._records().items() if record.is_failing}
+        failing_now = {name for name, one in self._records().items() if one.is_failing or one.state != "closed"}
         jobs = self.store.jobs(JobFilter(state=State.WAITING), limit=1_000).jobs
         due = {job.service for job in jobs if job.due_at <= self.clock.now()}
         assert due <= failing_now
@@ -152,11 +156,23 @@ class ServiceMachine(OneRuleMachine):
         lease, decision = self._one(), self.draw(DECISIONS)
         if lease.is_refused:
             decision = failing("SERVICE_OPEN")
+        before = self.store.job(lease.fence.id)
         for _ in range(self.draw(st.sampled_from([1, 1, 1, 2]))):
             self.store.settle([Outcome(lease, decision)])
         del self.running[lease.fence.id]
+        if isinstance(decision, Retry | Fail) and decision.spared and not before.cancel_requested:
+            self._is_borne_by_whom_it_should(lease, before)
         if isinstance(decision, Succeed) or decision is REFUSED:
             self.successes[lease.service, lease.service_epoch] += 1
+
+    def _is_borne_by_whom_it_should(self, lease: Lease, before: Job[Any]) -> None:
+        """By the service if that is not closed, was not meanwhile, or is only just back; else by the job."""
+        record, after = self._records().get(lease.service), self.store.job(lease.fence.id)
+        is_well = record is None or (record.state == "closed" and record.epoch == lease.service_epoch)
+        if is_well and (record is None or record.pace is None):
+            assert after.failures == before.failures + 1
+        else:
+            assert (after.state, after.waiting_for, after.failures) == (State.WAITING, "service", before.failures)
 
     def reclaim(self) -> None:
         lease = self._one()

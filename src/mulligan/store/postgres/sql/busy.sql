@@ -48,4 +48,20 @@ SELECT EXISTS (
           FROM mulligan_services
           WHERE name = job.service AND is_restricted AND ask_at > clock.now AND ask_at - hold <= clock.now
       ))
+) OR EXISTS (
+    -- What waits for a service that may be tried now.
+    SELECT 1
+    FROM mulligan_jobs AS job, clock
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0' AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_pauses
+          WHERE (what, name) IN (VALUES ('queue', job.queue), ('kind', job.kind), ('service', job.service))
+            AND (until IS NULL OR until > clock.now)
+      )
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > clock.now AND ask_at - hold <= clock.now
+      )
 ) AS is_busy

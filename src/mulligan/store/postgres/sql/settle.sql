@@ -6,7 +6,7 @@ WITH clock AS (
     SELECT *
     FROM json_to_recordset(:outcomes::json) AS outcome (
         n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
-        target text, requeues boolean, waiting_for text, delay bigint,
+        target text, requeues boolean, waiting_for text, is_held boolean, delay bigint,
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
         max_attempts integer,
         result text, error_code text, error_class text, error_message text, error_group text,
@@ -17,6 +17,7 @@ WITH clock AS (
     UPDATE mulligan_jobs AS job
     SET state = CASE WHEN o.requeues AND job.cancel_requested THEN :cancelled ELSE o.target END,
         waiting_for = CASE WHEN o.requeues AND job.cancel_requested THEN NULL ELSE o.waiting_for END,
+        gate = CASE WHEN o.is_held AND NOT job.cancel_requested THEN {{probe_gate}} END,
         due_at = coalesce(clock.now + o.delay, job.due_at),
         queued_at = CASE WHEN o.target = 'queued' THEN clock.now ELSE job.queued_at END,
         previous_delay = coalesce(o.delay, job.previous_delay),
@@ -39,12 +40,7 @@ WITH clock AS (
         settled_attempt = job.attempt, settled_by = o.settled_by,
         updated_at = clock.now
     FROM input AS o, clock
-    WHERE job.id = o.id AND job.attempt = o.attempt AND job.leased_by = o.incarnation AND job.claim = o.claim
-      AND job.state = 'running'
-      AND (NOT o.reclaimed OR clock.now > CASE
-          WHEN o.stuck_after IS NULL THEN job.lease_until
-          ELSE job.last_attempt_at + greatest(coalesce(job.timeout, 0), o.stuck_after)
-      END)
+    WHERE {{fence}}
     RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor,
         job.on_failed
 ), logged AS (

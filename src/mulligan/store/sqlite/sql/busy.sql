@@ -45,4 +45,20 @@ SELECT EXISTS (
           FROM mulligan_services
           WHERE name = job.service AND is_restricted AND ask_at > :now AND ask_at - hold <= :now
       ))
+) OR EXISTS (
+    -- What waits for a service that may be tried now.
+    SELECT 1
+    FROM mulligan_jobs AS job
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0' AND kind IN (SELECT value FROM json_each(:kinds))
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_pauses
+          WHERE (what, name) IN (VALUES ('queue', job.queue), ('kind', job.kind), ('service', job.service))
+            AND (until IS NULL OR until > :now)
+      )
+      AND NOT EXISTS (
+          SELECT 1
+          FROM mulligan_services
+          WHERE name = job.service AND is_restricted AND ask_at > :now AND ask_at - hold <= :now
+      )
 ) AS is_busy

@@ -1,4 +1,4 @@
--- Ready jobs and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
+-- Ready jobs, with those that wait for a new round of probes, and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
 {{ready_lanes}}, parked (gate) AS (
     SELECT min(gate)
     FROM mulligan_jobs
@@ -11,6 +11,18 @@
     )
     FROM parked
     WHERE parked.gate IS NOT NULL
+), probed (gate) AS (
+    SELECT min(gate)
+    FROM mulligan_jobs
+    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0'
+    UNION ALL
+    SELECT (
+        SELECT min(gate)
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > probed.gate AND gate < 'probe0'
+    )
+    FROM probed
+    WHERE probed.gate IS NOT NULL
 ), demand (service, ready, parked) AS (
     SELECT lane.service, (
         SELECT count(*)
@@ -30,6 +42,14 @@
     )
     FROM parked
     WHERE parked.gate IS NOT NULL
+    UNION ALL
+    -- Tried in vain, and held as the others are.
+    SELECT (SELECT service FROM mulligan_jobs WHERE state = 'waiting' AND gate = probed.gate LIMIT 1), (
+        SELECT count(*)
+        FROM (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate = probed.gate LIMIT :limit)
+    ), 0
+    FROM probed
+    WHERE probed.gate IS NOT NULL
 )
 SELECT service, sum(ready) AS ready, sum(parked) AS parked
 FROM demand

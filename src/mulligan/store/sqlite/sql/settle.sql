@@ -3,6 +3,7 @@
 UPDATE mulligan_jobs
 SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
     waiting_for = iif(:requeues AND cancel_requested, NULL, :waiting_for),
+    gate = iif(:is_held AND NOT cancel_requested, {{probe_gate}}, NULL),
     due_at = coalesce(:now + :delay, due_at),
     queued_at = iif(:target = 'queued', :now, queued_at),
     previous_delay = coalesce(:delay, previous_delay),
@@ -24,7 +25,5 @@ SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
     cancel_requested = 0,
     settled_attempt = attempt, settled_by = :settled_by,
     updated_at = :now
-WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim
-  AND state = 'running'
-  AND (NOT :reclaimed OR iif(:stuck_after IS NULL, lease_until, last_attempt_at + max(coalesce(timeout, 0), :stuck_after)) < :now)
+WHERE {{fence}}
 RETURNING state, owner, on_failed

@@ -1,0 +1,1 @@
+'probe/' || json_build_array(job.service, job.queue, job.kind)

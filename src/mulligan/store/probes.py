@@ -1,0 +1,80 @@
+"""Jobs that wait for their service, in every store: their call failed while it was not closed.
+
+Each is parked under the gate of its lane, so the next probe is another job. All come back when the service is closed,
+and a lane comes back when a claim that may probe the service finds no other job of it: a new round begins.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mulligan.store.protocols import Claim
+from mulligan.store.rows import to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.services import ServiceDesk
+from mulligan.store.statements import Statements
+
+GATE, END = "probe/", "probe0"
+# Gates looked at in a claim; the next claim goes on after them.
+GATES = 1_000
+
+
+class Lane(NamedTuple):
+    service: str
+    queue: str
+    kind: str
+
+    @property
+    def parts(self) -> set[tuple[str, str]]:
+        return {("service", self.service), ("queue", self.queue), ("kind", self.kind)}
+
+
+class ProbeSteps:
+    def __init__(self, sql: Statements, services: ServiceDesk) -> None:
+        self._sql = sql
+        self._services = services
+        self._after = GATE
+
+    def admitted(self, claim: Claim | None, now: int) -> Steps[list[str]]:
+        """The gates whose jobs may come back: of services that hold nothing, and those that this claim needs."""
+        lanes = yield from self._lanes()
+        held = yield from self._services.held(sorted({lane.service for lane in lanes.values()}))
+        free = [gate for gate, lane in lanes.items() if lane.service not in held]
+        waiting = {gate: lane for gate, lane in lanes.items() if lane.service in held}
+        return free if claim is None or not waiting else [*free, *(yield from self._needed(claim, waiting, now))]
+
+    def _lanes(self) -> Steps[dict[str, Lane]]:
+        rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
+        gates = [row["gate"] for row in rows]
+        self._after = gates[-1] if len(gates) == GATES else GATE
+        return {gate: lane_of(gate) for gate in gates}
+
+    def _needed(self, claim: Claim, waiting: Mapping[str, Lane], now: int) -> Steps[list[str]]:
+        """Those of services that this claim may probe, where it finds no other job of them."""
+        rows = yield self._statement("claim_paused", now=now)
+        paused = frozenset((row["what"], row["name"]) for row in rows)
+        ours = {gate: lane for gate, lane in waiting.items() if _can_take(claim, lane, paused)}
+        askable = yield from self._services.probed({lane.service for lane in ours.values()}, now)
+        if not askable:
+            return []
+        rows = yield self._statement("lanes_ready", services=to_json(sorted(askable)))
+        ready = [Lane(row["service"], row["queue"], row["kind"]) for row in rows]
+        met = {lane.service for lane in ready if _can_take(claim, lane, paused)}
+        return [gate for gate, lane in ours.items() if lane.service in askable - met]
+
+    def _statement(self, statement: str, /, **values: Any) -> Statement:
+        return Statement(self._sql[statement], values)
+
+
+def lane_of(gate: str) -> Lane:
+    """Of a gate that somebody damaged nothing is known: no service holds it."""
+    try:
+        return Lane(*msgspec.json.decode(gate.removeprefix(GATE), type=tuple[str, str, str]))
+    except msgspec.MsgspecError:
+        return Lane("", "", "")
+
+
+def _can_take(claim: Claim, lane: Lane, paused: Iterable[tuple[str, str]]) -> bool:
+    is_served = lane.kind in claim.kinds and (claim.queues is None or lane.queue in claim.queues)
+    return is_served and lane.parts.isdisjoint(paused)

@@ -1,0 +1,1 @@
+'probe/' || json_array(service, queue, kind)
