@@ -12,6 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from mulligan.job import NewJob
+from mulligan.store.sqlite import SqliteStore
+
 PRELUDE = """
     import json, os, signal, sys, traceback
     from datetime import timedelta
@@ -75,6 +78,17 @@ def rows(path: Path, statement: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return connection.execute(statement).fetchall()
+
+
+def test_a_file_that_is_open_twice_in_one_process_loses_nothing_when_another_closes_it(tmp_path: Path) -> None:
+    """The last process to close the file removes its log: it must see that this one still has it open."""
+    path = tmp_path / "jobs.db"
+    with closing(SqliteStore(f"sqlite:///{path}")) as first, closing(SqliteStore(f"sqlite:///{path}")) as second:
+        tried('store = SqliteStore(URL); store.enqueue([new("elsewhere")]); store.close(); tell(None)', path)
+        first.enqueue([NewJob(id="first", kind="send", arguments="{}")])
+        second.enqueue([NewJob(id="second", kind="send", arguments="{}")])
+        stored = tried("tell(sorted(job.id for job in SqliteStore(URL).jobs(JobFilter()).jobs))", path)
+    assert stored == ["elsewhere", "first", "second"]
 
 
 def test_many_processes_that_open_a_new_file_at_once_all_get_it(tmp_path: Path) -> None:

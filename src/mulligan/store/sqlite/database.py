@@ -208,9 +208,20 @@ class Database:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         # A new file is made at once; one in another mode is switched, and read as it is where that cannot be done.
-        if path is None or not _is_in_wal(path):
+        if not self._is_in_wal():
             with contextlib.suppress(StoreReadOnly, StoreUnavailable):
                 self._writing()
+
+    def _is_in_wal(self) -> bool:
+        """Asked through SQLite: to open and close the file beside it would take away the locks of this whole process,
+        and another one would remove the log that this one still writes to."""
+        if self.path is None or not self.path.exists():
+            return False
+        try:
+            with contextlib.closing(self.connect_for_reading()) as connection:
+                return bool(connection.execute("PRAGMA journal_mode").fetchone() == ("wal",))
+        except sqlite3.DatabaseError:
+            return False  # what is wrong with it is said when it is opened for writing
 
     @property
     def _connection(self) -> "sqlite3.Connection":
@@ -450,15 +461,6 @@ def _use_wal(connection: "sqlite3.Connection", path: Path, seconds: float) -> No
     # Of two processes that switch a new file at once, one is told 'locked' whatever its timeout.
     with contextlib.closing(FileLock(path)) as lock, lock.held(seconds):
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
-
-
-def _is_in_wal(path: Path) -> bool:
-    """By the versions in the header of the file; a new one has none."""
-    try:
-        with path.open("rb") as file:
-            return file.read(20)[18:] == b"\2\2"
-    except OSError:
-        return False
 
 
 def _is_at_rest(path: Path) -> bool:
