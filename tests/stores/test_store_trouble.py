@@ -230,6 +230,44 @@ def test_a_file_that_may_not_be_written_is_named_in_one_sentence(
         assert "give this user write access" in said
 
 
+EXAMINE = """
+    import encodings.unicode_escape  # that user may not be able to reach it later
+    import os, sys
+    from mulligan.finding import Level, Limits
+    from mulligan.store.sqlite import SqliteStore
+
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    for finding in SqliteStore("sqlite:///" + sys.argv[1]).examine(Limits()):
+        if finding.level is Level.PROBLEM:
+            print(finding.code, finding.found, finding.remedy)
+"""
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode"),
+    [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)],
+    ids=["the file", "file and folder", "the folder"],
+)
+def test_the_doctor_of_a_user_who_may_only_read_says_that_and_nothing_else(
+    open_folder: Path, file_mode: int, folder_mode: int, *, has_lock: bool
+) -> None:
+    path = open_folder / "jobs.db"
+    SqliteStore(f"sqlite:///{path}", threaded=False).close()
+    path.chmod(file_mode)
+    lock = path.with_name("jobs.db-lock")
+    lock.chmod(0o666)
+    if not has_lock:
+        lock.unlink()
+    open_folder.chmod(folder_mode)
+    (problem,) = in_a_child(EXAMINE, path).splitlines()
+    assert problem.startswith(f"sqlite.lock this user may not write to {path}: ")
+    assert "jobs can be read" in problem
+    assert "give this user write access to the file and its folder" in problem
+
+
 def in_a_child(code: str, *arguments: object) -> str:
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd="/")

@@ -207,6 +207,8 @@ class Database:
         self._queue: queue.SimpleQueue[Operation[Any] | None] | None = queue.SimpleQueue() if threaded else None
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self.is_at_rest = False
+        """It is only read, and no process had it open to write when that began."""
         # A new file is made at once; one in another mode is switched, and read as it is where that cannot be done.
         if not self._is_in_wal():
             with contextlib.suppress(StoreReadOnly, StoreUnavailable):
@@ -358,7 +360,9 @@ class Database:
             if not _is_at_rest(self.path):
                 raise
         # SQLite would make files beside it, and may not. They are for those who write, and nobody does.
-        return self._connect_reader(f"{self.path.absolute().as_uri()}?immutable=1")
+        connection = self._connect_reader(f"{self.path.absolute().as_uri()}?immutable=1")
+        self.is_at_rest = True
+        return connection
 
     def _connect_reader(self, name: str) -> "sqlite3.Connection":
         connection = sqlite3.connect(

@@ -16,13 +16,15 @@ else:
     except ImportError:
         import sqlite3
 
-__all__ = ["OLDEST_VERSION", "sqlite3", "translated"]
+__all__ = ["CANNOT_OPEN", "OLDEST_VERSION", "READ_ONLY", "primary_code", "sqlite3", "translated"]
 
 # STRICT tables and RETURNING.
 OLDEST_VERSION = (3, 37, 0)
+READ_ONLY, CANNOT_OPEN = 8, 14
 
 
-def _primary_code(error: BaseException) -> int | None:
+def primary_code(error: BaseException) -> int | None:
+    """SQLite's own number of the error, without the details."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -56,7 +58,7 @@ def _translate_system(error: OSError, place: str) -> StoreError:
 
 
 def _translate(error: Exception, place: str) -> StoreError:
-    match _primary_code(error):
+    match primary_code(error):
         case 5 | 6:  # BUSY, LOCKED
             return locked_out(Path(place))
         case 8:  # READONLY

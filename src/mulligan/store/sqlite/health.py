@@ -12,7 +12,7 @@ from mulligan.duration import describe
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.size import describe_size
 from mulligan.store.sqlite.database import Database
-from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.sqlite.driver import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
 from mulligan.store.sqlite.lock import WRITING, holder, lock_file
 
 BUGGY = ((3, 7, 0), (3, 51, 3))
@@ -28,7 +28,7 @@ def examine(database: Database, synchronous: str, limits: Limits) -> list[Findin
     path = database.path
     found = [
         version(sqlite3.sqlite_version_info),
-        database.read(lambda db: journal(db, synchronous)),
+        database.read(lambda db: journal(db, synchronous, is_at_rest=database.is_at_rest)),
         database.read(lambda db: log_size(db, limits)),
     ]
     if path is not None:
@@ -81,7 +81,9 @@ def mount_table() -> str:
         return ""
 
 
-def journal(connection: "sqlite3.Connection", synchronous: str) -> Finding:
+def journal(connection: "sqlite3.Connection", synchronous: str, *, is_at_rest: bool = False) -> Finding:
+    if is_at_rest:
+        return ok(Check.SQLITE_JOURNAL, "no journal: this user may only read, and no process has the file open to write")
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     said = f"journal mode {mode}, synchronous {synchronous}"
     if mode == "memory":
@@ -111,11 +113,7 @@ def lock(database: Path, patience: timedelta) -> Finding:
     except FileNotFoundError:
         return _write_lock(database, patience)
     except OSError as error:
-        return problem(
-            Check.SQLITE_LOCK,
-            f"{path} cannot be opened: {error.strerror}; jobs can be read, but nothing can be written",
-            "give this user write access to the file, or use another user",
-        )
+        return _read_only(database, f"{path}: {error.strerror}")
     try:
         if _is_free(file, patience):
             return _write_lock(database, patience)
@@ -129,13 +127,26 @@ def lock(database: Path, patience: timedelta) -> Finding:
     )
 
 
+def _read_only(database: Path, why: str) -> Finding:
+    return problem(
+        Check.SQLITE_LOCK,
+        f"this user may not write to {database}: {why}; jobs can be read, but nothing can be changed or run",
+        "give this user write access to the file and its folder, or use another user",
+    )
+
+
 def _write_lock(database: Path, patience: timedelta) -> Finding:
     """Whether one can write: other programs know nothing of our lock file. Nothing is written."""
+    # SQLite begins to write where it cannot, and fails at the first change.
+    if not os.access(database, os.W_OK):
+        return _read_only(database, "permission denied")
     connection = sqlite3.connect(str(database), isolation_level=None, timeout=patience.total_seconds())
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
+        if primary_code(error) in (READ_ONLY, CANNOT_OPEN):
+            return _read_only(database, str(error))
         return problem(
             Check.SQLITE_LOCK,
             f"nobody could write to {database} for {describe(patience)}: {error}{_writer(database)}",
