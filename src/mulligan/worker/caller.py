@@ -28,7 +28,7 @@ class Caller:
         self._patience: asyncio.Timeout | None = None
         self._is_patient = True
 
-    async def persist(self, call: Callable[[], T]) -> T:
+    async def persist(self, call: Callable[[], T], *, kind: str) -> T:
         pause = SHORTEST_PAUSE
         while True:
             try:
@@ -36,20 +36,20 @@ class Caller:
             except StoreClosed:
                 raise
             except StoreError as error:
-                self._outage.failed(error)
+                self._outage.failed(kind, error)
                 self._troubled()
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, self._longest_pause)
             else:
-                self._outage.answered()
+                self._outage.answered(kind)
                 return answer
 
-    async def ask(self, call: Callable[[], T]) -> T:
+    async def ask(self, call: Callable[[], T], *, kind: str) -> T:
         """The same, but no longer than the patience lasts. One asks at a time."""
         self._patience = patience = asyncio.timeout(None if self._is_patient else 0)
         try:
             async with patience:
-                return await self.persist(call)
+                return await self.persist(call, kind=kind)
         except TimeoutError:
             if patience.expired():
                 raise GaveUpError from None

@@ -57,9 +57,9 @@ class Keeper:
         try:
             reply = self._store.beat(beat)
         except StoreError as error:
-            self._outage.failed(error)
+            self._outage.failed("beat", error)
             return
-        self._outage.answered()
+        self._outage.answered("beat")
         self._seen_at = now
         self._note(beat, held, now)
         self._tell(held, reply.lost, Why.LOST)

@@ -151,7 +151,7 @@ class Settler:
         for outcome in outcomes:
             if not may_be_spared(outcome):
                 said.decided(outcome)
-        answers = await self._caller.persist(lambda: self._store.settle(outcomes))
+        answers = await self._caller.persist(lambda: self._store.settle(outcomes), kind="settle")
         said.changed(answers.changes)
         self._summary.count(outcomes, answers)
         if answers.held:
@@ -170,7 +170,7 @@ class Settler:
         """The records of jobs that failed, as far as they are missing, all at once."""
         failed = [end.running.lease for end in batch if isinstance(end.ended, Failed | Judged)]
         if missing := [lease for lease in failed if not lease.is_whole]:
-            await self._caller.persist(lambda: self._store.load(missing))
+            await self._caller.persist(lambda: self._store.load(missing), kind="settle")
         self.mostly_fails = len(failed) > len(batch) / 2
 
     def _outcome(self, end: End) -> Outcome:

@@ -279,7 +279,7 @@ class Worker:
             fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
-        return await self._caller.ask(lambda: self._store.claim(claim))
+        return await self._caller.ask(lambda: self._store.claim(claim), kind="claim")
 
     async def _take_meanwhile(self, claimed: Claimed, following: Coroutine[Any, Any, Claimed]) -> Claimed:
         """The store looks for more while what came is taken up."""
@@ -310,7 +310,7 @@ class Worker:
 
     async def _adopt(self) -> None:
         """Take up jobs of earlier claims whose replies were lost."""
-        self._hold(await self._caller.ask(self._lost_in_claims(before=self._claims)))
+        self._hold(await self._caller.ask(self._lost_in_claims(before=self._claims), kind="adopt"))
         self._adopt_at = self._clock.monotonic() + self._options.lease.total_seconds()
 
     def _lost_in_claims(self, *, before: int) -> Callable[[], list[Lease]]:
@@ -547,14 +547,14 @@ class Worker:
             try:
                 await self._driver.blocking(duty.step)
             except StoreUnavailable as error:
-                self._outage.failed(error)
+                self._outage.failed("upkeep", error)
             except Exception as error:
                 # Once for a mistake, not once a second.
                 if type(error) is not trouble:
                     _complain(duty, error)
                 trouble = type(error)
             else:
-                self._outage.answered()
+                self._outage.answered("upkeep")
                 trouble = None
 
     # Stop
@@ -578,7 +578,7 @@ class Worker:
     async def _release_late(self) -> None:
         """Give back what the last claim took all the same: else it is held for a whole lease and counts as lost."""
         while True:
-            self._hold(await self._caller.persist(self._lost_in_claims(before=self._claims + 1)))
+            self._hold(await self._caller.persist(self._lost_in_claims(before=self._claims + 1), kind="adopt"))
             self._release_waiting()
             await asyncio.sleep(POLL_SECONDS)
 
