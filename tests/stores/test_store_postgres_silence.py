@@ -17,6 +17,7 @@ from postgres_server import PostgresServer
 from chaos.proxy import Proxy
 from live import eventually
 from mulligan import App
+from mulligan.batch import NewBatch
 from mulligan.errors import StoreUnavailable
 from mulligan.failure.policy import Succeed
 from mulligan.job import JobFilter, Lease, NewJob
@@ -81,14 +82,17 @@ CALLS: list[Callable[[PostgresStore], object]] = [
     retry,
     lambda store: store.jobs(JobFilter()),
     lambda store: store.pauses(),
+    lambda store: store.publish("batch"),
+    lambda store: store.migrate(),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["enqueue", "claim", "beat", "move", "list", "read"])
+@pytest.mark.parametrize("call", CALLS, ids=["enqueue", "claim", "beat", "move", "list", "read", "batch", "migrate"])
 def test_a_call_into_silence_ends_and_the_next_one_works(
     store: PostgresStore, proxy: Proxy, call: Callable[[PostgresStore], object]
 ) -> None:
     store.enqueue([new("job")])
+    store.create_batch(NewBatch(id="batch", name="batch"))
     proxy.silence()
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match=r"cannot be reached now: no answer for 0.15\d? s"):
@@ -155,6 +159,22 @@ def test_a_migration_is_not_cut_short(address: str, url: str) -> None:
         eventually(lambda: holder.execute(late).fetchall())
         holder.execute("SELECT pg_advisory_unlock(7216104371)")
         assert migrating.result(60) == []
+
+
+def test_a_transaction_that_the_server_ended_because_it_stood_still_may_be_tried_again(
+    store: PostgresStore, url: str
+) -> None:
+    """As after a freeze of the process."""
+
+    def stand_still(db: Any) -> None:
+        db.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1ms'")
+        gone = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+        with psycopg.connect(url, autocommit=True) as observer:
+            eventually(lambda: not observer.execute(gone, [db.info.backend_pid]).fetchall())
+        db.execute("COMMIT")
+
+    with pytest.raises(StoreUnavailable, match="idle-in-transaction timeout"):
+        store._connections.run(stand_still)
 
 
 def app_on(address: str) -> App:

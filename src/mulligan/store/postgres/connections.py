@@ -83,7 +83,8 @@ class Connections:
     def run(self, work: Callable[[Connection], T], *, extra: timedelta = timedelta(0)) -> T:
         """Do the work on a connection; after a deadlock, or when the schema changed under it, do it again.
 
-        Work that may take long by itself gets as much `extra` time for each answer."""
+        Work that may take long by itself gets as much `extra` time for each answer; if that is much, the server is
+        asked first whether it is there."""
         limit = self._limit + extra.total_seconds()
         for _ in range(REPEATS):
             with contextlib.suppress(*PASSING):
@@ -107,9 +108,12 @@ class Connections:
 
     def _run_in_turn(self, work: Callable[[Connection], T], limit: float) -> T:
         connection = self._take()
-        connection.limit = limit
+        connection.limit = self._limit
         try:
             with translated(self._url):
+                if limit > 2 * self._limit:
+                    connection.execute("SELECT 1")
+                connection.limit = limit
                 return work(connection)
         except UNPREPARED:
             connection.close()
@@ -190,7 +194,7 @@ def _translate(error: psycopg.Error, url: str) -> StoreError:
             return StoreFull(f"no space left on the server of {place}: free some; nothing was lost")
         case pg.ReadOnlySqlTransaction():
             return StoreReadOnly(f"{place} is read-only, a standby perhaps: use the primary")
-        case psycopg.OperationalError() | psycopg.InterfaceError():
+        case psycopg.OperationalError() | psycopg.InterfaceError() | pg.IdleInTransactionSessionTimeout():
             return _unreachable(said, place)
         case _:
             return StoreError(f"{place}: {said}")
