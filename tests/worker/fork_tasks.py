@@ -93,6 +93,14 @@ async def in_a_thread_of_its_own() -> int:
     return await asyncio.to_thread(_ended, pid) if pid else 0
 
 
+@app.task(retry=once)
+async def in_an_executor_of_its_own() -> int:
+    """To which nothing tells which task it works for."""
+    with concurrent.futures.thread.ThreadPoolExecutor(1) as executor:
+        pid = await asyncio.get_running_loop().run_in_executor(executor, os.fork)
+        return await asyncio.to_thread(_ended, pid) if pid else 0
+
+
 @app.task(retry=once, isolate=True)
 def in_a_child() -> int:
     pid = os.fork()

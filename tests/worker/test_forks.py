@@ -23,6 +23,7 @@ RESULTS = {
     "on_the_loop_and_waits": 0,
     "in_a_task_of_its_own": 0,
     "in_a_thread_of_its_own": 0,
+    "in_an_executor_of_its_own": 0,
     "in_a_child": 0,
     "on_the_loop_of_a_child": 0,
     "by_multiprocessing": "done 0",

@@ -109,12 +109,15 @@ def _after_fork() -> None:
 def _in_copy() -> None:
     global generation, _has_handlers
     generation += 1
+    # A thread of the user's own executor does not know for which task it works. In a process that is a worker and
+    # nothing else it works for one.
+    is_of_a_task = CURRENT.get(None) is not None or _has_handlers
     if _has_handlers:
         _has_handlers = False
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _after_fork()
-    if CURRENT.get(None) is not None:
+    if is_of_a_task:
         for loop, thread in _loops:
             _close_to_copy(loop, is_its_thread=thread == threading.get_ident())
     _loops.clear()
