@@ -43,6 +43,7 @@
     ├── ProgramFailed               it ran, and reported a failure or was killed
     │   └── ProgramTimedOut         it took too long; also a TimeoutError
     ├── LifespanFailed              the app's own `lifespan` raised; the worker does not run
+    ├── WorkerCancelled             a worker whose own tasks on the event loop were cancelled
     ├── WornOut                     a worker whose slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
@@ -132,6 +133,7 @@ __all__ = [
     "UnknownQueue",
     "UnknownSchedule",
     "UnknownService",
+    "WorkerCancelled",
     "WornOut",
 ]
 
@@ -491,6 +493,14 @@ def _how(returncode: int) -> str:
 class LifespanFailed(MulliganError):
     def __init__(self, when: str, problem: str) -> None:
         super().__init__(f"the lifespan of the app failed {when}: {problem}")
+
+
+class WorkerCancelled(MulliganError):
+    def __init__(self) -> None:
+        super().__init__(
+            "code of a task cancelled the tasks of its worker, which cannot go on (asyncio.all_tasks() names them, too): "
+            "what ran is taken back when its leases run out; cancel only what the task itself started"
+        )
 
 
 class WornOut(MulliganError):

@@ -73,6 +73,13 @@ async def stops_in_a_callback() -> str:
     return "went on"
 
 
+@app.task(retry=once)
+async def cancels_all() -> None:
+    """As code that believes the loop to be its own."""
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
 def _stop_elsewhere(loop: Any) -> None:
     loop.call_soon_threadsafe(loop.stop)
 

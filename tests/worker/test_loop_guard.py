@@ -91,6 +91,16 @@ def test_a_loop_stopped_from_elsewhere_is_a_worker_that_drains(found: dict[str, 
     assert found["jobs"]["last"].result == "finished"
 
 
+def test_a_worker_whose_own_tasks_were_cancelled_says_so_in_one_line_and_ends(tmp_path: Path) -> None:
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        app.task("cancels_all")(lambda: None).enqueue()
+    with worker(tmp_path) as process:
+        _, said = process.communicate(timeout=SOON)
+    assert process.returncode == 5
+    assert "Traceback" not in said
+    assert "Error: code of a task cancelled the tasks of its worker" in said
+
+
 def test_a_script_that_is_interrupted_releases_what_runs(app: App) -> None:
     @app.task
     async def long() -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from mulligan.attempt import attempt
+from mulligan.errors import WorkerCancelled
 from mulligan.failure import evidence
 from mulligan.worker.forks import loop_stays_here
 
@@ -55,6 +56,11 @@ def run_through(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on
         try:
             runner.run(_over(task))
             return task.result()
+        except asyncio.CancelledError as error:
+            # Whoever tells such a process to stop does so by a signal.
+            if goes_on:
+                raise WorkerCancelled from error
+            raise
         except (SystemExit, KeyboardInterrupt) as error:
             if task.done():
                 raise
