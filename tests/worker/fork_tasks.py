@@ -1,7 +1,7 @@
 """Tasks that fork, and whose copies of the worker come back to it."""
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401 - while another thread forks it must not be imported for the first time
+import concurrent.futures.thread  # while another thread forks it must not be imported for the first time
 import multiprocessing
 import os
 import subprocess

@@ -39,6 +39,8 @@ def check(connection: Connection) -> None:
     """Refuse a schema that this code cannot work with."""
     found, oldest = version(connection)
     check_version(found, oldest, VERSION)
+    if not found:
+        raise SchemaMismatch("the database has no tables of mulligan yet: run 'mulligan migrate'")
     if found < VERSION:
         raise SchemaMismatch(f"the database has schema {found}, this mulligan needs {VERSION}: run 'mulligan migrate'")
 

@@ -83,7 +83,9 @@ def mount_table() -> str:
 
 def journal(connection: "sqlite3.Connection", synchronous: str, *, is_at_rest: bool = False) -> Finding:
     if is_at_rest:
-        return ok(Check.SQLITE_JOURNAL, "no journal: this user may only read, and no process has the file open to write")
+        return ok(
+            Check.SQLITE_JOURNAL, "no journal: this user may only read, and no process has the file open to write"
+        )
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     said = f"journal mode {mode}, synchronous {synchronous}"
     if mode == "memory":
