@@ -498,7 +498,7 @@ class LifespanFailed(MulliganError):
 class WorkerCancelled(MulliganError):
     def __init__(self) -> None:
         super().__init__(
-            "code of a task cancelled the tasks of its worker, which cannot go on (asyncio.all_tasks() names them too): "
+            "code of a task cancelled the tasks of its worker (asyncio.all_tasks() has them too), which cannot go on; "
             "what ran is taken back when its leases run out; cancel only what the task itself started"
         )
 

@@ -24,8 +24,8 @@ CANCEL_SECONDS = 2.0
 class Silent(psycopg.OperationalError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"no answer for {round(seconds, 2):g} s (MULLIGAN_STORE_TIMEOUT_SEC): the network is silent, others hold what "
-            "the call needs, or it takes longer by itself"
+            f"no answer for {round(seconds, 2):g} s (MULLIGAN_STORE_TIMEOUT_SEC): the network is silent, others hold "
+            "what the call needs, or it takes longer by itself"
         )
 
 
