@@ -239,6 +239,10 @@ class Lease:
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     batch: str | None = None
     """Counted by whoever settles."""
+    at_most_once: bool = False
+    """The job was enqueued so; the task of this worker's version may say otherwise."""
+    has_begun: bool = True
+    """Of a job that runs at most once: whether its code may have begun. True where that is not known."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property

@@ -124,7 +124,7 @@ def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
 
 def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     """What is done about a failure with this verdict. Total: every verdict on every job has a decision."""
-    if job.at_most_once and verdict.ledger is not Ledger.MISFITS and verdict.error_class != ErrorClass.FINAL:
+    if job.at_most_once and verdict.has_begun and verdict.error_class != ErrorClass.FINAL:
         return _only_once(verdict, job)
     match verdict.ledger:
         case Ledger.LOSSES:
