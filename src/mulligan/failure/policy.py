@@ -48,9 +48,10 @@ __all__ = [
 ]
 
 DEFAULT_BACKOFF = Exponential("15s")
-# About twelve hours in all: so long a rolling deploy may take.
-MISFIT_BACKOFF = Exponential("1s", cap="10m")
-MAX_MISFITS = 80
+# About twelve hours in all: so long a rolling deploy may take. The delay grows slowly, because the next worker to take
+# the job is a random one: where one of ten fits, that is ten tries.
+MISFIT_BACKOFF = Exponential("1s", factor=1.25, cap="10m")
+MAX_MISFITS = 100
 _MOST = 1_000_000
 _HIGHEST_DRAW = 1 - 2**-53
 
