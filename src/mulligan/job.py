@@ -185,10 +185,12 @@ class Job(Generic[R]):
     def retry_count(self) -> int:
         """Automatic retries made since the start or the last manual retry, for display.
 
-        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none.
+        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none. A job
+        that was cancelled while its retry was to come has no attempt for it.
         """
         ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
-        return max(0, min(self.failures - ended_by_failure, self.max_retries))
+        made = min(self.failures - ended_by_failure, self.max_retries)
+        return max(0, min(made, self.attempt - 1) if self.state.is_final else made)
 
     @property
     def _ended_by_its_worker(self) -> bool:
