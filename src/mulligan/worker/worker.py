@@ -167,6 +167,10 @@ class Worker:
             self._patience = self._loop.call_later(GRACE_SECONDS, self._caller.lose_patience)
         self._wake.set()
 
+    def look(self) -> None:
+        """Claim again at once: there may be jobs."""
+        self._wake.set()
+
     async def prepare(self, resources: Any = None) -> None:
         """Raises what keeps this worker from its work; else its first child is warm, if it needs one.
 

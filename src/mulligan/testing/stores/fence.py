@@ -94,7 +94,8 @@ class FenceRules(Bench):
     # What runs at most once
 
     def test_an_attempt_begins_once_and_its_expired_lease_says_so(self) -> None:
-        lease = self.leased(**ONCE)
+        once: dict[str, Any] = ONCE
+        lease = self.leased(**once)
         assert lease.at_most_once
         self.advance(HOUR)
         assert not self._expired().has_begun
