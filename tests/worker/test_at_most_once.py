@@ -15,6 +15,7 @@ from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
 from mulligan.job import ONCE
 from mulligan.settings import Settings
+from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
 
@@ -211,3 +212,14 @@ def test_a_policy_that_allows_more_is_refused() -> None:
     with pytest.raises(BadTask, match="must be True or False"):
         app.task("pay", at_most_once="yes")(lambda: None)  # type: ignore[call-overload]
     assert app.task("paid", at_most_once=True, retry=RetryPolicy(1, deadline="1h"))(lambda: None).at_most_once
+
+
+def test_explain_says_what_becomes_of_it_when_its_worker_has_gone_silent() -> None:
+    app = App("sqlite:///:memory:")
+    pay = app.task("pay", at_most_once=True)(lambda: None)
+    with sandbox(app) as box:
+        job = pay.enqueue()
+        app.store.claim(Claim(incarnation="lost", number=1, kinds=["pay"], limit=1, lease=timedelta(0)))
+        box._clock.advance(timedelta(seconds=1))
+        told = "\n".join(app.explain(job.id).next)
+        assert "settles it as failed if its code had begun, and else takes it back" in told
