@@ -141,6 +141,18 @@ def test_the_retries_of_a_job_are_those_that_were_made() -> None:
         assert app.job(final.id).retry_count == 0
 
 
+def test_a_job_that_is_cancelled_before_its_retry_was_not_retried() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task", retry=RetryPolicy(4, Fixed("1m")))(flaky(99))
+    with sandbox(app) as box:
+        once, twice = task.enqueue(), task.enqueue()
+        box.run()
+        app.cancel(once.id)
+        box.advance("1m")
+        app.cancel(twice.id)
+        assert [app.job(each.id).retry_count for each in (once, twice)] == [0, 1]
+
+
 def test_run_now_hurries_a_waiting_job_and_keeps_its_counters() -> None:
     app = App("sqlite:///:memory:")
     task = app.task("task", retry=RetryPolicy(4, Fixed("1h")))(flaky(1))

@@ -1,9 +1,12 @@
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mulligan import App, BatchState, Exponential, Fixed, RetryPolicy, State, Steps, attempt
+from mulligan.store.protocols import Claim
 from mulligan.testing import flaky, hanging, sandbox
 
 
@@ -37,6 +40,61 @@ def test_every_job_runs_at_its_own_time_while_time_passes() -> None:
         begin = datetime(2026, 1, 1, tzinfo=UTC)
         assert ran == [begin, begin + timedelta(hours=1), begin + timedelta(hours=2)]
         assert box.now == begin + timedelta(days=1)
+
+
+def test_one_worker_serves_all_ticks_of_a_schedule_each_at_its_time() -> None:
+    began: list[datetime] = []
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        began.append(box.now)
+        yield
+
+    app = App("sqlite:///:memory:", lifespan=lifespan)
+    ran: list[datetime] = []
+
+    @app.cron("* * * * *")
+    @app.task
+    def minutely() -> None:
+        ran.append(box.now)
+
+    with sandbox(app, now=datetime(2026, 1, 1, tzinfo=UTC)) as box:
+        start = box.now
+        box.advance("3h")
+        assert ran == [start + timedelta(minutes=number) for number in range(1, 181)]
+        assert began == [start], "to start a worker takes longer than what a tick does"
+
+
+def test_schedules_tick_while_a_task_takes_its_time() -> None:
+    app = App("sqlite:///:memory:")
+    ran: list[datetime] = []
+
+    @app.cron("*/10 * * * *")
+    @app.task
+    def often() -> None:
+        ran.append(box.now)
+
+    @app.task(timeout="2h")
+    async def slow() -> None:
+        await asyncio.sleep(3600)
+
+    with sandbox(app, now=datetime(2026, 1, 1, tzinfo=UTC)) as box:
+        box.run()
+        slow.enqueue()
+        box.advance("1m")
+        assert len(ran) == 6, "an hour has passed"
+
+
+def test_a_job_that_another_worker_left_running_is_taken_back() -> None:
+    app = App("sqlite:///:memory:")
+    task = app.task("task")(flaky(0))
+    with sandbox(app) as box:
+        job = task.enqueue()
+        claim = Claim(incarnation="lost", number=1, kinds=["task"], limit=1, lease=timedelta(minutes=1))
+        assert app.store.claim(claim).leases
+        box.advance("5m")
+        assert (app.job(job.id).state, app.job(job.id).losses) == (State.SUCCEEDED, 0)
+        assert app.job(job.id).attempt == 2
 
 
 def test_nothing_sleeps_neither_the_task_nor_its_timeout() -> None:

@@ -1,6 +1,7 @@
 """App: the front door. It wires and delegates; it has no logic of its own."""
 
 import asyncio
+import math
 import os
 import random
 import signal
@@ -71,7 +72,7 @@ from mulligan.upkeep.promote import Promote
 from mulligan.upkeep.prune import Prune
 from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.redrive import Redriving
-from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Work
+from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Ticker, Work
 from mulligan.upkeep.schedule import Tick
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
@@ -761,15 +762,44 @@ class App:
         """Work until nothing is queued or running; with `retries` also until nothing waits for a retry.
 
         Raises TimeoutError, with what is left, when that takes longer than `timeout`."""
-        worker = self._worker(concurrency, None)
         waiting_for = RETRY_REASONS if retries else ()
+        self._run_until(lambda _: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for), timeout, concurrency)
+
+    def run_while(self, goes_on: Callable[[], bool], ticker: Ticker) -> None:
+        """Work until nothing is queued or running, and on from there while `goes_on`, which may move the clock.
+
+        The worker's duties are `ticker` and to take back leases: the others have nothing to do where time is made.
+        """
+
+        def is_over(worker: Worker) -> bool:
+            if self.store.busy(self.tasks.kinds):
+                return False
+            if not goes_on():
+                return True
+            worker.look()
+            return False
+
+        def duties(incarnation: str, options: WorkerOptions) -> list[Duty]:
+            outlook, logbook = Outlook(self.store, self._parts.clock), Logbook(self.store, worker=incarnation)
+            return [*self._look(), ticker, *self._rounds([self._reclaim(incarnation, options)], outlook, logbook)]
+
+        self._run_until(is_over, None, None, duties)
+
+    def _run_until(
+        self,
+        is_over: Callable[[Worker], bool],
+        timeout: Duration | None,
+        concurrency: int | None,
+        duties: Callable[[str, WorkerOptions], list[Duty]] | None = None,
+    ) -> None:
+        worker = self._worker(concurrency, None, duties)
 
         async def work() -> None:
             limit = asyncio.timeout(None if timeout is None else parse(timeout).total_seconds())
             try:
                 with guarded_loop(asyncio.get_running_loop(), worker.stop):
                     async with self._prepared(worker), limit:
-                        await worker.run(until=lambda: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for))
+                        await worker.run(until=lambda: is_over(worker))
             except TimeoutError:
                 if timeout is None or not limit.expired():
                     raise
@@ -788,7 +818,12 @@ class App:
         with asyncio.Runner(loop_factory=self._parts.loop) as runner:
             run_through(runner, work, goes_on=goes_on)
 
-    def _worker(self, concurrency: int | None, queues: Sequence[str] | None) -> Worker:
+    def _worker(
+        self,
+        concurrency: int | None,
+        queues: Sequence[str] | None,
+        duties: Callable[[str, WorkerOptions], list[Duty]] | None = None,
+    ) -> Worker:
         # What cannot work is said now, in one sentence, not in a log that repeats itself.
         for task in self.tasks.values():
             task.prepare()
@@ -814,7 +849,7 @@ class App:
             host=socket.gethostname(),
             pid=os.getpid(),
             options=options,
-            duties=self._duties(incarnation, options),
+            duties=(duties or self._duties)(incarnation, options),
             children=self._children() if self._parts.isolates else None,
             around=self.hooks.around,
             fair_queues=self.quotas.fair_queues,
@@ -829,9 +864,9 @@ class App:
             policies=self.policies,
         )
 
-    def _duties(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
+    def _reclaim(self, incarnation: str, options: WorkerOptions) -> Reclaim:
         interval = self.settings.reclaim_interval.total_seconds()
-        reclaim = Reclaim(
+        return Reclaim(
             self.store,
             judge=self.judge,
             clock=self._parts.clock,
@@ -842,15 +877,21 @@ class App:
             limit=self.settings.duty_reclaim_limit,
             stuck_after=self.settings.stuck_after_sec,
         )
+
+    def _duties(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
+        reclaim = self._reclaim(incarnation, options)
         ticks = [self._tick(incarnation)] if self.timetable else []
         redriving = self._redriving(incarnation)
         probes = self._probes(options.queues[0] if options.queues else None)
         works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks, *probes]
-        look: list[Duty] = [] if self.policies.path is None else [self.policies]
-        return look + list(self._rounds(works, Logbook(self.store, worker=incarnation)))
-
-    def _rounds(self, works: Iterable[Work], logbook: Logbook) -> Iterator[Rounds]:
         outlook = Outlook(self.store, self._parts.clock)
+        return self._look() + list(self._rounds(works, outlook, Logbook(self.store, worker=incarnation)))
+
+    def _look(self) -> list[Duty]:
+        """At the policies file, if there is one."""
+        return [] if self.policies.path is None else [self.policies]
+
+    def _rounds(self, works: Iterable[Work], outlook: Outlook, logbook: Logbook) -> Iterator[Rounds]:
         return (Rounds(work, outlook=outlook, logbook=logbook, clock=self._parts.clock) for work in works)
 
     def _promotions(self) -> list[Promote]:
@@ -871,12 +912,17 @@ class App:
     def tick(self) -> int:
         """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
         has run out of time, as every worker does once a second; how many jobs and batches that were."""
-        worker = "no worker"
-        logbook = Logbook(self.store, worker=worker)
-        works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
-        did = sum(rounds.step() for rounds in self._rounds(works, logbook))
-        logbook.write(self._parts.clock.monotonic())
+        ticker = self.ticker()
+        did = ticker.tell()
+        ticker.write()
         return did
+
+    def ticker(self) -> Ticker:
+        """What `tick` does, again and again."""
+        worker, clock = "no worker", self._parts.clock
+        outlook, logbook = Outlook(self.store, clock), Logbook(self.store, worker=worker, every=math.inf)
+        works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
+        return Ticker(list(self._rounds(works, outlook, logbook)), outlook=outlook, logbook=logbook, clock=clock)
 
     def _tick(self, worker: str) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()

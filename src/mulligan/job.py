@@ -185,10 +185,12 @@ class Job(Generic[R]):
     def retry_count(self) -> int:
         """Automatic retries made since the start or the last manual retry, for display.
 
-        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none.
+        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none. A job
+        that was cancelled while its retry was to come has no attempt for it.
         """
         ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
-        return max(0, min(self.failures - ended_by_failure, self.max_retries))
+        made = min(self.failures - ended_by_failure, self.max_retries)
+        return max(0, min(made, self.attempt - 1) if self.state.is_final else made)
 
     @property
     def _ended_by_its_worker(self) -> bool:
@@ -239,6 +241,10 @@ class Lease:
     """An earlier attempt took its process down, or was with one that went away: it may do so again."""
     batch: str | None = None
     """Counted by whoever settles."""
+    at_most_once: bool = False
+    """The job was enqueued so; the task of this worker's version may say otherwise."""
+    has_begun: bool = True
+    """Of a job that runs at most once: whether its code may have begun. True where that is not known."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property

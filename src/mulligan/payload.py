@@ -22,13 +22,10 @@ class PayloadError(MulliganError):
 
 
 class Misfit(PayloadError):
-    """Stored arguments of another version of the task: its signature has other names."""
+    """Stored arguments of another version of the task: its signature has other names or types."""
 
-    def __init__(self, kind: str, unknown: Iterable[str], missing: Iterable[str]) -> None:
-        strange, lacking = ", ".join(map(repr, sorted(unknown))), ", ".join(map(repr, sorted(missing)))
-        parts = [f"it does not take {strange}"] if strange else []
-        parts += [f"it needs {lacking}"] if lacking else []
-        super().__init__(f"the arguments are of another version of task {kind!r}: {' and '.join(parts)}")
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"the arguments are of another version of task {kind!r}: {problem}")
 
 
 class Payload:
@@ -82,12 +79,17 @@ class Payload:
     def decode(self, arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments for the function.
 
-        Raises Misfit if they have other names than the function, PayloadError if it cannot be called with them.
+        Raises Misfit if they have other names or types than the function, PayloadError if they can be read by none.
         """
         try:
             values = self._decoders()[0].decode(self._fitting(arguments))
         except Misfit:
             raise
+        except msgspec.ValidationError as error:
+            # Types were checked at enqueue, so another version did that; what a type's own code refuses has a cause.
+            if error.__cause__ is None and arguments.lstrip().startswith("{"):
+                raise Misfit(self._kind, str(error)) from None
+            raise PayloadError(str(error)) from error
         except (ValueError, TypeError, RecursionError) as error:
             raise PayloadError(str(error)) from error
         if self._takes_keywords_only:
@@ -100,7 +102,7 @@ class Payload:
         given = _by_name(arguments)
         unknown, missing = given.keys() - self._names, self._required - given.keys()
         if missing or (unknown and self._more is None):
-            raise Misfit(self._kind, unknown, missing)
+            raise Misfit(self._kind, _described(unknown, missing))
         if not unknown:
             return arguments
         # A parameter of the newer version: to this one it is one of its `**kwargs`.
@@ -150,6 +152,13 @@ class Payload:
             return msgspec.json.Decoder(wanted, dec_hook=_from_json)
         except TypeError as error:
             raise BadTask(f"the annotations of task {self._kind!r} cannot be carried as JSON: {error}") from error
+
+
+def _described(unknown: Iterable[str], missing: Iterable[str]) -> str:
+    strange, lacking = ", ".join(map(repr, sorted(unknown))), ", ".join(map(repr, sorted(missing)))
+    parts = [f"it does not take {strange}"] if strange else []
+    parts += [f"it needs {lacking}"] if lacking else []
+    return " and ".join(parts)
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

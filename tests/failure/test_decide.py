@@ -57,6 +57,7 @@ def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing():
         assert isinstance(decision, Snooze)
         assert (decision.reasons["misfit"], decision.reasons["of"]) == (before + 1, MAX_MISFITS)
         delays.append(decision.delay)
+    assert sum(delays[:20], timedelta(0)) < timedelta(minutes=6), "one in ten workers fits: soon it is met"
     assert delays == sorted(delays) and delays[0] == timedelta(seconds=1) and delays[-1] == timedelta(minutes=10)
     assert timedelta(hours=11) < sum(delays, timedelta(0)) < timedelta(hours=13)
 

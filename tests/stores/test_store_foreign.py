@@ -396,6 +396,8 @@ def test_a_call_with_an_id_of_its_own_can_be_repeated_in_another_transaction(sho
     (again,) = shop.transact({"id": "order 7"})
     assert (job.is_duplicate, again.id, again.is_duplicate) == (False, job.id, True)
     shop.conflict(shop.ship.bind(2), shop.ship.options(id="order 7").bind(2))
+    shop.conflict(shop.ship.bind(2), shop.ship.options(id="order 8").bind(8), shop.ship.options(id="order 8").bind(9))
+    shop.conflict(shop.ship.options(id="order 7").bind(2), shop.ship.options(id="order 7").bind(1), shop.ship.bind(2))
     assert [found.id for found in shop.app.jobs().jobs] == [job.id], "none of the call that was refused"
     assert shop.events(job) == ["job.enqueued"]
 

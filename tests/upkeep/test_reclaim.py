@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.policy import RetryPolicy
-from mulligan.job import MAX_LOSSES, ONCE, NewJob
+from mulligan.job import MAX_LOSSES, ONCE, Lease, NewJob
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
@@ -44,10 +44,12 @@ class Scene:
             taken += self.reclaim.step()
         return taken
 
-    def run(self, incarnation: str = "other") -> None:
+    def run(self, incarnation: str = "other") -> list[Lease]:
         self.claims += 1
         claim = Claim(incarnation=incarnation, number=self.claims, kinds=["k"], limit=10, lease=LEASE)
-        assert self.store.claim(claim).leases
+        leases = self.store.claim(claim).leases
+        assert leases
+        return leases
 
 
 @pytest.fixture
@@ -69,10 +71,24 @@ def test_a_lease_that_expired_is_taken_back_and_the_job_is_charged_a_loss(scene:
 def test_a_job_that_runs_at_most_once_fails_when_its_worker_is_lost_also_where_its_kind_is_unknown() -> None:
     scene = Scene()
     scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}", **ONCE)])  # type: ignore[arg-type]
-    scene.run()
+    (lease,) = scene.run()
+    assert scene.store.begin(lease.fence)
     assert scene.watch(70) == 1
     job = scene.store.job("j")
     assert (job.state, job.error_code, job.losses, job.attempt) == (State.FAILED, "WORKER_LOST", 1, 1)
+
+
+def test_a_job_that_runs_at_most_once_and_had_not_begun_is_taken_back_like_any_other() -> None:
+    scene = Scene()
+    scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}", **ONCE)])  # type: ignore[arg-type]
+    scene.run()
+    assert scene.watch(70) == 1
+    job = scene.store.job("j")
+    assert (job.state, job.losses, job.at_most_once) == (State.QUEUED, 1, True)
+    (lease,) = scene.run()
+    assert scene.store.begin(lease.fence)
+    scene.watch(70)
+    assert (scene.store.job("j").state, scene.store.job("j").attempt) == (State.FAILED, 2)
 
 
 def test_a_lease_that_is_extended_stays(scene: Scene) -> None:

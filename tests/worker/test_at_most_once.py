@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from mulligan import App, FinalError, RateLimitedError, RetryPolicy, Snooze, Sta
 from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
 from mulligan.job import ONCE
+from mulligan.settings import Settings
+from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
 
@@ -91,16 +94,63 @@ def test_a_worker_that_is_stopped_ends_it_as_failed_and_hands_nothing_back(app: 
     assert "because it runs at most once" in "\n".join(app.explain(job.id).next)
 
 
+@pytest.mark.parametrize("how", ["stored", "registered"])
+def test_it_holds_also_where_only_the_version_that_enqueued_or_the_one_that_runs_it_says_so(
+    tmp_path: Path, how: str
+) -> None:
+    began = threading.Event()
+
+    async def pay() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with App(url) as client, App(url) as server:
+        job = client.task(at_most_once=how == "stored")(pay).enqueue()
+        server.task(at_most_once=how == "registered")(pay)
+        asyncio.run(stopped_while_it_runs(server, began))
+        assert (server.job(job.id).state, server.job(job.id).error_code) == (State.FAILED, "WORKER_LOST")
+
+
+class Forgetful(SqliteStore):
+    """A store in which the first outcome of an attempt cannot be written, neither with others nor alone."""
+
+    failed = 0
+
+    def settle(self, outcomes: Any) -> Any:
+        self.failed += 1
+        if self.failed <= 2:
+            raise RuntimeError("a fault nobody thought of")
+        return super().settle(outcomes)
+
+
+def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_run_it(tmp_path: Path) -> None:
+    runs: list[int] = []
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    with App(settings=settings) as app:
+
+        @app.task(at_most_once=True)
+        def pay() -> None:
+            runs.append(attempt().number)
+
+        with app.made_of(Parts(open_store=lambda url, _services: Forgetful(url))):
+            job = pay.enqueue()
+            app.run_until_idle(timeout="60s")
+            found = app.job(job.id)
+            assert (runs, found.state, found.error_code) == ([1], State.FAILED, "WORKER_LOST")
+
+
 class Unsure(SqliteStore):
-    """A store that does not answer the first question whether a claim holds."""
+    """A store that does not answer when the first attempt is to begin."""
 
     asked = 0
 
-    def secure(self, fence: Any) -> bool:
+    def begin(self, fence: Any) -> bool:
+        begun = super().begin(fence)
         self.asked += 1
         if self.asked == 1:
-            raise StoreUnavailable("the server is away")
-        return super().secure(fence)
+            raise StoreUnavailable("the reply was lost")
+        return begun
 
 
 def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_is_handed_back(app: App) -> None:
@@ -162,3 +212,14 @@ def test_a_policy_that_allows_more_is_refused() -> None:
     with pytest.raises(BadTask, match="must be True or False"):
         app.task("pay", at_most_once="yes")(lambda: None)  # type: ignore[call-overload]
     assert app.task("paid", at_most_once=True, retry=RetryPolicy(1, deadline="1h"))(lambda: None).at_most_once
+
+
+def test_explain_says_what_becomes_of_it_when_its_worker_has_gone_silent() -> None:
+    app = App("sqlite:///:memory:")
+    pay = app.task("pay", at_most_once=True)(lambda: None)
+    with sandbox(app) as box:
+        job = pay.enqueue()
+        app.store.claim(Claim(incarnation="lost", number=1, kinds=["pay"], limit=1, lease=timedelta(0)))
+        box._clock.advance(timedelta(seconds=1))
+        told = "\n".join(app.explain(job.id).next)
+        assert "settles it as failed if its code had begun, and else takes it back" in told

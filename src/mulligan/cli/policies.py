@@ -242,7 +242,7 @@ def in_words(standing: "InForce") -> list[str]:
 def _ends(standing: "InForce") -> str:
     crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
     if standing.at_most_once:
-        return "It runs at most once: it fails when its worker is lost, its process dies or it is put off."
+        return "It runs at most once: begun, it fails when its worker is lost, its process dies or it is put off."
     return f"It fails at crash {crashes:,} in a row, or when put off more than {snoozes:,} times."
 
 

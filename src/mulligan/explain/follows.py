@@ -265,7 +265,8 @@ def _lease(job: Job[Any], around: Surroundings) -> Told:
     if paused := _paused("reclaim", around):
         return [expired, *paused]
     if job.at_most_once:
-        return [expired, "It runs at most once: the next worker that looks settles it as failed."]
+        only = "It runs at most once: the next worker that looks settles it as failed if its code had begun"
+        return [expired, f"{only}, and else takes it back to the queue."]
     taken = f"Another worker takes it back to the queue, where this is loss {job.losses + 1} of {MAX_LOSSES}"
     return [expired, f"{taken}; at that limit it fails.", *_no_worker(job, around)]
 

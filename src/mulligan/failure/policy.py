@@ -48,9 +48,10 @@ __all__ = [
 ]
 
 DEFAULT_BACKOFF = Exponential("15s")
-# About twelve hours in all: so long a rolling deploy may take.
-MISFIT_BACKOFF = Exponential("1s", cap="10m")
-MAX_MISFITS = 80
+# About twelve hours in all: so long a rolling deploy may take. The delay grows slowly, because the next worker to take
+# the job is a random one: where one of ten fits, that is ten tries.
+MISFIT_BACKOFF = Exponential("1s", factor=1.25, cap="10m")
+MAX_MISFITS = 100
 _MOST = 1_000_000
 _HIGHEST_DRAW = 1 - 2**-53
 
@@ -124,7 +125,7 @@ def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
 
 def decide(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     """What is done about a failure with this verdict. Total: every verdict on every job has a decision."""
-    if job.at_most_once and verdict.ledger is not Ledger.MISFITS and verdict.error_class != ErrorClass.FINAL:
+    if job.at_most_once and verdict.has_begun and verdict.error_class != ErrorClass.FINAL:
         return _only_once(verdict, job)
     match verdict.ledger:
         case Ledger.LOSSES:

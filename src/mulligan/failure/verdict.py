@@ -134,6 +134,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     blames_service: bool | None = None
     holds_service: bool = False
+    has_begun: bool = True
+    """The task's code ran, or may have; False only where it is certain that it did not."""
     failure: Failure | None = field(default=None, compare=False, repr=False)
     """What was judged, as far as it is kept; None when the engine itself knew."""
 
@@ -170,10 +172,12 @@ def worker_lost(
     *,
     kind: str = "",
     detail: str = "the lease expired without a word from the worker",
+    has_begun: bool = True,
     catalogue: Catalogue = DEFAULT,
 ) -> Verdict:
     """The lease ran out and nobody knows why: the process, the machine or the network went away."""
-    return engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
+    verdict = engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
+    return replace(verdict, has_begun=has_begun)
 
 
 def crashed(
@@ -205,7 +209,7 @@ _DEATHS: dict[int | None, str] = {
 def misfit(problem: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
     """Its arguments are those of another version of the task, so it was not run here."""
     verdict = engine_verdict("VERSION_MISMATCH", kind=kind, detail=problem, ledger=Ledger.MISFITS, catalogue=catalogue)
-    return replace(verdict, notes=(verdict.detail,))
+    return replace(verdict, notes=(verdict.detail,), has_begun=False)
 
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:

@@ -1,6 +1,7 @@
 """What an enqueue answers: the new jobs, and those that were there already. The same for every store."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mulligan.errors import Conflict
@@ -15,7 +16,10 @@ def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:
 
     `answers` looks again, at what was stored meanwhile.
     """
-    given = {job.id: job for job in jobs if job.is_id_given}
+    given: dict[str, NewJob] = {}
+    for job in jobs:
+        if job.is_id_given and (first := given.setdefault(job.id, job)) is not job:
+            _refuse_other_call(job, asdict(first))
     if given and len(jobs) > 1:
         for record in (yield Statement(sql["load"], {"ids": to_json(sorted(given))})):
             _refuse_other_call(given[record["id"]], record)
@@ -50,7 +54,7 @@ def _differences(job: NewJob, record: Record) -> Iterator[str]:
     if job.batch != record["batch"]:
         yield "its batch"
     ours, theirs = to_arguments(job.arguments), to_arguments(record["arguments"])
-    if ours != theirs:
+    if not _is_same(ours, theirs):
         yield _arguments(ours, theirs)
 
 
@@ -58,5 +62,18 @@ def _arguments(ours: Any, theirs: Any) -> str:
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return "its arguments"
     missing = object()
-    names = sorted(name for name in {*ours, *theirs} if ours.get(name, missing) != theirs.get(name, missing))
+    names = sorted(
+        name for name in {*ours, *theirs} if not _is_same(ours.get(name, missing), theirs.get(name, missing))
+    )
     return f"its arguments ({', '.join(names)})"
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """As JSON: to Python, True is 1 too. Numbers of one value are the same, as 1 and 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)

@@ -220,6 +220,10 @@ class JobStore(Protocol):
         """Make a claim durable, so that its attempt number cannot come again; whether it still holds."""
         ...
 
+    def begin(self, fence: Fence) -> bool:
+        """Record durably that the code of an attempt is about to run. False: its lease is lost, or it began before."""
+        ...
+
     def beat(self, beat: Beat) -> BeatReply:
         """Extend the leases still held, also expired ones that nobody took."""
         ...

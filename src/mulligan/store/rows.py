@@ -13,7 +13,7 @@ from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.event import Cursor, Event
-from mulligan.job import Fence, Job, Lease, Page
+from mulligan.job import ONCE, Fence, Job, Lease, Page
 from mulligan.lifecycle import State
 from mulligan.pause import Pause
 from mulligan.retention import Pile
@@ -45,6 +45,7 @@ LEASE_COLUMNS = (
     "service_epoch",
     "failures",
     "batch",
+    "max_crashes",
 )
 # What a claim brings: a whole record has fifty columns, and most attempts need none of the others.
 CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
@@ -190,11 +191,12 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
         return []
     names = _column_names(cursor)
     picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
+    begun = names.index("begun_attempt") if "begun_attempt" in names else None
     leases = []
     for row in sorted(rows, key=_getter(names, ("priority", "rank", "id"))):
         id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
-        losses, crashes, service, service_epoch, failures, batch = rest
-        fence = Fence(id_, attempt, incarnation, claim)
+        losses, crashes, service, service_epoch, failures, batch, max_crashes = rest
+        fence, is_only = Fence(id_, attempt, incarnation, claim), max_crashes == ONCE["max_crashes"]
         lease = Lease(
             fence,
             kind,
@@ -209,6 +211,8 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             is_retry=failures > 0,
             is_suspect=bool(losses or crashes),
             batch=batch,
+            at_most_once=is_only,
+            has_begun=not is_only or begun is None or row[begun] == attempt,
         )
         leases.append(lease)
     return leases

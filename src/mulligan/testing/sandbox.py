@@ -13,7 +13,9 @@ from mulligan.failure.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
+from mulligan.upkeep.rounds import Ticker
 from mulligan.worker.drivers import InlineDriver
+from mulligan.worker.own_process import seldom_collected
 
 SECOND = timedelta(seconds=1)
 
@@ -31,27 +33,36 @@ class Sandbox:
 
     def run(self) -> None:
         """Run everything that is due now, until nothing is."""
-        self._app.tick()
-        _outside_any_loop(self._app.run_until_idle)
-        # A redrive goes on by what came of the jobs before. Where the duties did nothing, all is as idle as it was.
-        while self._app.tick():
-            _outside_any_loop(self._app.run_until_idle)
+        self._run(self.now)
 
     def advance(self, by: Duration) -> None:
         """Let time pass: every job that comes due on the way runs at its time, and so does every schedule."""
-        end = self.now + parse(by)
-        self.run()
-        while (due := self._next()) is not None and due <= end:
-            self._clock.advance(due - self.now)
-            self.run()
-        self._clock.advance(end - self.now)
-        self.run()
+        self._run(self.now + parse(by))
+
+    def _run(self, end: datetime) -> None:
+        """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
+        ticker = self._app.ticker()
+        with seldom_collected():
+            ticker.tell()
+            _outside_any_loop(lambda: self._app.run_while(lambda: self._goes_on(ticker, end), ticker))
+            ticker.write()
+
+    def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
+        """Whether there may be more to run: a redrive goes on by what came of the jobs before, or time has passed."""
+        if ticker.tell():
+            return True
+        if self.now >= end:
+            return False
+        due = self._next()
+        self._clock.advance((end if due is None else min(due, end)) - self.now)
+        ticker.tell()
+        return True
 
     def _next(self) -> datetime | None:
         """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
         be probed, a pause is over, or a retry may get its budget."""
         store, console = self._app.store, self._app.console
-        services = console.services()
+        services = console.services() if any(task.service for task in self._app.tasks.values()) else ()
         releases = [*(service.open_until for service in services), *(pause.until for pause in store.pauses())]
         if any(service.parked and service.state == "closed" for service in services):
             releases.append(self.now + SECOND)

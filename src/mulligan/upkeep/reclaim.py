@@ -97,8 +97,8 @@ class Reclaim:
         return len(taken)
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
-        decision = self._judge.decision(worker_lost(kind=lease.kind), lease, now=now)
-        return Outcome(lease, decision, reclaimed_by=self._incarnation)
+        verdict = worker_lost(kind=lease.kind, has_begun=lease.has_begun)
+        return Outcome(lease, self._judge.decision(verdict, lease, now=now), reclaimed_by=self._incarnation)
 
 
 def _report(taken: list[Lease]) -> None:

@@ -1,6 +1,6 @@
 """A duty as one worker does it: not while it is paused, and noted where everybody sees it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -34,6 +34,10 @@ class Outlook:
         self._store = store
         self._clock = clock
         self._stale_at: float | None = None
+
+    def renew(self) -> None:
+        """Look again the next time, whatever the clock says."""
+        self._stale_at = None
 
     def now(self) -> Chores:
         now = self._clock.monotonic()
@@ -88,8 +92,9 @@ class Rounds:
 class Logbook:
     """Where the rounds of one worker are noted, those of all duties together."""
 
-    def __init__(self, store: Upkeep, *, worker: str) -> None:
+    def __init__(self, store: Upkeep, *, worker: str, every: float = NOTE_SECONDS) -> None:
         self._store = store
+        self._every = every
         self._worker = worker
         self._unwritten: dict[Rounds, None] = {}
         self._known: set[Rounds] = set()
@@ -106,12 +111,39 @@ class Logbook:
 
     def write(self, now: float) -> None:
         # First of all: the other duties have threads of their own, and one of them writes.
-        self._write_at = now + NOTE_SECONDS
+        self._write_at = now + self._every
         records = {rounds: rounds.record(self._worker, now) for rounds in list(self._unwritten)}
         self._store.note(list(records.values()))
         for rounds, done in records.items():
             rounds.recorded(done)
             self._unwritten.pop(rounds, None)
+
+
+class Ticker:
+    """Duties that are done together when told, and by a worker once a second where time passes by itself."""
+
+    name = "tick"
+    interval = 1.0
+
+    def __init__(self, rounds: Sequence[Rounds], *, outlook: Outlook, logbook: Logbook, clock: Clock) -> None:
+        self._rounds = rounds
+        self._outlook = outlook
+        self._logbook = logbook
+        self._clock = clock
+        self._told_at: float | None = None
+
+    def tell(self) -> int:
+        """Do them now; how many jobs and batches were moved."""
+        self._told_at = self._clock.monotonic()
+        self._outlook.renew()
+        return sum(rounds.step() for rounds in self._rounds)
+
+    def step(self) -> int:
+        """As a duty: not again for a moment at which they were told to."""
+        return 0 if self._told_at == self._clock.monotonic() else self.tell()
+
+    def write(self) -> None:
+        self._logbook.write(self._clock.monotonic())
 
 
 def whole_passes(one: Callable[[int], int], *, limit: int, passes: int) -> int:

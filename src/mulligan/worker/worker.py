@@ -167,6 +167,10 @@ class Worker:
             self._patience = self._loop.call_later(GRACE_SECONDS, self._caller.lose_patience)
         self._wake.set()
 
+    def look(self) -> None:
+        """Claim again at once: there may be jobs."""
+        self._wake.set()
+
     async def prepare(self, resources: Any = None) -> None:
         """Raises what keeps this worker from its work; else its first child is warm, if it needs one.
 
@@ -388,7 +392,7 @@ class Worker:
         # Set here, not by whoever starts it: a task cancelled before its first step never comes to an end of its own.
         running.task = asyncio.current_task()
         try:
-            before = await self._secured(running) if task.at_most_once else stopped(running)
+            before = await self._begun(running) if _runs_only_once(running, task) else stopped(running)
             if before is not None:
                 ended = before
             elif children is None:
@@ -408,13 +412,18 @@ class Worker:
             self._start_waiting()
             self._wake.set()
             return
-        self._end(running, _only_once(running, ended) if task.at_most_once else ended)
+        self._end(running, _only_once(running, ended) if _runs_only_once(running, task) else ended)
 
-    async def _secured(self, running: Running) -> Ended | None:
-        """Make the claim durable: one that a crash of the database takes back would run again. What ends it, if so."""
+    async def _begun(self, running: Running) -> Ended | None:
+        """Make the claim durable and record that the code begins: neither a crash of the database nor an adoption after
+        lost replies runs it again, and a reclaimer knows what it did not reach. What ends it, if something does."""
         fence = running.lease.fence
-        if stopped(running) is None and not await self._driver.blocking(lambda: self._store.secure(fence)):
-            return LOST
+        if (before := stopped(running)) is not None:
+            return before
+        if not await self._driver.blocking(lambda: self._store.begin(fence)):
+            # Refused by the fence, unless this attempt began before and its end could not be stored.
+            detail = "it had begun before, or its lease is lost"
+            return Judged(worker_lost(kind=running.lease.kind, detail=detail))
         return stopped(running)
 
     async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: Children) -> Ended:
@@ -493,7 +502,7 @@ class Worker:
             running.lease.fence.id,
         )
         self._leave_behind(running)
-        self._end(running, _only_once(running, ended) if task.at_most_once else ended)
+        self._end(running, _only_once(running, ended) if _runs_only_once(running, task) else ended)
 
     def _leave_behind(self, running: Running) -> None:
         self._left_behind.add(running)
@@ -604,9 +613,17 @@ class Worker:
                 await self._driver.blocking(lambda: self._store.leave(self._record.incarnation))
 
 
+def _runs_only_once(running: Running, task: Task[..., Any, Any]) -> bool:
+    """By this version of the task, or by the one that enqueued the job."""
+    return task.at_most_once or running.lease.at_most_once
+
+
 def _only_once(running: Running, ended: Ended) -> Ended:
-    """An attempt that was stopped after its code had begun is lost: it cannot be handed back to run again."""
-    if not running.has_begun or not isinstance(ended, Interruption) or ended.why in (Why.CANCELLED, Why.LOST):
+    """An attempt that was stopped after its code had begun is lost: it cannot be handed back to run again. One that
+    was stopped before, also by its timeout, can."""
+    if not running.has_begun:
+        return Interruption(Why.CUT_OFF) if running.why is Why.TIMEOUT else ended
+    if not isinstance(ended, Interruption) or ended.why in (Why.CANCELLED, Why.LOST):
         return ended
     return Judged(worker_lost(kind=running.lease.kind, detail=f"the worker stopped it before its end: {ended.why}"))
 

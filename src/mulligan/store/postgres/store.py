@@ -164,6 +164,9 @@ class PostgresStore:
         # Committed synchronously, and with it all that was written before: the claim too.
         return self._run(lambda db: execute(db, SQL["secure"], fence_values(fence)).rowcount == 1)
 
+    def begin(self, fence: Fence) -> bool:
+        return self._run(lambda db: execute(db, SQL["begin"], fence_values(fence)).rowcount == 1)
+
     def beat(self, beat: Beat) -> BeatReply:
         reply = self._run(lambda db: self._beat(db, beat))
         self._limits.told()

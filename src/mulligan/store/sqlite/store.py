@@ -156,6 +156,9 @@ class SqliteStore:
         # A claim is as durable as every commit here: looking is enough.
         return bool(self._read(lambda _: alone(Statement(SQL["secure"], fence_values(fence)))))
 
+    def begin(self, fence: Fence) -> bool:
+        return self._database.write(lambda db: db.execute(SQL["begin"], fence_values(fence)).rowcount == 1)
+
     def beat(self, beat: Beat) -> BeatReply:
         reply = self._database.write(lambda db: self._beat(db, beat))
         self._limits.told()

@@ -25,6 +25,8 @@ OTHER_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "other"}, "its kind ('send', not 'other')"),
     ({"owner": "acme"}, "its owner"),
     ({"arguments": "[]"}, "its arguments"),
+    ({"arguments": '{"a":true,"b":2}'}, "its arguments (a)"),
+    ({"arguments": '{"a":1,"b":[2]}'}, "its arguments (b)"),
 ]
 
 # Which holders of a key stand in the way of a new job with the same options.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mulligan.failure.policy import Cancel, Decision, Release, Snooze, Succeed
-from mulligan.job import Lease
+from mulligan.job import ONCE, Lease
 from mulligan.lifecycle import REFUSED, State
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.testing.stores.bench import HOUR, WORKER, Bench, at_once, failing, retrying, verdict
@@ -90,6 +90,39 @@ class FenceRules(Bench):
         self.settle(lease, decision)
         assert not self.store.secure(lease.fence)
         assert not self.store.secure(mistaken(lease, id=self.ids()).fence)
+
+    # What runs at most once
+
+    def test_an_attempt_begins_once_and_its_expired_lease_says_so(self) -> None:
+        once: dict[str, Any] = ONCE
+        lease = self.leased(**once)
+        assert lease.at_most_once
+        self.advance(HOUR)
+        assert not self._expired().has_begun
+        before, written = self.job(lease.fence.id), self.events()
+        assert [self.store.begin(lease.fence), self.twin().begin(lease.fence)] == [True, False]
+        assert (self.job(lease.fence.id), self.events()) == (before, written)
+        assert self._expired().has_begun
+        self.settle(lease, Release({}))
+        (again,) = self.claim()
+        self.advance(HOUR)
+        assert not self._expired().has_begun, "the next attempt is another one"
+        assert self.store.begin(again.fence)
+
+    def _expired(self) -> Lease:
+        (expired,) = self.store.overdue(besides="another", limit=10)
+        return expired
+
+    @pytest.mark.parametrize("wrong", WRONG, ids=str)
+    def test_an_attempt_whose_lease_is_lost_does_not_begin(self, wrong: dict[str, Any]) -> None:
+        lease = self._second_attempt()
+        assert not self.store.begin(mistaken(lease, **wrong).fence)
+        self.settle(lease, Succeed(None))
+        assert not self.store.begin(lease.fence)
+
+    def test_of_a_job_that_may_run_again_it_is_not_known_whether_it_began(self) -> None:
+        lease = self.leased()
+        assert lease.has_begun and not lease.at_most_once
 
     # Repeating
 

@@ -7,6 +7,9 @@ ALTER TABLE mulligan_jobs
     ADD COLUMN last_message text,
     ADD COLUMN last_detail  text;
 
+-- The last attempt whose code was about to run; kept for jobs that run at most once.
+ALTER TABLE mulligan_jobs ADD COLUMN begun_attempt integer;
+
 -- Waiting jobs only: to look at the code itself, claims and settles would have to read each row up to its last column.
 CREATE INDEX mulligan_jobs_last_code ON mulligan_jobs (last_code, id) WHERE state = 'waiting';
 
