@@ -43,7 +43,8 @@ def list_batches(
 ) -> None:
     """List batches, the newest first."""
     with opened_existing(given) as app:
-        found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
+        after = cursor and app.console.whole_id("batch", cursor)
+        found = app.batches(state=state, owner=owner, limit=limit, cursor=after)
     following = found[-1].id if len(found) == limit else None
     if given.as_json:
         say_json({"batches": [_document(batch) for batch in found], "cursor": following})

@@ -108,6 +108,7 @@ class SettleRules(Bench):
     def test_a_job_tells_its_last_failure_in_every_state(self, decision: Decision) -> None:
         job = self._after(decision)
         assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
+        assert self.store.events(job=job.id)[-1].data["error"] == SEEN.seen
         is_failed = job.state is State.FAILED
         assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.seen) if is_failed else (None, None))
 
