@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from live import eventually, working
-from mulligan import App, FinalError, RetryPolicy, Steps, attempt
+from mulligan import App, FinalError, RetryPolicy, Service, Steps, attempt
 from mulligan.errors import StoreUnavailable
 from mulligan.logs import FIELDS, JobContext, JsonFormatter, TextFormatter
 from mulligan.testing import sandbox
@@ -76,6 +77,7 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     assert "attempt 1 with NETWORK (ConnectionError: gone)" in retried["message"]
     assert (failed["status"], failed["because"]) == ("failed", "attempts exhausted")
     assert failed["error"] == "ConnectionError: gone"
+    assert failed["error_message"] == app.job(job.id).last_message
     assert (asked["actor"], asked["reason"]) == ("ann", "mended")
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
 
@@ -104,6 +106,27 @@ def test_a_worker_says_once_a_minute_what_it_did_and_nothing_when_nothing_happen
     numbers = {name: said[0].get(name) for name in ("succeeded", "retried", "failed", "cancelled", "running")}
     assert numbers == {"succeeded": 1_200, "retried": 2, "failed": 1, "cancelled": None, "running": 1}
     assert set(said[0]) <= set(FIELDS)
+
+
+def test_what_was_charged_to_a_service_is_not_told_as_failed(lines: Lines) -> None:
+    app = App("sqlite:///:memory:", services=[Service("gateway", window=2)])
+
+    @app.task(service="gateway", retry=RetryPolicy(max_attempts=1))
+    async def call() -> None:
+        raise ConnectionError("no answer")
+
+    @app.task
+    async def long() -> None:
+        await asyncio.sleep(70)
+
+    with sandbox(app) as box:
+        app.enqueue_many([call.bind()] * 5 + [long.bind()])
+        box.run()
+        ended = Counter(event.type for event in app.events() if event.code)
+    (said,) = [line for line in lines.documents if "seconds" in line]
+    assert 0 < said["parked"] <= ended["job.parked"]
+    assert "failed" not in said and not ended["job.failed"]
+    assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
 
 
 def test_a_worker_that_stops_says_what_it_did_since_the_last_line(app: App, lines: Lines) -> None:

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.failure.policy import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.store.protocols import Answers, Outcome, Settled
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -19,6 +19,7 @@ ENDS = {
     Retry: "retried",
     Fail: "failed",
     Snooze: "snoozed",
+    Park: "parked",
     Release: "released",
     Cancel: "cancelled",
 }
@@ -32,11 +33,8 @@ class Summary:
         self._since = clock.monotonic()
         self._did: Counter[str] = Counter()
 
-    def count(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
-        self._did.update(
-            ENDS[type(outcome.decision)] if answer is not Settled.REFUSED else "refused"
-            for outcome, answer in zip(outcomes, answers, strict=True)
-        )
+    def count(self, outcomes: Sequence[Outcome], answers: Answers) -> None:
+        self._did.update(_ends(outcomes, answers))
 
     def say_if_due(self, running: int) -> None:
         """Asked often. A quiet minute is not spoken of, and the next one begins with what happens then."""
@@ -53,3 +51,14 @@ class Summary:
         fields = ends | {"running": running, "seconds": round(seconds, 1)}
         period = describe(timedelta(seconds=round(seconds)))
         logger.info("in %s: %s; %d running now", period, words, running, extra=fields)
+
+
+def _ends(outcomes: Sequence[Outcome], answers: Answers) -> Iterator[str]:
+    for n, (outcome, answer) in enumerate(zip(outcomes, answers, strict=True)):
+        match answer:
+            case Settled.REFUSED:
+                yield "refused"
+            case Settled.UNSTORABLE:
+                yield ENDS[Fail]
+            case _:
+                yield ENDS[type(answers.spared.get(n, outcome).decision)]
