@@ -102,7 +102,8 @@ def test_a_worker_need_not_wait_until_everything_is_settled(app: App) -> None:
 
 def test_an_outcome_that_could_not_be_stored_is_told_as_failed(app: App, caplog: pytest.LogCaptureFixture) -> None:
     summary = Summary(SystemClock())
-    outcomes = [Outcome(one.lease, Succeed(result)) for one, result in zip(running(app, 2), ["1", "\ud800"], strict=True)]
+    stored, unstorable = running(app, 2)
+    outcomes = [Outcome(stored.lease, Succeed("1")), Outcome(unstorable.lease, Succeed("\ud800"))]
     with caplog.at_level("INFO", "mulligan.worker"):
         summary.count(outcomes, app.store.settle(outcomes))
         summary.say(running=0)

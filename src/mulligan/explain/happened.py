@@ -187,7 +187,8 @@ def _snoozed(story: Story) -> str:
         count = f"misfit {misfit} of {story.reasons.whole('of')}"
         given_back = f"was not run, because its arguments are of another version of the task{_notes(story.reasons)}"
         return f"{story.attempt} {given_back}; a worker of that version may take it {wait} later ({count})"
-    what = "asked to run again" if story.event.code == "SNOOZED" else f"was told to slow down ({story.event.code}{_words(story)})"
+    slow = f"was told to slow down ({story.event.code}{_words(story)})"
+    what = "asked to run again" if story.event.code == "SNOOZED" else slow
     number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
     count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""
     return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_told_of_services(story)}"
