@@ -115,7 +115,7 @@ def because(service: ServiceStatus) -> str:
     return trouble(service.trouble)
 
 
-def trouble(data: Mapping[str, Any]) -> str:
+def trouble(data: Mapping[str, Any] | None) -> str:
     """Why a service was opened, with its figures at that time."""
     facts = Facts(data)
     said = _BECAUSE.get(facts.text("because"), "")

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
 from mulligan.failure.policy import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
-from mulligan.store.protocols import Answers, Outcome, Settled
+from mulligan.store.protocols import Outcome, Settled
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -33,8 +33,8 @@ class Summary:
         self._since = clock.monotonic()
         self._did: Counter[str] = Counter()
 
-    def count(self, outcomes: Sequence[Outcome], answers: Answers) -> None:
-        self._did.update(_ends(outcomes, answers))
+    def count(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
+        self._did.update(_end(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True))
 
     def say_if_due(self, running: int) -> None:
         """Asked often. A quiet minute is not spoken of, and the next one begins with what happens then."""
@@ -53,12 +53,8 @@ class Summary:
         logger.info("in %s: %s; %d running now", period, words, running, extra=fields)
 
 
-def _ends(outcomes: Sequence[Outcome], answers: Answers) -> Iterator[str]:
-    for n, (outcome, answer) in enumerate(zip(outcomes, answers, strict=True)):
-        match answer:
-            case Settled.REFUSED:
-                yield "refused"
-            case Settled.UNSTORABLE:
-                yield ENDS[Fail]
-            case _:
-                yield ENDS[type(answers.spared.get(n, outcome).decision)]
+def _end(outcome: Outcome, answer: Settled) -> str:
+    if answer is Settled.REFUSED:
+        return "refused"
+    # A job whose outcome cannot be stored has failed, whatever it returned.
+    return ENDS[Fail if answer is Settled.UNSTORABLE else type(outcome.decision)]
