@@ -289,6 +289,17 @@ def test_the_technical_detail_is_never_told() -> None:
     assert "Traceback" not in " ".join(explanation.happened + explanation.next)
 
 
+def test_what_was_raised_is_told_beside_the_line_for_people() -> None:
+    data = {**BY_WORKER, "message": "Something went wrong.", "error": "ValueError: no such page", "delay": 5}
+    assert 'with UNKNOWN: "Something went wrong. (ValueError: no such page)"' in told(
+        an_event("job.retried", data, code="UNKNOWN")
+    )
+    slow = {**BY_WORKER, "message": "Too many calls.", "error": "HTTPError: 429", "delay": 5}
+    assert 'was told to slow down (RATE_LIMITED: "Too many calls. (HTTPError: 429)")' in told(
+        an_event("job.snoozed", slow, code="RATE_LIMITED")
+    )
+
+
 def test_long_and_broken_words_of_others_are_cut_to_one_line() -> None:
     sentence = told(an_event("job.failed", {**BY_WORKER, "message": "a\nb " + "x" * 5_000}, code="X"))
     assert '"a b xxx' in sentence

@@ -374,6 +374,16 @@ def test_lists_say_that_a_service_holds_a_job_and_ask_once_for_all(
         assert app.blocked_by([]) == {} and len(asked) == 2, "nobody is asked about nothing"
 
 
+def test_a_job_whose_call_was_charged_to_its_service_is_blocked_by_it_until_it_is_closed(gateway: Gateway) -> None:
+    with sandbox(app := shop(gateway)) as box:
+        enqueue(app, 2)
+        box.run()
+        probed = [job for job in app.jobs().jobs if (job.gate or "").startswith("probe/")]
+        assert probed and app.blocked_by(probed) == {job.id: "service/gateway" for job in probed}
+        app.service("gateway").close()
+        assert app.blocked_by(probed) == {}
+
+
 def counted_calls(app: App, monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     """The names of the store's operations, as they are called from now on."""
     asked: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from mulligan import App
+from mulligan import App, Service
 from mulligan.store.protocols import Beat, WorkerRecord
 
 Invoke = Callable[..., Result]
@@ -36,6 +36,29 @@ def test_the_events_of_one_job_are_shown_from_its_beginning(invoke: Invoke, enqu
     assert other not in shown
     assert [line.split()[4] for line in shown.splitlines()[1:]] == ["job.enqueued", "job.started", "job.failed"]
     assert "NOT_PDF: not a PDF" in shown
+
+
+def test_a_failure_is_shown_with_what_was_raised(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    job = enqueue("flaky", run=True)
+    raised = "(OSError: the disk hiccuped)"
+    for words in (("events",), ("jobs", "show", job)):
+        (line,) = [line for line in invoke(*words, *HERE).stdout.splitlines() if "job.retried" in line]
+        assert "UNKNOWN: Something went wrong." in line and f" {raised} (after " in line
+    assert raised in "".join(read_json(invoke("jobs", "explain", job, "--json", *HERE))["happened"])
+    assert read_json(invoke("events", "--json", *HERE))["events"][-1]["data"]["error"] == "OSError: the disk hiccuped"
+
+
+def test_an_event_of_a_service_names_it_and_what_failed(invoke: Invoke) -> None:
+    with App("sqlite:///jobs.db", services=[Service("gateway", window=2)]) as app:
+
+        @app.task(service="gateway")
+        def call() -> None:
+            raise ConnectionError("no answer")
+
+        app.enqueue_many([call.bind(), call.bind()])
+        app.run_until_idle(timeout=20)
+    (line,) = [line for line in invoke("events", *HERE).stdout.splitlines() if "service.opened" in line]
+    assert line.endswith(" gateway, 2 of its last 2 calls failed")
 
 
 @pytest.mark.parametrize("option", [(), ("--follow",)])

@@ -10,7 +10,8 @@ import pytest
 
 from mulligan import App, State
 from mulligan.clock import SystemClock
-from mulligan.store.protocols import Claim
+from mulligan.failure.policy import Succeed
+from mulligan.store.protocols import Claim, Outcome
 from mulligan.worker.caller import Caller
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ended import Success
@@ -97,6 +98,16 @@ def test_a_worker_need_not_wait_until_everything_is_settled(app: App) -> None:
     asyncio.run(settle_all())
     assert left == [2 * BATCH, BATCH, 0]
     assert {job.state for job in app.jobs(limit=100).jobs} == {State.SUCCEEDED}
+
+
+def test_an_outcome_that_could_not_be_stored_is_told_as_failed(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    summary = Summary(SystemClock())
+    stored, unstorable = running(app, 2)
+    outcomes = [Outcome(stored.lease, Succeed("1")), Outcome(unstorable.lease, Succeed("\ud800"))]
+    with caplog.at_level("INFO", "mulligan.worker"):
+        summary.count(outcomes, app.store.settle(outcomes))
+        summary.say(running=0)
+    assert caplog.messages[-1].endswith(": 1 succeeded, 1 failed; 0 running now")
 
 
 def test_a_full_batch_does_not_wait_for_the_one_before(app: App) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.duration import describe
 from mulligan.explain.facts import Facts
+from mulligan.explain.held import trouble
 from mulligan.explain.words import relative
 from mulligan.job import ANOTHER_VERSION
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
@@ -30,7 +31,8 @@ def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> 
             return "until its batch is published"
         case State.WAITING:
             if job.waiting_for == ANOTHER_VERSION:
-                return f"unhandled: needs a worker of another version, tried again {relative(job.due_at, now)}"
+                unhandled = f"unhandled: needs a worker of another version, tried again {relative(job.due_at, now)}"
+                return _about_live(job, unhandled, blocked_by)
             return _about_live(job, f"{job.waiting_for or 'waits'}, due {relative(job.due_at, now)}", blocked_by)
         case State.QUEUED:
             return _about_live(job, f"queued {relative(job.queued_at or job.updated_at, now)}", blocked_by)
@@ -69,7 +71,7 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
 
 def _about_no_job(event: "Event", facts: Facts) -> list[str]:
     """Of an event that is about no job: what it is about."""
-    parts = [facts.text("name")]
+    parts = [facts.text("name") or facts.text("service")]
     if event.type in BATCH_EVENTS:
         parts.append(_counts(facts))
     if (length := facts.duration("for")) is not None:
@@ -78,9 +80,9 @@ def _about_no_job(event: "Event", facts: Facts) -> list[str]:
         parts.append(f"{did:,} {'deleted' if event.type == PURGED else 'moved'}")
     numbers = {word: facts.whole(word) for word in ("matched", "retried")}
     parts += [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
-    if because := facts.text("because"):
+    if because := trouble(event.data) or facts.text("because"):
         parts.append(because)
-    return parts
+    return [part for part in parts if part]
 
 
 def _counts(facts: Facts) -> str:
@@ -101,5 +103,5 @@ def about_event(event: "Event") -> str:
         parts.append(because)
     if event.actor:
         parts.append(": ".join(filter(None, [f"by {event.actor}", facts.text("reason")])))
-    said = ": ".join(filter(None, [event.code, facts.text("message")]))
+    said = ": ".join(filter(None, [event.code, with_detail(facts.text("message"), facts.text("error"))]))
     return f"{said} ({', '.join(parts)})" if said and parts else said or ", ".join(parts)

@@ -1,5 +1,6 @@
 """`mulligan batches`: what became of jobs that belong together; publish a draft, retry what failed, cancel the rest."""
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from mulligan.cli.pauses import SIGNED
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_pairs, say_table
 from mulligan.clock import SystemClock
+from mulligan.errors import BatchNotFound
 from mulligan.explain.words import at, counted, relative
 from mulligan.safe import safe
 
@@ -27,7 +29,10 @@ CANCELLED = click.Option(["--cancelled", "with_cancelled"], is_flag=True, help="
 @click.group("batches", cls=Group, invoke_without_command=True)
 @click.pass_context
 def batches(context: click.Context) -> None:
-    """List batches: how many members are over, and how."""
+    """List batches: how many members are over, and how.
+
+    Of an ID, six characters of its beginning or its end are enough, as long as no other id shares them.
+    """
     if context.invoked_subcommand is None:
         context.invoke(list_batches)
 
@@ -36,13 +41,15 @@ def batches(context: click.Context) -> None:
 @click.option("--state", type=click.Choice(STATES))
 @click.option("--owner", type=text)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--cursor", type=text, help="The id of the last one seen.")
+@click.option("--cursor", type=text, help="The id of the last one seen, or its end.")
 @pass_given
 def list_batches(
     given: Given, *, state: str | None = None, owner: str | None = None, limit: int = 50, cursor: str | None = None
 ) -> None:
     """List batches, the newest first."""
     with opened_existing(given) as app:
+        with suppress(BatchNotFound):
+            cursor = cursor and app.console.whole_id("batch", cursor)
         found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
     following = found[-1].id if len(found) == limit else None
     if given.as_json:

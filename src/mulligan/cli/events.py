@@ -26,7 +26,13 @@ LOOK_AGAIN = 1.0
 
 @click.command("events", cls=Command)
 @click.option("--follow", is_flag=True, help="Go on with new events as they come, until Ctrl-C.")
-@click.option("--job", "job_id", metavar="ID", type=text, help="Of this job only, from its beginning.")
+@click.option(
+    "--job",
+    "job_id",
+    metavar="ID",
+    type=text,
+    help="Of this job only, from its beginning; six characters of the id's end are enough.",
+)
 @click.option(
     "--after", type=click.IntRange(0, 10**15), metavar="N", help="From after this position on.  [default: the newest]"
 )

@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option("--code", type=text, help="The error code of failed jobs."),
     click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
     click.option("--group", type=text, help="The error group of failed jobs."),
-    click.option("--batch", type=text, help="The id of their batch."),
+    click.option("--batch", type=text, help="The id of their batch, or six characters of its end."),
     click.option("--tag", type=text),
     click.option("--version", type=text, help="The app's version that made the last attempt."),
     click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h."),

@@ -37,7 +37,10 @@ HISTORY = 1_000
 
 @click.group("jobs", cls=Group)
 def jobs() -> None:
-    """Find jobs, see what happened to them, put them right."""
+    """Find jobs, see what happened to them, put them right.
+
+    Of an ID, six characters of its beginning or its end are enough, as long as no other id shares them.
+    """
 
 
 add_moves(jobs)

@@ -77,7 +77,7 @@ def redrive(
 
     When more than --abort-above of the canaries do not succeed at their next attempt (or do not end within 15 minutes),
     it stops itself and says why; the same holds later for the newest fifty. With --follow the exit code is 0 when it is
-    done, 5 when it was stopped or cancelled.
+    done, 5 when it was stopped or cancelled. Of an ID, six characters of its beginning or its end are enough.
     """
     from mulligan.job import JobFilter
 

@@ -1,4 +1,4 @@
-"""What happened: one sentence an event, with what was decided and why. Never the technical detail."""
+"""What happened: one sentence an event, with what was raised, what was decided and why. Never the traceback."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import ended, quoted, stamp, worker_name
 from mulligan.job import Job
+from mulligan.safe import with_detail
 from mulligan.schedule import TAG, job_id_of
 from mulligan.store.protocols import WorkerRecord
 
@@ -121,9 +122,13 @@ def _failure(story: Story) -> str:
     if was_not_tried(story.reasons):
         subject = f"{story.attempt} was not tried and failed"
     code = f" with {story.event.code}" if story.event.code else ""
-    message = story.facts.text("message")
-    said = f"{subject}{code}{': ' + quoted(message) if message else ''}{_judged_by(story.reasons)}"
-    return said + _told_of_services(story)
+    return f"{subject}{code}{_words(story)}{_judged_by(story.reasons)}{_told_of_services(story)}"
+
+
+def _words(story: Story) -> str:
+    """The line for people, and the technical one beside it."""
+    said = with_detail(story.facts.text("message"), story.facts.text("error"))
+    return f": {quoted(said)}" if said else ""
 
 
 def _told_of_services(story: Story) -> str:
@@ -182,7 +187,8 @@ def _snoozed(story: Story) -> str:
         count = f"misfit {misfit} of {story.reasons.whole('of')}"
         given_back = f"was not run, because its arguments are of another version of the task{_notes(story.reasons)}"
         return f"{story.attempt} {given_back}; a worker of that version may take it {wait} later ({count})"
-    what = "asked to run again" if story.event.code == "SNOOZED" else f"was told to slow down ({story.event.code})"
+    slow = f"was told to slow down ({story.event.code}{_words(story)})"
+    what = "asked to run again" if story.event.code == "SNOOZED" else slow
     number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
     count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""
     return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_told_of_services(story)}"

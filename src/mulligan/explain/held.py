@@ -1,7 +1,7 @@
 """Why a job that is ready is left where it is: its queue, its kind or its service is paused, or its service is held."""
 
 import shlex
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,8 @@ def blocked_by(job: Job[Any], *, pauses: Sequence[Pause], holding: Container[str
     `budget/service/gateway`, `budget/owner/acme`, `batch/ID`. `holding` are the services that hold their jobs."""
     if job.state not in LIVE:
         return None
-    if gate := job.gate:
+    # Behind the gate of failed probes it waits for its service, which is asked below.
+    if (gate := job.gate) and not gate.startswith(PROBE):
         return _gate(gate)
     named = ((pause.what, pause.name) for pause in pauses)
     parts = {("queue", job.queue), ("kind", job.kind), ("service", job.service)}
@@ -105,14 +106,18 @@ def _forced(service: ServiceStatus, at: At) -> str:
 
 def _open(service: ServiceStatus, at: At) -> str:
     since = f" since {at(service.since)}" if service.since else ""
-    trouble = because(service)
+    why = because(service)
     until = f"; it is probed from {at(service.open_until)} on" if service.open_until else "; it is to be probed now"
-    return f"Its service {service.name!r} is open{since}{f': {trouble}' if trouble else ''}{until}."
+    return f"Its service {service.name!r} is open{since}{f': {why}' if why else ''}{until}."
 
 
 def because(service: ServiceStatus) -> str:
-    """Why it was opened, with the figures of then."""
-    facts = Facts(service.trouble)
+    return trouble(service.trouble)
+
+
+def trouble(data: Mapping[str, Any] | None) -> str:
+    """Why a service was opened, with its figures at that time."""
+    facts = Facts(data)
     said = _BECAUSE.get(facts.text("because"), "")
     return said.format(**{name: facts.whole(name) for name in ("calls", "failures", "in_a_row")})
 

@@ -248,8 +248,12 @@ _ELEMENT = re.compile(
     rf"(?ix) <[\w:-]{{0,40}}? {_NAME} (?:\s[^<>]{{0,200}}+)? > (?P<secret> [^<]++ ) (?=<)",
     re.VERBOSE,
 )
-# In JSON a slash may have a backslash before it.
-_USERINFO = re.compile(r""":(?://|\\/\\/)[^\s/?#"'@:]{0,200}+:(?P<secret>[^\s/"'\\]{0,1000})(?=@)""")
+# In JSON a slash may have a backslash before it. A slash that was not encoded may be part of a password, unless a port
+# stands before it.
+_USERINFO = re.compile(
+    r"""(?x) :(?://|\\/\\/) [^\s/?\#"'@:]{0,200}+ : (?! \d{1,5}+ \\?/ )
+    (?P<secret> [^\s/"'\\]{0,1000} (?=@) | [^\s/"'\\]{1,100}+ / [^\s"'\\:]{0,100} (?=@) )"""
+)
 # A whole URL in the query of another.
 _ENCODED_USERINFO = re.compile(
     r"""(?ix) %(?:25)?3a (?:%(?:25)?2f){2} (?: (?!%(?:25)?(?:3a|40|2f)) [^\s"'&] ){0,200}+ %(?:25)?3a
@@ -258,8 +262,9 @@ _ENCODED_USERINFO = re.compile(
 )
 # `ann:p%40ss@host` without a scheme: only the percent sign tells it from `image:tag@sha256` and `cc:ann@host`.
 _ENCODED_PASSWORD = re.compile(
-    r"""(?ix) (?<![\w.+%-]) (?!mailto:) [a-z_][\w.+-]{0,100}+ :
-    (?P<secret> [^\s/"'@:?\#<>()%]{0,200}+ %[0-9a-f]{2} [^\s/"'@?\#<>()]{0,200}+ ) (?= @[\w\[] )""",
+    r"""(?ix) (?<![\w.+%-]) (?! (?: mailto | file | data | about | urn | pkg ): )
+    [a-z_] (?: [\w.+-] | %[0-9a-f]{2} ){0,100}+ :
+    (?P<secret> [^\s/"'@:?\#<>()%]{0,200}+ %[0-9a-f]{2} [^\s/"'@?\#<>()]{0,200}+ ) (?= @ (?!sha\d) [\w\[] )""",
     re.VERBOSE,
 )
 _URL_PASSWORD = re.compile(r"[?&](?:ssl)?password=(?P<secret>[^&\s]++)")
@@ -273,9 +278,16 @@ _DSN = re.compile(
     """,
     re.VERBOSE,
 )
+# The same DSN in the query of another URL.
+_ENCODED_DSN = re.compile(
+    r"""(?ix) https? %(?:25)?3a (?:%(?:25)?2f){2} (?P<secret> [\w.-]{1,200}+ ) (?= %(?:25)?40 (?:
+        [\w.-]{0,200}? sentry
+      | [\w.-]{1,200}+ (?: %(?:25)?3a\d{1,5}+ )? %(?:25)?2f \d{1,20}+ (?! [\w-] | %(?:25)?2f ) ) )""",
+    re.VERBOSE,
+)
 # Telegram's `/bot<id>:<token>/` and Discord's `Bot <token>`; their ids are no secrets.
 _BOT = re.compile(
-    r"""(?ix) / bot\d{1,20}+ (?: : | %(?:25)?3a ) (?P<secret> [\w-]{6,}+ )
+    r"""(?ix) (?: / | %(?:25)?2f ) bot\d{1,20}+ (?: : | %(?:25)?3a ) (?P<secret> [\w-]{6,}+ )
       | (?<![a-z]) bot [ ]{1,4} (?P<token> [\w-]{8,}+ \. [\w-]{2,}+ \. [\w-]{8,}+ )""",
     re.VERBOSE,
 )
@@ -331,6 +343,7 @@ _LOOKS = (
     _Look(("private key",), _ARMOUR, _armoured),
     _Look(("://", r":\/\/"), _USERINFO),
     _Look(("%3a%", "%253a%"), _ENCODED_USERINFO),
+    _Look(("%3a%", "%253a%"), _ENCODED_DSN),
     _Look(("%",), _ENCODED_PASSWORD),
     _Look(("://", r":\/\/"), _TOKEN_AS_USER),
     _Look(("://", r":\/\/"), _DSN),

@@ -171,9 +171,10 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 
 
 def _error_detail(row: Record) -> str | None:
-    """A job may fail without an attempt, as by its deadline: then its last failure is another one."""
-    is_its_own = row["error_code"] is not None and row["error_code"] == row["last_code"]
-    return row["last_detail"] or None if is_its_own else None
+    """A job may fail without an attempt, as by its deadline, or by a worker of an older version, which does not write
+    the last failure: then that is another one. A planned retry has another line for people than the end."""
+    error, last = (row["error_code"], row["error_message"]), (row["last_code"], row["last_message"])
+    return row["last_detail"] or None if error[0] is not None and error == last else None
 
 
 def to_arguments(text: str) -> Any:

@@ -243,6 +243,7 @@ def _data(
             "class": verdict.error_class,
             "message": verdict.message,
             "group": verdict.group,
+            "error": verdict.seen,
             "detail": verdict.detail,
         }
         if told := told_of(outcome):

@@ -89,6 +89,7 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
         fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
     if isinstance(decision, Retry | Snooze | Park | Fail | Release) and decision.verdict is not None:
         fields["error_code"] = decision.verdict.code
+        fields["error_message"] = decision.verdict.message
         fields["error"] = decision.verdict.seen
     if isinstance(decision, Fail | Park) and "because" in decision.reasons:
         fields["because"] = str(decision.reasons["because"])

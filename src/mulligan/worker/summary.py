@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.store.protocols import Outcome, Settled
 
 logger = logging.getLogger("mulligan.worker")
@@ -19,6 +19,7 @@ ENDS = {
     Retry: "retried",
     Fail: "failed",
     Snooze: "snoozed",
+    Park: "parked",
     Release: "released",
     Cancel: "cancelled",
 }
@@ -33,10 +34,7 @@ class Summary:
         self._did: Counter[str] = Counter()
 
     def count(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
-        self._did.update(
-            ENDS[type(outcome.decision)] if answer is not Settled.REFUSED else "refused"
-            for outcome, answer in zip(outcomes, answers, strict=True)
-        )
+        self._did.update(_end(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True))
 
     def say_if_due(self, running: int) -> None:
         """Asked often. A quiet minute is not spoken of, and the next one begins with what happens then."""
@@ -53,3 +51,10 @@ class Summary:
         fields = ends | {"running": running, "seconds": round(seconds, 1)}
         period = describe(timedelta(seconds=round(seconds)))
         logger.info("in %s: %s; %d running now", period, words, running, extra=fields)
+
+
+def _end(outcome: Outcome, answer: Settled) -> str:
+    if answer is Settled.REFUSED:
+        return "refused"
+    # A job whose outcome cannot be stored has failed, whatever it returned.
+    return ENDS[Fail if answer is Settled.UNSTORABLE else type(outcome.decision)]

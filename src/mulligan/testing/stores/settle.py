@@ -108,6 +108,7 @@ class SettleRules(Bench):
     def test_a_job_tells_its_last_failure_in_every_state(self, decision: Decision) -> None:
         job = self._after(decision)
         assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
+        assert self.store.events(job=job.id)[-1].data["error"] == SEEN.seen
         is_failed = job.state is State.FAILED
         assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.seen) if is_failed else (None, None))
 
@@ -129,13 +130,14 @@ class SettleRules(Bench):
         job = self.move(Move.RETRY_BY_HAND, self._after(Fail(SEEN, {})).id)
         assert (job.error_code, job.error_detail, job.last_code) == (None, None, "GW_5XX")
 
-    def test_a_job_that_fails_without_an_attempt_does_not_take_the_detail_of_an_earlier_one(self) -> None:
+    @pytest.mark.parametrize("code", ["DEADLINE", SEEN.code])
+    def test_a_job_that_fails_without_an_attempt_does_not_take_the_detail_of_an_earlier_one(self, code: str) -> None:
         lease = self.leased(deadline=HOUR)
         self.settle(lease, Retry(2 * HOUR, SEEN, {}))
         self.advance(2 * HOUR)
-        assert self.store.expire(verdict("DEADLINE", ErrorClass.FINAL), limit=10) == 1
+        assert self.store.expire(verdict(code, ErrorClass.FINAL, message="It is over."), limit=10) == 1
         job = self.job(lease.fence.id)
-        assert (job.error_code, job.error_detail) == ("DEADLINE", None)
+        assert (job.error_code, job.error_detail) == (code, None)
         assert (job.last_code, job.last_detail) == ("GW_5XX", SEEN.seen)
 
     def test_a_crash_that_ends_a_job_takes_no_retry_from_its_count(self) -> None:
