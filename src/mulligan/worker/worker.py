@@ -479,7 +479,12 @@ class Worker:
         if running.is_over or running.why is not None:
             return
         running.interrupt(why)
-        self._watch(running, GRACE_SECONDS)
+        if running in self._backlog:
+            # No slot may become free for long.
+            self._backlog.remove(running)
+            self._drop(running, why)
+        else:
+            self._watch(running, GRACE_SECONDS)
 
     def _interrupt_from_elsewhere(self, running: Running, why: Why) -> None:
         if self._loop is not None and not self._loop.is_closed():
