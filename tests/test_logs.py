@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from live import eventually, working
-from mulligan import App, FinalError, RetryPolicy, Steps, attempt
+from mulligan import App, FinalError, RetryPolicy, Service, Steps, attempt
 from mulligan.errors import StoreUnavailable
 from mulligan.logs import FIELDS, JobContext, JsonFormatter, TextFormatter
 from mulligan.testing import sandbox
@@ -104,6 +104,25 @@ def test_a_worker_says_once_a_minute_what_it_did_and_nothing_when_nothing_happen
     numbers = {name: said[0].get(name) for name in ("succeeded", "retried", "failed", "cancelled", "running")}
     assert numbers == {"succeeded": 1_200, "retried": 2, "failed": 1, "cancelled": None, "running": 1}
     assert set(said[0]) <= set(FIELDS)
+
+
+def test_what_is_charged_to_a_service_counts_as_parked_not_as_retried(tmp_path: Path, lines: Lines) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db", services=[Service("gateway", min_calls=5)])
+
+    @app.task(service="gateway")
+    async def call() -> None:
+        raise ConnectionError
+
+    @app.task
+    async def long() -> None:
+        await asyncio.sleep(70)
+
+    with sandbox(app) as box:
+        app.enqueue_many([*[call.bind()] * 5, long.bind()])
+        box.run()
+    counted = [line for line in lines.documents if "seconds" in line]
+    assert counted[0]["parked"] == 6
+    assert not any("retried" in line for line in counted)
 
 
 def test_a_worker_that_stops_says_what_it_did_since_the_last_line(app: App, lines: Lines) -> None:

@@ -41,6 +41,7 @@ FIELDS = {
     "retried": "how many failed and are retried",
     "failed": "how many failed for good",
     "snoozed": "how many were put off",
+    "parked": "how many wait for their service, which their failed call is charged to",
     "released": "how many were given back, with nothing counted",
     "cancelled": "how many were cancelled",
     "refused": "how many came too late",

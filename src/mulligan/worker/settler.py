@@ -153,12 +153,13 @@ class Settler:
                 said.decided(outcome)
         answers = await self._caller.persist(lambda: self._store.settle(outcomes))
         said.changed(answers.changes)
-        self._summary.count(outcomes, answers)
         if answers.held:
             self._let_go(answers.held)
-        for n, (outcome, answer) in enumerate(zip(outcomes, answers, strict=True)):
-            if may_be_spared(outcome):
-                said.decided(answers.spared.get(n, outcome))
+        settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
+        self._summary.count(settled, answers)
+        for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
+            if may_be_spared(wanted):
+                said.decided(outcome)
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 said.answered(outcome, answer)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mulligan.clock import Clock
 from mulligan.duration import describe
-from mulligan.failure.policy import Cancel, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.policy import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.store.protocols import Outcome, Settled
 
 logger = logging.getLogger("mulligan.worker")
@@ -19,6 +19,7 @@ ENDS = {
     Retry: "retried",
     Fail: "failed",
     Snooze: "snoozed",
+    Park: "parked",
     Release: "released",
     Cancel: "cancelled",
 }
