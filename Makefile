@@ -74,10 +74,12 @@ soak-batches: export MULLIGAN_SOAK := 1
 soak-batches: $(READY) servers
 	$(BIN)/pytest -q tests/stores/test_store_batch_processes.py $(ARGS)
 
-# Outages that end anywhere in a cooldown, as many of each fault.
+# Outages that end anywhere in a cooldown, as many of each fault, of new seeds each time.
 soak-drill: export MULLIGAN_DRILL_SEEDS ?= 3
 soak-drill: $(READY)
-	$(BIN)/pytest -q -n 2 tests/failure/test_service_drill.py tests/failure/test_engine_drill.py $(ARGS)
+	@seed=$${MULLIGAN_DRILL_SEED:-$$($(DRAW))}; \
+	echo "these outages again: make soak PARTS=drill MULLIGAN_DRILL_SEED=$$seed MULLIGAN_DRILL_SEEDS=$$MULLIGAN_DRILL_SEEDS"; \
+	MULLIGAN_DRILL_SEED=$$seed $(BIN)/pytest -q -n 2 tests/failure/test_service_drill.py tests/failure/test_engine_drill.py $(ARGS)
 
 # Thousands of kills on each store, by a new plan each time.
 soak-chaos: export MULLIGAN_KILLS ?= 5000

@@ -2,6 +2,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 
 import hypothesis
 import pytest
@@ -14,6 +15,8 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 MEMORY, ROOM = Path("/dev/shm"), 4 * 1024**3
+# What each run draws anew: the examples of the model, the worlds of the simulator, the plan of the chaos tests.
+FRESH_SEEDS = ("MULLIGAN_MODEL_SEED", "MULLIGAN_WORLD_SEED", "MULLIGAN_SEED")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,6 +24,17 @@ def pytest_configure(config: pytest.Config) -> None:
     commits would each wait for the disk."""
     if config.option.basetemp is None and _is_roomy(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    # Drawn by the first process; parallel test processes inherit them.
+    for name in FRESH_SEEDS:
+        os.environ.setdefault(name, str(SystemRandom().randrange(10**6, 10**9)))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A quiet run prints no header, and a run that is cut off no summary."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        seeds = " ".join(f"{name}={os.environ[name]}" for name in FRESH_SEEDS)
+        reporter.write_line(f"Some examples are new in each run; to repeat these: {seeds} make test")
 
 
 def _is_roomy(place: Path) -> bool:

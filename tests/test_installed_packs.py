@@ -192,5 +192,11 @@ def test_packs_are_listed_for_programs(install: Install, tmp_path: Path) -> None
     found = json.loads(listed(tmp_path, "--json"))["packs"]
     assert [pack["name"] for pack in found] == ["acme", "broken", *BUILT_IN]
     assert found[0]["problem"] is None
-    assert found[0]["rules"][0] == {"name": "acme.teapot", "code": "TEAPOT", "class": "final", "when": "status 418"}
+    assert found[0]["rules"][0] == {
+        "name": "acme.teapot",
+        "code": "TEAPOT",
+        "class": "final",
+        "when": "status 418",
+        "line": "",
+    }
     assert found[1]["problem"].startswith("ModuleNotFoundError")

@@ -33,6 +33,7 @@ from mulligan.failure.service import (
 
 SECOND = 1_000_000
 SEEDS = int(os.environ.get("MULLIGAN_DRILL_SEEDS", "1"))
+FIRST_SEED = int(os.environ.get("MULLIGAN_DRILL_SEED", "0"))
 FAULTS = ("dead", "429", "black hole", "50 % errors", "flapping", "slow answers")
 
 
@@ -122,7 +123,9 @@ class Report:
     def most_into_the_outage(self) -> int:
         """What is aimed at: calls that hang are as many as there are slots before anybody can know."""
         hang = self.setting.fault in ("black hole", "slow answers")
-        most = {"50 % errors": 200, "flapping": 200, "slow answers": 300}.get(self.setting.fault, 100)
+        # Most of the slow answers are good ones.
+        slow = round(15 * self.setting.lasts)
+        most = {"50 % errors": 200, "flapping": 200, "slow answers": slow}.get(self.setting.fault, 100)
         return most + (self.setting.concurrency if hang else 0)
 
     @property
@@ -151,11 +154,12 @@ class Report:
 
     @property
     def search(self) -> float:
-        """Seconds from the last closing until three seconds give 90 % of what the service can do."""
+        """Seconds until three seconds give 90 % of what the service can do, since it is well and closed for good."""
         closed = max(at for at, change in self.changes if change.type == "service.closed")
-        for second in range(int(closed), int(self.setting.ends) - 3):
+        since = max(closed, self.setting.recovers)
+        for second in range(int(since), int(self.setting.ends) - 3):
             if self._rate(self.good, second, second + 3) >= 0.9 * self.setting.capacity:
-                return second - closed
+                return second - since
         return float("inf")
 
     @property

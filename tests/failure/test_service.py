@@ -294,12 +294,50 @@ def test_after_an_outage_it_starts_below_the_rate_of_before_and_grows_up_to_it()
     assert pace_of(found) == pytest.approx(40 * HEADROOM)
 
 
-def test_it_is_asked_no_more_than_before_for_a_while_then_more_and_more() -> None:
+def test_while_jobs_wait_it_is_asked_more_and_more_as_long_as_it_keeps_up() -> None:
     found = recovered()
-    steady(found, 50, rate=200)
-    assert pace_of(found) == pytest.approx(40 * HEADROOM)
-    steady(found, 90, rate=200)
-    assert 80 < (pace_of(found) or 0) < 120
+    steady(found, 5, rate=200)
+    early = pace_of(found) or 0
+    assert 40 * HEADROOM <= early < 60
+    steady(found, 10, rate=200)
+    assert 1.3 * early < (pace_of(found) or 0) < 2 * early
+
+
+def overtaxed(found: World, seconds: float, *, answers: float, rate: float = 200) -> None:
+    """As many calls as it is allowed, of which it answers so many a second."""
+    open_calls, answered = list(found.running), 0.0
+    for _ in range(round(seconds * rate)):
+        found.wait(1 / rate)
+        open_calls += found.claim(1)
+        answered = min(answered + answers / rate, len(open_calls))
+        if answered >= 1:
+            answered -= 1
+            found.settle([open_calls.pop(0)], ok=True)
+
+
+def test_it_is_not_asked_for_more_than_it_answers() -> None:
+    found = recovered()
+    overtaxed(found, 30, answers=50)
+    assert 40 * HEADROOM <= (pace_of(found) or 0) <= 50
+
+
+def test_below_the_rate_of_before_too_it_is_not_asked_for_more_before_it_keeps_up() -> None:
+    """It may answer its probe and still be slow: asked for all it could do before, its calls would time out."""
+    found = recovered()
+    overtaxed(found, 5, answers=12)
+    assert (pace_of(found) or 0) <= 0.5 * 40 * HEADROOM + 1
+    overtaxed(found, 10, answers=400)
+    assert (pace_of(found) or 0) >= 40 * HEADROOM
+
+
+def test_a_service_of_few_calls_comes_back_although_its_answers_say_little() -> None:
+    found = world()
+    steady(found, 40, rate=4)
+    found.call(*[False] * 10)
+    found.wait(30)
+    found.settle(found.claim(), ok=True)
+    overtaxed(found, 10, answers=1, rate=20)
+    assert (pace_of(found) or 0) >= 4
 
 
 def test_a_pace_that_is_in_nobodys_way_is_lifted() -> None:
@@ -319,14 +357,14 @@ def test_a_pace_that_holds_back_what_is_waiting_is_not_lifted() -> None:
 
 def test_trouble_beyond_the_rate_of_before_is_not_asked_for_again() -> None:
     found = recovered(open_at=1.0, budget=None)
-    steady(found, 140, rate=200)
+    steady(found, 20, rate=200)
     fast = pace_of(found) or 0
     for number in range(40):
         found.wait(1 / 40)
         found.call(number % 2 > 0)
     assert (pace_of(found) or 0) < fast
     steady(found, 200, rate=400)
-    assert 0.7 * fast < (pace_of(found) or 0) < CEILING * fast
+    assert 40 * HEADROOM < (pace_of(found) or 0) < CEILING * fast
     steady(found, 500, rate=400)
     assert (pace_of(found) or 0) > fast
 

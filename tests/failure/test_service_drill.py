@@ -3,16 +3,16 @@
 from itertools import pairwise
 
 import pytest
-from drill import FAULTS, SEEDS, Report, Setting, drill
+from drill import FAULTS, FIRST_SEED, SEEDS, Report, Setting, drill
 
 from mulligan.failure.service import Service
 
 
-@pytest.fixture(scope="module", params=[(fault, seed) for fault in FAULTS for seed in range(3 * SEEDS)], ids=str)
+@pytest.fixture(scope="module", params=[(fault, number) for fault in FAULTS for number in range(3 * SEEDS)], ids=str)
 def outage(request: pytest.FixtureRequest) -> Report:
-    fault, seed = request.param
+    fault, number = request.param
     # Where in a cooldown the fault ends is luck.
-    return drill(Setting(fault, seed=seed, lasts=20.0 + 2 * seed))
+    return drill(Setting(fault, seed=FIRST_SEED + number, lasts=20.0 + 2 * number))
 
 
 def test_few_calls_go_into_the_outage(outage: Report) -> None:
@@ -33,7 +33,7 @@ def test_it_is_soon_asked_for_what_it_can_do_while_jobs_wait(outage: Report) -> 
 
 def test_the_search_for_more_makes_no_call_fail(outage: Report) -> None:
     assert outage.failed_after == 0
-    assert outage.peak <= 1.25
+    assert outage.peak <= 1.2
 
 
 def test_once_it_is_back_it_stays(outage: Report) -> None:

@@ -233,10 +233,11 @@ def test_a_refused_job_that_may_run_after_a_lost_reply_is_seen(scene: Scene, mon
     for _ in range(2):
         scene.one.enqueue(service=GATEWAY)
     for lease in scene.one.claim():
-        scene.one.settle(lease, Retry(timedelta(hours=1), verdict(blames_service=True), {}))
+        refused = verdict(blames_service=True)
+        scene.one.settle(lease, decide(refused, lease.job, RetryPolicy(3), now=lease.until, draw=0.5))
     scene.one.enqueue(service=GATEWAY)
-    (lease,) = scene.one.claim(number=7)
-    assert lease.is_refused
+    leases = scene.one.claim(number=7)
+    assert leases and all(lease.is_refused for lease in leases)
     scene.one.claim(number=7)
     assert scene.broken is None
     monkeypatch.setattr("mulligan.store.services.stays_refused", lambda *_, **__: False)

@@ -35,6 +35,15 @@ def proxied(server: PostgresServer, database: str) -> Iterator[str]:
         yield urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{port}", query="proxy=transaction"))
 
 
+@pytest.fixture
+def undeclared(server: PostgresServer, database: str) -> Iterator[str]:
+    """The same without the URL telling of it, through a pgbouncer of its own: prepared statements are left behind."""
+    if pgbouncer() is None:
+        pytest.skip("pgbouncer is not installed: 'apt-get install pgbouncer'")
+    with proxy(server) as port:
+        yield urlunsplit(urlsplit(database)._replace(netloc=f"postgres@127.0.0.1:{port}"))
+
+
 @pytest.fixture(scope="session")
 def sessions(server: PostgresServer) -> Iterator[Sessions]:
     left = Sessions()

@@ -163,8 +163,8 @@ class TestLog(Bench):
         self.advance(MINUTE)
         promote, other = self.store._door.promote, self.twin()
 
-        def promote_slowly(*given: Any) -> Any:
-            answer = promote(*given)
+        def promote_slowly(*given: Any, **named: Any) -> Any:
+            answer = promote(*given, **named)
             other.enqueue([self.new()])
             return answer
 

@@ -139,16 +139,16 @@ def test_a_worker_makes_no_tables_and_says_what_to_run(server: PostgresServer, t
         assert connection.execute("SELECT to_regclass('mulligan_schema')").fetchone() == (None,)
 
 
-def test_a_proxy_that_pools_transactions_is_named_with_its_remedy(proxied: str) -> None:
-    error = said(proxied.partition("?")[0], enqueue)
+def test_a_proxy_that_pools_transactions_is_named_with_its_remedy(undeclared: str) -> None:
+    error = said(undeclared, enqueue)
     assert isinstance(error, UndeclaredProxy)
     assert is_one_sentence(error)
     assert "add '?proxy=transaction' to the URL" in str(error)
 
 
-def test_a_proxy_that_was_not_noticed_at_first_is_named_by_what_it_does_to_statements(proxied: str) -> None:
+def test_a_proxy_that_was_not_noticed_at_first_is_named_by_what_it_does_to_statements(undeclared: str) -> None:
     """In a busy pool the look at the start may see nothing."""
-    stores = [PostgresStore(proxied.partition("?")[0] + "?notify=off") for _ in range(2)]
+    stores = [PostgresStore(undeclared + "?notify=off") for _ in range(2)]
     with closing(stores[0]), closing(stores[1]), pytest.raises(UndeclaredProxy, match="proxy=transaction"):
         for store in stores:
             store._is_checked = True

@@ -201,7 +201,9 @@ def packs(given: Given) -> None:
     for pack in found():
         say_heading(safe(f"{pack.name}, from {pack.source}"))
         if pack.problem is None:
-            say_table(("Rule", "Code", "Class", "When"), [tuple(_rule_document(rule).values()) for rule in pack.rules])
+            rules = [_rule_document(rule) for rule in pack.rules]
+            columns = ("name", "code", "class", "when")
+            say_table(("Rule", "Code", "Class", "When"), [tuple(rule[name] for name in columns) for rule in rules])
         else:
             say(safe(f"It is left out: {pack.problem}"))
 

@@ -1,14 +1,16 @@
 """The pace of a service after an outage: in steps up to the rate before it, then beyond that while jobs wait.
 
-Above the rate before the outage the pace rises only as long as the service keeps up: it answers as many calls as it is
-asked. Calls that it does not answer stand in its queue, so the pace goes back to what was answered before they time
-out. A failing step halves the pace. Where the service did not keep up, or failed, there is a ceiling for ten minutes.
-After a minute the pace rises slowly in any case: a service may take so long for a call that keeping up shows late.
-The pace is lifted when no job waited for it for a minute, and not before: all that waits would come at once.
+The pace rises only as long as the service keeps up: it answers as many calls as it is asked. Calls that it does not
+answer stand in its queue: below the rate before the outage the pace waits for them, above it the pace goes back to what
+was answered, before they time out. A failing step halves the pace. Where the service did not keep up, or failed, there
+is a ceiling for ten minutes. A minute above the rate before, the pace rises slowly in any case: a service may take so
+long for a call that keeping up shows late. The pace is lifted when no job waited for it for a minute, and not before:
+all that waits would come at once.
 """
 
 from msgspec.structs import replace
 
+from mulligan.failure.service.allowance import SHORT
 from mulligan.failure.service.standing import Change, Pace, Standing, Turn
 from mulligan.failure.service.tally import SECOND, Call, Figures
 from mulligan.lifecycle import SERVICE_PACED
@@ -25,10 +27,13 @@ HEADROOM = 1.01
 # How long it is watched whether it keeps up, and for how many calls at least: fewer say nothing.
 WATCH = SECOND
 WATCHED = 20
-KEEPS_UP = 0.9
-SEARCH = 1.05
+KEEPS_UP = 0.95
+# On its way up, where answers are late because it is asked more with each step; of fewer calls nothing can be told.
+CLIMBS = 0.75
+ENOUGH = 10
+SEARCH = 1.04
 # Of what it answered when it did not keep up: its queue is to become shorter.
-DRAIN = 0.95
+DRAIN = 0.97
 # Of each step without a rate of before, and of each beyond it.
 GROWTH = 1.5
 BEYOND = 1.005
@@ -88,6 +93,8 @@ def _grown(standing: Standing, pace: Pace, now: int) -> Turn:
     target = _target(standing)
     if target is not None and now > pace.stepped_at and _is_searching(pace, now) and _is_short(standing, pace):
         standing, faster = _searched(standing, pace, target, now)
+    elif _is_behind(standing, pace, target, now):
+        faster = Pace(pace.rate, now)
     else:
         faster = _faster(pace, target, now)
     if standing.ceiling is not None and now - (faster.calm_since or now) < PROBATION:
@@ -98,10 +105,18 @@ def _grown(standing: Standing, pace: Pace, now: int) -> Turn:
     return Turn(replace(standing, pace=faster))
 
 
+def _is_behind(standing: Standing, pace: Pace, target: float | None, now: int) -> bool:
+    """Whether the service answers fewer calls than it is asked, on its way up."""
+    if target is None or pace.rate >= target or now <= pace.stepped_at or not _is_short(standing, pace):
+        return False
+    asked = pace.rate * (now - pace.stepped_at) / SECOND
+    return asked >= ENOUGH and pace.ok < CLIMBS * asked
+
+
 def _is_short(standing: Standing, pace: Pace) -> bool:
-    """Whether jobs waited for the pace."""
+    """Whether jobs waited for the pace in this step, as far as it was noted."""
     short_at = None if standing.bucket is None else standing.bucket.short_at
-    return short_at is not None and short_at >= pace.stepped_at
+    return short_at is not None and short_at >= pace.stepped_at - SHORT
 
 
 def _searched(standing: Standing, pace: Pace, target: float, now: int) -> tuple[Standing, Pace]:
