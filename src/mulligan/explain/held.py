@@ -36,7 +36,7 @@ def blocked_by(job: Job[Any], *, pauses: Sequence[Pause], holding: Container[str
     if job.state not in LIVE:
         return None
     if gate := job.gate:
-        return _gate(gate)
+        return f"service/{job.service}" if gate.startswith(PROBE) else _gate(gate)
     named = ((pause.what, pause.name) for pause in pauses)
     parts = {("queue", job.queue), ("kind", job.kind), ("service", job.service)}
     paused = next((f"pause/{what}/{name}" for what, name in named if (what, name) in parts), None)
