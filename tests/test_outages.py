@@ -1,4 +1,4 @@
-"""What an outage costs the jobs that meet it, in simulated time: no attempt, however long it lasts or often it comes."""
+"""What an outage costs the jobs that meet it, in simulated time: no attempt, however long it lasts."""
 
 import logging
 from collections import Counter
@@ -27,7 +27,7 @@ class Host:
         self.box: Sandbox | None = None
         self.begun: Any = None
 
-    def call(self, number: int, *, is_bad: bool = False) -> None:
+    def call(self, *, is_bad: bool = False) -> None:
         assert self.box is not None
         self.begun = self.begun or self.box.now
         is_up = self.is_up((self.box.now - self.begun) / HOUR) and not is_bad
@@ -43,7 +43,7 @@ def app_of(host: Host, *, retry: RetryPolicy | None = None, **service: Any) -> A
 
 
 def enqueue(app: App, number: int) -> list[Job[Any]]:
-    return app.enqueue_many([app.tasks["call"].bind(each) for each in range(number)])
+    return app.enqueue_many([app.tasks["call"].bind() for _ in range(number)])
 
 
 def states(app: App, jobs: list[Job[Any]]) -> Counter[State]:
@@ -92,7 +92,7 @@ def test_one_job_that_always_fails_neither_dies_of_probing_nor_keeps_the_service
     host = Host(lambda hour: hour >= 6)
     with sandbox(app := app_of(host)) as box:
         host.box = box
-        (bad,) = app.enqueue_many([app.tasks["call"].bind(0, is_bad=True)])
+        (bad,) = app.enqueue_many([app.tasks["call"].bind(is_bad=True)])
         good = enqueue(app, 12)
         box.advance("5h")
         assert states(app, [bad, *good])[State.FAILED] == 0

@@ -61,11 +61,12 @@ class ProbeSteps:
         """Those of services that this claim may probe, where it finds no other job of them; of no more services than it
         can take jobs."""
         asked = yield from self._services.asked({lane.service for lane in waiting.values()}, now)
-        if not asked:
+        lanes = {gate: lane for gate, lane in waiting.items() if lane.service in asked}
+        if not lanes:
             return []
         rows = yield self._statement("claim_paused", now=now)
         paused = frozenset((row["what"], row["name"]) for row in rows)
-        ours = {gate: lane for gate, lane in waiting.items() if lane.service in asked and _can_take(claim, lane, paused)}
+        ours = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
         rows = yield self._statement("lanes_ready", services=to_json(sorted(asked)))
         ready = [Lane(row["service"], row["queue"], row["kind"]) for row in rows]
         met = {lane.service for lane in ready if _can_take(claim, lane, paused)}

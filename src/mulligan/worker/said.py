@@ -112,8 +112,8 @@ def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
             lasts, failed = describe(timedelta(seconds=round(data["outage"]))), data["probes_failed"]
             if "held" not in data:
                 return logging.DEBUG, "is still open after %s: %s probes failed", (lasts, failed)
-            words = (lasts, _probes(failed), _others(data["held"]))
-            return logging.WARNING, "is still open after %s: %s failed, %s", words
+            figures = (lasts, _probes(failed), _others(data["held"]))
+            return logging.WARNING, "is still open after %s: %s failed, %s", figures
         case "service.opened":
             hold = describe(timedelta(seconds=data["cooldown"]))
             words = (data["failures"], data["calls"], data["because"], hold)
