@@ -152,7 +152,8 @@ class Report:
     @property
     def search(self) -> float:
         """Seconds from the last closing until three seconds give 90 % of what the service can do."""
-        closed = max(at for at, change in self.changes if change.type == "service.closed")
+        closings = (at for at, change in self.changes if change.type == "service.closed")
+        closed = max(closings, default=self.setting.recovers)
         for second in range(int(closed), int(self.setting.ends) - 3):
             if self._rate(self.good, second, second + 3) >= 0.9 * self.setting.capacity:
                 return second - closed
