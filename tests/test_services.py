@@ -779,7 +779,7 @@ def test_a_change_of_a_service_is_logged_once_whatever_the_number_of_jobs(
         ("service.closed", "WARNING"),
     ]
     assert lines[0].getMessage().endswith("calls failed (share); it is probed in 30s")
-    assert "closed again after 30s and 0 failed probes: it is asked 1 times a second" in lines[1].getMessage()
+    assert "closed again after 30s, 0 probes failed: it is asked 1 times a second" in lines[1].getMessage()
     assert sum(line.event == "service.opened" for line in lines) == 1  # type: ignore[attr-defined]
 
 

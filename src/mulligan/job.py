@@ -20,6 +20,8 @@ ANY_ID = "00000000-0000-0000-0000-000000000000"
 
 # What a job waits for whose arguments fit no worker that took it.
 ANOTHER_VERSION = "another version"
+# Counts, among the failures by code, the calls that failed while the job's service recovered and were charged to it.
+RECOVERING = "SERVICE_RECOVERING"
 
 # The caps of a job that runs at most once. A policy allows one crash at least: zero stands for such a job, also to a
 # worker that does not know its kind.

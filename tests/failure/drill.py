@@ -129,6 +129,11 @@ class Report:
         return most + (self.setting.concurrency if hang else 0)
 
     @property
+    def most_amplification(self) -> float:
+        """What is aimed at. Slow answers are good ones as long as it is asked little: it closes, and opens again."""
+        return 1.15 if self.setting.fault == "slow answers" else 1.10
+
+    @property
     def amplification_of_the_outage(self) -> float:
         span = range(int(self.setting.begins), int(self.setting.recovers))
         return sum(self.calls[second] for second in span) / max(1, sum(self.firsts[second] for second in span))
@@ -155,8 +160,8 @@ class Report:
     @property
     def search(self) -> float:
         """Seconds until three seconds give 90 % of what the service can do, since it is well and closed for good."""
-        closed = max(at for at, change in self.changes if change.type == "service.closed")
-        since = max(closed, self.setting.recovers)
+        closings = (at for at, change in self.changes if change.type == "service.closed")
+        since = max(self.setting.recovers, max(closings, default=0))
         for second in range(int(since), int(self.setting.ends) - 3):
             if self._rate(self.good, second, second + 3) >= 0.9 * self.setting.capacity:
                 return second - since

@@ -21,7 +21,7 @@ def test_few_calls_go_into_the_outage(outage: Report) -> None:
 
 
 def test_every_job_costs_hardly_more_than_one_call(outage: Report) -> None:
-    assert outage.amplification <= 1.10
+    assert outage.amplification <= outage.most_amplification
 
 
 def test_goodput_is_back_within_fifteen_seconds(outage: Report) -> None:

@@ -20,7 +20,8 @@ class Park:
     """Wait for the service of the job, which is charged for the failed call: no attempt is used up.
 
     While the service is closed the job waits for `delay`; while it is not, its gate holds the job, for `least` at
-    least. `returns` counts the attempts of the job that were not charged to it, this one included.
+    least. `returns` counts the failed calls of the job that a closed service was charged for, this one included: probes
+    are not among them, so that no outage, however long, uses them up.
     """
 
     delay: timedelta

@@ -29,7 +29,7 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Park, Reasons, Rel
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.failure.windows import Window, next_allowed, require_an_instant
-from mulligan.job import MAX_LOSSES, Job
+from mulligan.job import MAX_LOSSES, RECOVERING, Job
 
 __all__ = [
     "Cancel",
@@ -209,7 +209,7 @@ def _spared(verdict: Verdict, job: Job[Any], *, delay: timedelta, least: timedel
     """What is done if the service bears the failure; nothing of the kind where it is not at fault."""
     if not verdict.blames_service:
         return None
-    return Park(delay, least, verdict, _reasons(verdict, job), max(1, job.attempt - job.failures - job.snoozes))
+    return Park(delay, least, verdict, _reasons(verdict, job), job.code_failures.get(RECOVERING, 0) + 1)
 
 
 def _delay(verdict: Verdict, policy: RetryPolicy, delay: timedelta, *, now: datetime) -> tuple[timedelta, Reasons]:

@@ -120,15 +120,18 @@ class DoorSteps:
     def _unpark(self, claim: Claim | None, now: Now) -> Steps[int]:
         """How many need not wait for their service any longer. After all others: a job that comes now may be tried
         instead of them."""
-        gates = yield from self._probes.admitted(claim, (yield from moment(self._sql, now)))
+        free, needed = yield from self._probes.admitted(claim, (yield from moment(self._sql, now)))
         moved = 0
-        for gate in gates:
-            moved += yield from self._empty(gate, now)
+        for gate in free:
+            moved += yield from self._come_back(gate, now, passes=PROMOTE_PASSES)
+        for gate in needed:
+            # A round of so many probes takes hours, and the claim that begins it is waited for.
+            moved += yield from self._come_back(gate, now, passes=1)
         return moved
 
-    def _empty(self, gate: str, now: Now) -> Steps[int]:
+    def _come_back(self, gate: str, now: Now, *, passes: int) -> Steps[int]:
         moved = 0
-        for _ in range(PROMOTE_PASSES):
+        for _ in range(passes):
             passed = sum((yield from self.passing("unpark", now, gate=gate, limit=PROMOTE_PASS)))
             moved += passed
             if passed < PROMOTE_PASS:

@@ -1,10 +1,11 @@
 """Jobs that wait for their service, in every store: their call failed while it was not closed.
 
 Each is parked under the gate of its lane, so the next probe is another job. All come back when the service is closed,
-and a lane comes back when a claim that may probe the service finds no other job of it: a new round begins.
+and the first of a lane come back when a claim that may probe the service finds no other job of it: a new round begins.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,37 +37,47 @@ class ProbeSteps:
         self._services = services
         self._after = GATE
 
-    def admitted(self, claim: Claim | None, now: int) -> Steps[list[str]]:
+    def admitted(self, claim: Claim | None, now: int) -> Steps[tuple[list[str], list[str]]]:
         """The gates whose jobs may come back: of services that hold nothing, and those that this claim needs."""
         lanes = yield from self._lanes()
-        held = yield from self._services.held(sorted({lane.service for lane in lanes.values()}))
+        held = yield from self._services.held({lane.service for lane in lanes.values()}, now)
         free = [gate for gate, lane in lanes.items() if lane.service not in held]
         waiting = {gate: lane for gate, lane in lanes.items() if lane.service in held}
-        return free if claim is None or not waiting else [*free, *(yield from self._needed(claim, waiting, now))]
+        return free, [] if claim is None or not waiting else (yield from self._needed(claim, waiting, now))
 
     def _lanes(self) -> Steps[dict[str, Lane]]:
-        rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
-        gates = [row["gate"] for row in rows]
+        gates = yield from self._gates(self._after, GATES)
+        if len(gates) < GATES and self._after != GATE:
+            # From the first one again, or a claim that comes to the end would find nothing.
+            gates += yield from self._gates(GATE, GATES - len(gates))
         self._after = gates[-1] if len(gates) == GATES else GATE
         return {gate: lane_of(gate) for gate in gates}
 
+    def _gates(self, after: str, limit: int) -> Steps[list[str]]:
+        rows = yield self._statement("gates_parked", after=after, until=END, limit=limit)
+        return [row["gate"] for row in rows]
+
     def _needed(self, claim: Claim, waiting: Mapping[str, Lane], now: int) -> Steps[list[str]]:
-        """Those of services that this claim may probe, where it finds no other job of them."""
+        """Those of services that this claim may probe, where it finds no other job of them; of no more services than it
+        can take jobs."""
+        asked = yield from self._services.asked({lane.service for lane in waiting.values()}, now)
+        lanes = {gate: lane for gate, lane in waiting.items() if lane.service in asked}
+        if not lanes:
+            return []
         rows = yield self._statement("claim_paused", now=now)
         paused = frozenset((row["what"], row["name"]) for row in rows)
-        ours = {gate: lane for gate, lane in waiting.items() if _can_take(claim, lane, paused)}
-        askable = yield from self._services.probed({lane.service for lane in ours.values()}, now)
-        if not askable:
-            return []
-        rows = yield self._statement("lanes_ready", services=to_json(sorted(askable)))
+        ours = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
+        rows = yield self._statement("lanes_ready", services=to_json(sorted(asked)))
         ready = [Lane(row["service"], row["queue"], row["kind"]) for row in rows]
         met = {lane.service for lane in ready if _can_take(claim, lane, paused)}
-        return [gate for gate, lane in ours.items() if lane.service in askable - met]
+        probed = yield from self._services.probed({lane.service for lane in ours.values()} - met, claim.limit, now)
+        return [gate for gate, lane in ours.items() if lane.service in probed]
 
     def _statement(self, statement: str, /, **values: Any) -> Statement:
         return Statement(self._sql[statement], values)
 
 
+@lru_cache(maxsize=2 * GATES)
 def lane_of(gate: str) -> Lane:
     """Of a gate that somebody damaged nothing is known: no service holds it."""
     try:

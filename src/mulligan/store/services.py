@@ -283,17 +283,31 @@ class ServiceDesk:
             allowed[grant.name] = 0 if grant.values["kind"] else grant.allowed.number
         return allowed
 
-    def held(self, names: Sequence[str]) -> Steps[set[str]]:
+    def held(self, names: Iterable[str], now: int) -> Steps[set[str]]:
         """Those among these services that hold their jobs."""
-        rows = yield self._statement("services_barred", names=to_json(names))
+        rows = yield self._statement("services_resting", names=to_json(sorted(names)), now=now)
+        resting = {row["name"] for row in rows}
+        # Most of them, in an outage of many: nothing more of them need be read.
+        rows = yield self._statement("services_barred", names=to_json(sorted({*names} - resting)))
         standings = [_standing(row) for row in rows]
-        return {one.name for one in standings if holds(self._book().of(one.name), one)}
+        return resting | {one.name for one in standings if holds(self._book().of(one.name), one)}
 
-    def probed(self, names: Iterable[str], now: int) -> Steps[set[str]]:
-        """Those among these services of which a job may be tried now, as a probe. Nothing is taken."""
+    def asked(self, names: Iterable[str], now: int) -> Steps[set[str]]:
+        """Those among these services that are not simply closed and whose time to be asked has come."""
         rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
-        allowed = yield from self.barred([row["name"] for row in rows], 1, now)
-        return {name for name, number in allowed.items() if number > 0}
+        return {row["name"] for row in rows}
+
+    def probed(self, names: Iterable[str], limit: int, now: int) -> Steps[set[str]]:
+        """Some of those services of which a job may be tried now, as a probe. Nothing is taken."""
+        rows = yield self._statement("services_barred", names=to_json(sorted(names)))
+        found: set[str] = set()
+        for row in rows:
+            grant = yield from self._grant(_standing(row), 1, now)
+            if grant.values["kind"] is None and grant.allowed.number > 0:
+                found.add(grant.name)
+            if len(found) >= limit:
+                break
+        return found
 
     # By hand
 

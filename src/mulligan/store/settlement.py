@@ -13,7 +13,7 @@ from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
-from mulligan.job import ANOTHER_VERSION
+from mulligan.job import ANOTHER_VERSION, RECOVERING
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.hearsay import told_of
 from mulligan.store.protocols import Outcome, signed
@@ -76,7 +76,8 @@ def has_succeeded(outcome: Outcome) -> bool:
 def needs_record(outcome: Outcome) -> bool:
     """Whether it can be written only with the whole record of the job, which is not at hand."""
     decision = outcome.decision
-    return not outcome.lease.is_whole and (isinstance(decision, Retry | Fail) or _is_misfit(decision))
+    counts = isinstance(decision, Retry | Fail | Park) or _is_misfit(decision)
+    return not outcome.lease.is_whole and (counts or (isinstance(decision, Snooze) and decision.spared is not None))
 
 
 def _is_misfit(decision: Decision) -> bool:
@@ -112,7 +113,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 waiting_for="retry",
                 failures=1,
                 clears_losses=True,
-                code_failures=_counted(outcome, verdict),
+                code_failures=_counted(outcome, verdict.code),
                 max_attempts=max_attempts,
             )
         case Snooze(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
@@ -123,7 +124,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 verdict=verdict,
                 delay=delay,
                 waiting_for=ANOTHER_VERSION,
-                code_failures=_counted(outcome, verdict),
+                code_failures=_counted(outcome, verdict.code),
             )
         case Snooze(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(
@@ -145,6 +146,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 waiting_for="service",
                 is_held=is_held,
                 clears_losses=True,
+                code_failures=None if is_held else _counted(outcome, RECOVERING),
             )
         case Fail(verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
@@ -154,7 +156,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 failures=int(verdict.ledger is Ledger.FAILURES),
                 crashes=int(verdict.ledger is Ledger.CRASHES),
                 losses=int(verdict.ledger is Ledger.LOSSES),
-                code_failures=_counted(outcome, verdict),
+                code_failures=_counted(outcome, verdict.code),
                 max_attempts=max_attempts,
             )
         case Release(reasons=reasons, ledger=ledger, verdict=verdict):
@@ -219,12 +221,12 @@ def failure_kept(data: Mapping[str, Any]) -> Failure | None:
         return None
 
 
-def _counted(outcome: Outcome, verdict: Verdict) -> str:
+def _counted(outcome: Outcome, code: str) -> str:
     try:
         counts = dict(outcome.lease.job.code_failures)
     except (StoreDamaged, LeaseLost):
         counts = {}
-    counts[verdict.code] = counts.get(verdict.code, 0) + 1
+    counts[code] = counts.get(code, 0) + 1
     return msgspec.json.encode(counts).decode()
 
 

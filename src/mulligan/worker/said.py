@@ -113,12 +113,8 @@ def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
             lasts, failed = describe(timedelta(seconds=round(data["outage"]))), data["probes_failed"]
             if "held" not in data:
                 return logging.DEBUG, "is still open after %s: %s probes failed", (lasts, failed)
-            probes = "1 probe" if failed == 1 else f"{failed} probes"
-            return (
-                logging.WARNING,
-                "is still open after %s: %s failed, %s jobs wait",
-                (lasts, probes, _many(data["held"])),
-            )
+            figures = (lasts, _probes(failed), _others(data["held"]))
+            return logging.WARNING, "is still open after %s: %s failed, %s", figures
         case "service.opened":
             hold = describe(timedelta(seconds=data["cooldown"]))
             words = (data["failures"], data["calls"], data["because"], hold)
@@ -126,14 +122,21 @@ def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
         case "service.half_opened":
             return logging.DEBUG, "is being probed", ()
         case "service.closed":
-            outage = (describe(timedelta(seconds=round(data["outage"]))), data["probes_failed"], data["pace"])
-            sentence = "is closed again after %s and %s failed probes: it is asked %.3g times a second at first"
+            outage = (describe(timedelta(seconds=round(data["outage"]))), _probes(data["probes_failed"]), data["pace"])
+            sentence = "is closed again after %s, %s failed: it is asked %.3g times a second at first"
             return logging.WARNING, sentence, outage
     return logging.INFO, "is paced: %s", (data.get("how"),)
 
 
-def _many(number: int) -> str:
-    return f"{number:,}" if number < MANY else f"{MANY:,} or more"
+def _probes(number: int) -> str:
+    return "1 probe" if number == 1 else f"{number:,} probes"
+
+
+def _others(number: int) -> str:
+    """Those that wait beside the one that was tried."""
+    if number == 1:
+        return "1 other job waits"
+    return f"{number:,} other jobs wait" if number < MANY else f"{MANY:,} other jobs or more wait"
 
 
 def answered(outcome: Outcome, answer: Settled) -> None:

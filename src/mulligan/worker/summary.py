@@ -37,8 +37,10 @@ class Summary:
         self._did.update(_end(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True))
 
     def say_if_due(self, running: int) -> None:
-        """Asked often. A quiet minute is not spoken of, and the next one begins with what happens then."""
-        if self._clock.monotonic() - self._since >= EVERY_SECONDS:
+        """Asked often. A quiet minute has no line, and the next one begins with what happens then. Nor has one with
+        failed probes alone, which the next line counts: an outage has lines of its own."""
+        is_due = self._clock.monotonic() - self._since >= EVERY_SECONDS
+        if is_due and self._did.keys() != {ENDS[Park]}:
             self.say(running)
 
     def say(self, running: int) -> None:

@@ -2,14 +2,14 @@
 
 service not closed            the service: a probe, or a call that the outage met under way
 another epoch than the call's the service: it was not closed meanwhile
-closed, still paced           the service, until the job was handed back often enough: a service that flaps uses
-                              up no attempts, and a job that fails for itself does not go on for ever
+closed, still paced           the service, for the first calls of a job: a service that flaps uses up no attempts, and a
+                              job that fails for itself does not go on for ever. Probes are not counted
 closed                        the job
 """
 
 from mulligan.failure.service.standing import Standing, State
 
-# Attempts of a job that were not charged to it. Beyond them, calls of a service that recovers are.
+# Failed calls of a job that a recovering service is charged for, in all. Beyond them, the job is.
 MOST_RETURNS = 20
 
 

@@ -31,7 +31,11 @@ KEEPS_UP = 0.95
 # On its way up, where answers are late because it is asked more with each step; of fewer calls nothing can be told.
 CLIMBS = 0.75
 ENOUGH = 10
-SEARCH = 1.04
+# How much faster each of the first steps of a search is. Then each is twice as bold, up to the boldest: a service that
+# was hardly used can do far more than before.
+SEARCH = 0.04
+CAREFUL = 8
+BOLDEST = 0.2
 # Of what it answered when it did not keep up: its queue is to become shorter.
 DRAIN = 0.97
 # Of each step without a rate of before, and of each beyond it.
@@ -55,6 +59,9 @@ def ceiling(standing: Standing, figures: Figures) -> float | None:
     if standing.pace is None or target is None or standing.pace.rate <= (standing.ceiling or target):
         return standing.ceiling
     went_well = standing.pace.rate if figures.rate is None else min(figures.rate, standing.pace.rate)
+    if standing.pace.kept_up:
+        # What it answered in the step before this one: the mean of some seconds lags behind a search.
+        went_well = max(went_well, KEEPS_UP * standing.pace.rate / (1 + BOLDEST))
     return max(target, CEILING * went_well)
 
 
@@ -124,7 +131,8 @@ def _searched(standing: Standing, pace: Pace, target: float, now: int) -> tuple[
     fall behind once: calls take their time, and some of them are late by chance."""
     answered = pace.ok * SECOND / (now - pace.stepped_at)
     if answered >= KEEPS_UP * pace.rate:
-        return standing, Pace(pace.rate * SEARCH, now, calm_since=pace.calm_since)
+        bolder = min(BOLDEST, SEARCH * 2 ** max(0, pace.kept_up + 1 - CAREFUL))
+        return standing, Pace(pace.rate * (1 + bolder), now, calm_since=pace.calm_since, kept_up=pace.kept_up + 1)
     if not pace.is_behind:
         return standing, Pace(pace.rate, now, calm_since=pace.calm_since, is_behind=True)
     rate = max(target, DRAIN * answered)

@@ -29,7 +29,7 @@ class Pace(Struct, frozen=True):
     """How fast a service is asked after an outage: calls a second, counted since `stepped_at`.
 
     `calm_since` is when it came up to the rate of before; None while it is on its way there. `is_behind`: the service
-    answered fewer calls than it was asked, in the step before this one.
+    answered fewer calls than it was asked, in the step before this one. `kept_up` counts the steps in which it did not.
     """
 
     rate: Rate
@@ -38,6 +38,7 @@ class Pace(Struct, frozen=True):
     failed: int = 0
     calm_since: Time | None = None
     is_behind: bool = False
+    kept_up: Annotated[int, Meta(ge=0, le=1_000)] = 0
 
 
 class Bucket(Struct, frozen=True):

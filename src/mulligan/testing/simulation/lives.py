@@ -36,6 +36,8 @@ class Life:
     crashes: int = 0
     losses: int = 0
     snoozes: int = 0
+    returns: int = 0
+    """Failed calls that its service was charged for while it was closed."""
     manual_retries: int = 0
     wish_at: int | None = None
     """When somebody wished to cancel the running attempt, by the timeline."""
@@ -69,7 +71,7 @@ class Life:
 
     def start_again(self, now: int) -> None:
         """As by hand: counters at zero, due at once."""
-        self.failures = self.crashes = self.losses = self.snoozes = 0
+        self.failures = self.crashes = self.losses = self.snoozes = self.returns = 0
         self.manual_retries += 1
         self.due_at_once(now)
 

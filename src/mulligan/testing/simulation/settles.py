@@ -119,7 +119,7 @@ class SettleWatch:
 
     def _charged(self, life: Life, outcome: Outcome) -> Outcome:
         """An outage costs no job an attempt: what it did to a call is borne by the service."""
-        if not self._services.bears(outcome, returns=life.attempt - life.failures - life.snoozes):
+        if not self._services.bears(outcome, returns=life.returns + 1):
             return outcome
         spared: Park | None = getattr(outcome.decision, "spared", None)
         if spared is None:
@@ -179,6 +179,8 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
         require(life.failures < life.max_attempts, f"{life.name} is tried more often than allowed")
     if isinstance(decision, Snooze):
         life.snoozes += 1
+    if isinstance(decision, Park) and not decision.is_held:
+        life.returns += 1
     ledger = decision.verdict.ledger if isinstance(decision, Fail) else getattr(decision, "ledger", None)
     if ledger is not None:
         setattr(life, str(ledger), getattr(life, str(ledger)) + 1)

@@ -8,11 +8,12 @@ import pytest
 
 from mulligan.failure.policy import Decision, Fail, Park, Retry, Snooze, Succeed
 from mulligan.failure.service import MOST_RETURNS, Service, ServiceBook
-from mulligan.job import Called, Job, Lease
+from mulligan.job import RECOVERING, Called, Job, Lease
 from mulligan.lifecycle import Move, State
 from mulligan.limit import LimitBook
 from mulligan.pause import PauseRequest
 from mulligan.service import PROBE_KIND, ServiceRequest
+from mulligan.store import probes
 from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.testing.stores.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
 
@@ -119,6 +120,17 @@ class ChargeRules(Bench):
         lease = self._begin_recovering()
         self._conclude(lease, failed(returns=MOST_RETURNS + 1))
         assert self.job(lease.fence.id).failures == 1
+
+    def test_only_calls_of_a_closed_service_are_counted_so_that_no_outage_uses_them_up(self) -> None:
+        lease = self._probing()
+        self._conclude(lease, failed())
+        assert dict(self.job(lease.fence.id).code_failures) == {}
+        lease = self._begin_recovering()
+        self._conclude(lease, failed())
+        job = self.job(lease.fence.id)
+        assert (job.failures, dict(job.code_failures)) == (0, {RECOVERING: 1})
+        self.move(Move.RETRY_BY_HAND, job.id)
+        assert dict(self.job(job.id).code_failures) == {}
 
     def test_a_job_that_was_handed_back_too_often_is_still_spared_by_an_outage(self) -> None:
         lease = self._probing()
@@ -263,6 +275,17 @@ class ChargeRules(Bench):
         jobs = [self._add().id for _ in range(3)]
         assert [self._probe_in_vain() for _ in range(6)] == [*jobs, *jobs]
         self.lift_limits()
+
+    def test_many_services_are_probed_at_once_and_no_claim_comes_in_vain(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(probes, "GATES", 4)
+        names = [f"site:{number}" for number in range(4)]
+        self.book = ServiceBook([Service("site:*", window=2, min_calls=2, cooldown=COOLDOWN)])
+        self.store.enqueue([self.new(service=name) for name in names for _ in range(2)])
+        self.store.settle([Outcome(lease, failed()) for lease in self.claim(limit=8)])
+        self.advance(COOLDOWN)
+        tried = [lease for _ in range(2) for lease in self.claim(limit=2, lease=DAY)]
+        assert sorted(lease.service for lease in tried) == names
+        assert self.claim(limit=2) == []
 
     def test_probes_go_round_by_lanes_and_services(self) -> None:
         self._break()
