@@ -36,8 +36,8 @@ def statement(name: str, old: str, new: str = "") -> Break:
 def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """In both statements that settle."""
     statement("settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim")(monkeypatch)
-    fence = "AND attempt = ?5 AND leased_by = ?6 AND claim = ?7"
-    statement("settle_succeeded", fence, "AND coalesce(?5, ?6, ?7) IS NOT NULL")(monkeypatch)
+    fence = "AND attempt = ? AND leased_by = ? AND claim = ?"
+    statement("settle_succeeded", fence, "AND coalesce(?, ?, ?) IS NOT NULL")(monkeypatch)
 
 
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def _write_succeeded(db: "sqlite3.Connection", outcomes: Sequence[Outcome], now:
     db.execute("SAVEPOINT succeeded")
     written = db.executemany(
         SQL["settle_succeeded"],
-        [(row.result, now, row.settled_by, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
+        [(row.result, now, row.settled_by, now, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
     ).rowcount
     is_whole = not rows or written == len(rows)
     if is_whole:
