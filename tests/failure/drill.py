@@ -169,8 +169,8 @@ class Report:
 
     @property
     def failed_after(self) -> int:
-        """Calls that failed once the last of the outage had timed out."""
-        begins, ends = int(self.setting.recovers + self.setting.timeout) + 1, int(self.setting.ends)
+        """Calls that failed once the last of the outage had timed out, and those that stood behind them."""
+        begins, ends = int(self.setting.recovers + 2 * self.setting.timeout) + 1, int(self.setting.ends)
         return sum(self.failed[second] for second in range(begins, ends))
 
     @property

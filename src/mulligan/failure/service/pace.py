@@ -28,6 +28,8 @@ HEADROOM = 1.01
 WATCH = SECOND
 WATCHED = 20
 KEEPS_UP = 0.95
+# Calls that are late by chance: of 20, two are 10 %.
+LATE = 2
 # On its way up, where answers are late because it is asked more with each step; of fewer calls nothing can be told.
 CLIMBS = 0.75
 ENOUGH = 10
@@ -129,13 +131,13 @@ def _is_short(standing: Standing, pace: Pace) -> bool:
 def _searched(standing: Standing, pace: Pace, target: float, now: int) -> tuple[Standing, Pace]:
     """A little faster if the service kept up; else as fast as it answers, and not beyond that for some time. It may
     fall behind once: calls take their time, and some of them are late by chance."""
-    answered = pace.ok * SECOND / (now - pace.stepped_at)
-    if answered >= KEEPS_UP * pace.rate:
+    seconds = (now - pace.stepped_at) / SECOND
+    if pace.ok + LATE >= KEEPS_UP * pace.rate * seconds:
         bolder = min(BOLDEST, SEARCH * 2 ** max(0, pace.kept_up + 1 - CAREFUL))
         return standing, Pace(pace.rate * (1 + bolder), now, calm_since=pace.calm_since, kept_up=pace.kept_up + 1)
     if not pace.is_behind:
         return standing, Pace(pace.rate, now, calm_since=pace.calm_since, is_behind=True)
-    rate = max(target, DRAIN * answered)
+    rate = max(target, DRAIN * pace.ok / seconds)
     return replace(standing, ceiling=rate), Pace(rate, now, calm_since=pace.calm_since)
 
 
