@@ -2,9 +2,14 @@
 
 import asyncio
 import contextlib
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from mulligan import App
@@ -43,3 +48,23 @@ def working(app: App, **options: Any) -> Iterator[None]:
         stop.set()
         thread.join()
         assert not raised, raised
+
+
+@contextlib.contextmanager
+def started_worker(app: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """`mulligan worker` as a process of its own; whatever it started is gone afterwards."""
+    places = os.pathsep.join(place for place in sys.path if place)
+    with subprocess.Popen(
+        [sys.executable, "-m", "mulligan", "worker", app],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": places},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,10 +1,7 @@
 """A task may fork: the copy of the worker ends where it comes back, and the worker does not notice."""
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +9,7 @@ from pathlib import Path
 import fork_tasks
 import pytest
 
-from live import SOON, eventually
+from live import SOON, eventually, started_worker
 from mulligan import State
 
 RESULTS = {
@@ -32,25 +29,6 @@ RESULTS = {
 }
 
 
-@contextlib.contextmanager
-def worker(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    places = os.pathsep.join(place for place in sys.path if place)
-    with subprocess.Popen(
-        [sys.executable, "-m", "mulligan", "worker", "fork_tasks:app"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": places},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("forks")
@@ -61,7 +39,7 @@ def found(folder: Path) -> Iterator[dict[str, object]]:
     """What became of a job of each kind, and of their worker."""
     with contextlib.chdir(folder), fork_tasks.app as app:
         ids = {kind: app.tasks[kind].enqueue().id for kind in RESULTS}
-        with worker(folder) as process:
+        with started_worker("fork_tasks:app", folder) as process:
             eventually(lambda: all(app.job(each).state in (State.SUCCEEDED, State.FAILED) for each in ids.values()))
             process.terminate()
             _, said = process.communicate(timeout=SOON)

@@ -2,10 +2,6 @@
 
 import asyncio
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +9,7 @@ from typing import Any
 import loop_tasks
 import pytest
 
-from live import SOON, eventually
+from live import SOON, eventually, started_worker
 from mulligan import App, State
 
 STOPPED = "RuntimeError: a task must not stop the event loop"
@@ -32,32 +28,13 @@ FINISH_WITH = {"stops_in_a_callback": "went on", "beside": "finished"}
 OVER = (State.SUCCEEDED, State.FAILED)
 
 
-@contextlib.contextmanager
-def worker(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    places = os.pathsep.join(place for place in sys.path if place)
-    with subprocess.Popen(
-        [sys.executable, "-m", "mulligan", "worker", "loop_tasks:app"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": places},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What became of a job of each kind, and of their worker."""
     folder = tmp_path_factory.mktemp("loop")
     with contextlib.chdir(folder), loop_tasks.app as app:
         ids = {kind: app.tasks[kind].enqueue().id for kind in (*FAIL_WITH, *FINISH_WITH)}
-        with worker(folder) as process:
+        with started_worker("loop_tasks:app", folder) as process:
             eventually(lambda: process.poll() is not None or all(app.job(each).state in OVER for each in ids.values()))
             last = app.tasks["leaves_a_thread_that_stops"].enqueue().id
             _, said = process.communicate(timeout=SOON)
@@ -94,7 +71,7 @@ def test_a_loop_stopped_from_elsewhere_is_a_worker_that_drains(found: dict[str, 
 def test_a_worker_whose_own_tasks_were_cancelled_says_so_in_one_line_and_ends(tmp_path: Path) -> None:
     with App(f"sqlite:///{tmp_path}/jobs.db") as app:
         app.task("cancels_all")(lambda: None).enqueue()
-    with worker(tmp_path) as process:
+    with started_worker("loop_tasks:app", tmp_path) as process:
         _, said = process.communicate(timeout=SOON)
     assert process.returncode == 5
     assert "Traceback" not in said
