@@ -1,7 +1,7 @@
 """What the oracle once took for a broken promise and is none, step by step; and what looks alike and is one."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mulligan.batch import NewBatch
+from mulligan.errors import BatchClosed
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.decision import Decision, Fail, Release, Retry, Succeed
 from mulligan.failure.policy import RetryPolicy, decide
@@ -221,6 +222,32 @@ def test_a_job_that_goes_with_its_batch_in_the_claim_that_let_it_in_was_not_pass
     assert last in [lease.fence.id for lease in scene.one.claim()]
     assert scene.one.store.job(member).state == "cancelled"
     assert scene.broken is None
+
+
+# Found by world 468731427
+
+
+def test_an_enqueue_that_comes_after_its_batch_was_published_may_be_refused(scene: Scene) -> None:
+    scene.one.store.create_batch(NewBatch(id="batch", name="a batch"))
+    scene.one.store.publish("batch")
+    with pytest.raises(BatchClosed):
+        scene.one.enqueue(batch="batch")
+    assert scene.broken is None
+
+
+def _all_ready(_steps: object, ids: Sequence[str]) -> Iterator[Any]:
+    yield from ()
+    return dict.fromkeys(ids, "ready")
+
+
+def test_an_enqueue_that_is_refused_although_its_batch_is_a_draft_is_seen(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.one.store.create_batch(NewBatch(id="batch", name="a batch"))
+    monkeypatch.setattr("mulligan.store.batches.BatchSteps._states", _all_ready)
+    with pytest.raises(BatchClosed):
+        scene.one.enqueue(batch="batch")
+    assert "failed with BatchClosed" in str(scene.broken)
 
 
 # Services, found by world 40885

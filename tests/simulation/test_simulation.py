@@ -35,6 +35,9 @@ ONCE_BROKEN: dict[str, dict[int, float]] = {
     "a worker reclaimed before its first claim arrived": {40809: 789.9, 50850: 2812.6},
     "a refused job was to run after a lost reply": {40885: 2244.6},
     "a job went with its batch in the claim that let it in": {51010: 738.1},
+    "a job that waited for a slot was not cancelled": {468727780: 610.0},
+    "an enqueue came after its batch was published": {468731427: 106.4},
+    "the way of a slow reply began when its process went on": {468733349: 1991.0},
     "a claim came after its worker had stopped waiting": {900064: 1316.1, 900179: 48.9},
 }
 SEEDS = seeds()

@@ -37,7 +37,10 @@ class BatchWatch:
             self._books[life.batch].members.append(life)
 
     def is_draft(self, life: Life) -> bool:
-        return life.batch is not None and self._books[life.batch].state == "draft"
+        return life.batch is not None and self.takes_members(life.batch)
+
+    def takes_members(self, batch: str) -> bool:
+        return self._books[batch].state == "draft"
 
     def published(self, call: Call) -> None:
         """Once more, if the log did not tell of it now."""

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mulligan.clock import microseconds
+from mulligan.errors import SubmitRateExceeded
 from mulligan.job import NewJob
 from mulligan.testing.simulation.broken import require
 from mulligan.testing.simulation.lives import Life, Lives
@@ -28,8 +29,9 @@ class EnqueueWatch:
         self._fair = world.parameters.allotment.quotas.fair_queues()
 
     def enqueued(self, call: Call, entries: list[Entry]) -> None:
-        if call.error is not None:
+        if isinstance(call.error, SubmitRateExceeded):
             self._rates.refused(call)
+        if call.error is not None:
             return
         written = {entry.job: entry for entry in entries}
         ranks = self._world.office.store.ranks(list(written)) if written else {}

@@ -98,6 +98,9 @@ class Line:
             if party.loop.is_stopped:
                 party.on_resume.append(partial(self._carry_out, perform, answer, fate))
                 return
+        if fate.is_trouble:
+            # The way of the reply begins now, also where the process was stopped in between.
+            party.trouble(seconds=fate.reply)
         if world.weather.is_out:
             self._answer_in(fate.reply, answer, error=StoreUnavailable(NOT_THERE))
             return

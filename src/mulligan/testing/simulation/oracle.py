@@ -7,7 +7,7 @@ rows must be one story. Each part of it watches one sort of operation.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import SubmitRateExceeded
+from mulligan.errors import BatchClosed, SubmitRateExceeded
 from mulligan.testing.simulation.batches import BatchWatch
 from mulligan.testing.simulation.bodies import Bodies
 from mulligan.testing.simulation.broken import Broken, require
@@ -89,7 +89,7 @@ class Oracle:
         self._services.read()
         if call.name in INTRODUCE:
             self._introduce(call)
-        if call.error is not None and call.name != "move" and not isinstance(call.error, SubmitRateExceeded):
+        if call.error is not None and not self._may_refuse(call):
             require(not entries, f"failed with {call.error!r} and wrote to the log all the same")
             raise Broken(f"failed with {call.error!r}")
         look = self._looks.get(call.name)
@@ -112,6 +112,12 @@ class Oracle:
             self._compare(call, [entry for entry in entries if entry.job])
         if call.name == "claim":
             self._claims.in_order(call)
+
+    def _may_refuse(self, call: Call) -> bool:
+        """A request may come late, when the batch that its jobs were to join is published."""
+        if isinstance(call.error, BatchClosed):
+            return not self.batches.takes_members(call.error.batch_id)
+        return call.name == "move" or isinstance(call.error, SubmitRateExceeded)
 
     def _introduce(self, call: Call) -> None:
         incarnation = INTRODUCE[call.name](call)
