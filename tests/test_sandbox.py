@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mulligan import App, BatchState, Exponential, Fixed, RetryPolicy, State, Steps, attempt
 from mulligan.store.protocols import Claim
+from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import flaky, hanging, sandbox
 
 
@@ -63,6 +64,26 @@ def test_one_worker_serves_all_ticks_of_a_schedule_each_at_its_time() -> None:
         box.advance("3h")
         assert ran == [start + timedelta(minutes=number) for number in range(1, 181)]
         assert began == [start], "to start a worker takes longer than what a tick does"
+
+
+def test_a_tick_of_a_schedule_costs_few_statements_and_no_claim_in_vain_but_one() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.cron("* * * * *")
+    @app.task
+    def minutely() -> None: ...
+
+    with sandbox(app) as box:
+        box.advance("10m")
+        statements: list[str] = []
+        assert isinstance(app.store, SqliteStore)
+        app.store._database._connection.set_trace_callback(statements.append)
+        box.advance("2h")
+        claims = sum(text.startswith("-- Lanes to claim from") for text in statements)
+        # What an advance costs by itself, and each of its ticks.
+        assert len(statements) <= 40 + 35 * 120
+        assert claims <= 2 + 2 * 120
+        assert app.store.counts()["minutely"] == {"succeeded": 130}
 
 
 def test_schedules_tick_while_a_task_takes_its_time() -> None:

@@ -10,9 +10,9 @@ from mulligan.errors import BadSchedule, JobNotFound, ScheduleInUse, StoreUnavai
 from mulligan.job import Job
 from mulligan.lifecycle import SCHEDULE_REMOVED, SCHEDULE_RUN
 from mulligan.pause import Pause, PauseRequest
-from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store
-from mulligan.timetable import LATE, UNSEEN_AFTER, Schedule, Timetable
+from mulligan.timetable import LATE, Schedule, Timetable
 
 SCHEDULE = "schedule"
 SHOWN_TICKS = 3
@@ -49,17 +49,6 @@ class Agenda:
         now = self._store().now()
         pauses = {pause.name: pause for pause in self._store().pauses() if pause.what == SCHEDULE}
         return [self._status(record, pauses.get(name), now) for name, record in sorted(self._records(now).items())]
-
-    def next_tick(self) -> datetime | None:
-        """When, after now, a worker of this app will have the next one to run."""
-        now = self._store().now()
-        pauses = {(pause.what, pause.name): pause for pause in self._store().pauses()}
-        ticks = [
-            _not_before(record.next_tick, pauses.get((SCHEDULE, record.name)), pauses.get(("duty", SCHEDULE)))
-            for record in self._store().schedules()
-            if record.name in self._timetable
-        ]
-        return min((tick for tick in ticks if tick is not None and tick > now), default=None)
 
     def pause(self, duration: timedelta | None, *, name: str, actor: str | None, reason: str | None) -> Pause:
         return self._store().pause(self._request(name, duration, actor, reason))
@@ -143,13 +132,11 @@ class Agenda:
             return None
 
 
-def _not_before(moment: datetime, *pauses: Pause | None) -> datetime | None:
-    """The moment, or the end of the pauses that hold it; None when only a person ends one of them."""
-    for pause in filter(None, pauses):
-        if pause.until is None:
-            return None
-        moment = max(moment, pause.until)
-    return moment
+def _not_before(moment: datetime, pause: Pause | None) -> datetime | None:
+    """The moment, or the end of the pause that holds it; None when only a person ends that."""
+    if pause is None:
+        return moment
+    return None if pause.until is None else max(moment, pause.until)
 
 
 def _upcoming(record: ScheduleRecord, after: datetime) -> tuple[datetime, ...]:

@@ -780,8 +780,8 @@ class App:
             return False
 
         def duties(incarnation: str, options: WorkerOptions) -> list[Duty]:
-            outlook, logbook = Outlook(self.store, self._parts.clock), Logbook(self.store, worker=incarnation)
-            return [*self._look(), ticker, *self._rounds([self._reclaim(incarnation, options)], outlook, logbook)]
+            reclaim = self._rounds([self._reclaim(incarnation, options)], ticker.outlook, ticker.logbook)
+            return [*self._look(), ticker, *reclaim]
 
         self._run_until(is_over, None, None, duties)
 
@@ -921,13 +921,14 @@ class App:
         """What `tick` does, again and again."""
         worker, clock = "no worker", self._parts.clock
         outlook, logbook = Outlook(self.store, clock), Logbook(self.store, worker=worker, every=math.inf)
-        works: list[Work] = [self._tick(worker), self._redriving(worker), self._expire(), *self._probes()]
+        tick = self._tick(worker, has_ticks=lambda: outlook.now().has_ticks)
+        works: list[Work] = [tick, self._redriving(worker), self._expire(), *self._probes()]
         return Ticker(list(self._rounds(works, outlook, logbook)), outlook=outlook, logbook=logbook, clock=clock)
 
-    def _tick(self, worker: str) -> Tick:
+    def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> Tick:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()
         limit = self.settings.duty_schedule_limit
-        return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit)
+        return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit, has_ticks=has_ticks)
 
     def _redriving(self, worker: str) -> Redriving:
         interval = self.settings.duty_redrive_interval_sec.total_seconds()

@@ -221,10 +221,6 @@ class Console:
         """All that is held back by hand now: queues, kinds, services, duties, schedules."""
         return self._brakes.pauses()
 
-    def next_tick(self) -> datetime | None:
-        """When a schedule of this app has something to run next."""
-        return self._agenda.next_tick()
-
     def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
         """The newest first."""
         return self._redrives.listed(owner=owner, limit=limit)

@@ -47,12 +47,18 @@ class Cron:
         self.expression = " ".join(expression.split()) if isinstance(expression, str) else expression
         fields = ALIASES.get(str(self.expression).lower(), self.expression)
         self._parsed = _parsed(fields, expression)
+        self._found = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
+        """The last answer, and since when it holds: a schedule asks several times for the same tick."""
         self._names_times = not any(field.startswith("*") for field in fields.split()[:-3])
 
     def next(self, after: datetime) -> datetime:
         """The first tick after this instant, in UTC."""
         after = after.astimezone(UTC)
-        return self._next_named(after) if self._names_times else self._next_shown(after)
+        since, tick = self._found
+        if not since <= after < tick:
+            tick = self._next_named(after) if self._names_times else self._next_shown(after)
+            self._found = after, tick
+        return tick
 
     def ticks(self, after: datetime) -> Iterator[datetime]:
         """All ticks after this instant, in their order."""

@@ -45,6 +45,8 @@ class Chores:
     paused: frozenset[str]
     idle: frozenset[str]
     """Duties that find nothing to do."""
+    has_ticks: bool
+    """A tick of a schedule has come, or a worker is to say again that it has one in its code."""
 
 
 def duty_of(waiting_for: str | None) -> KnownDuty:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mulligan.clock import id_from, microseconds
 from mulligan.job import NewJob
 
 TAG = "schedule:"
+# No worker has said for so long that a schedule is in its code: none has it any more.
+UNSEEN_AFTER = timedelta(minutes=2)
+# How often workers say so.
+SEEN_EVERY = UNSEEN_AFTER / 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

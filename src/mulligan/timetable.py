@@ -16,8 +16,6 @@ from mulligan.task import Binding, Task, checked_name
 MISSED = ("once", "skip", "all")
 # A tick is missed when it is older than that: until then it is only late, and run whatever `missed` says.
 LATE = timedelta(minutes=1)
-# No worker has said for so long that a schedule is in its code: none has it any more.
-UNSEEN_AFTER = timedelta(minutes=2)
 LONGEST_SCHEDULE_NAME = LONGEST_NAME - len(TAG)
 
 

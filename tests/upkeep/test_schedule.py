@@ -8,11 +8,11 @@ import pytest
 from mulligan import App, JobFilter
 from mulligan.errors import StoreUnavailable
 from mulligan.pause import PauseRequest
-from mulligan.schedule import job_id_of
+from mulligan.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
-from mulligan.timetable import UNSEEN_AFTER, Timetable
-from mulligan.upkeep.schedule import SEEN_EVERY, Tick
+from mulligan.timetable import Timetable
+from mulligan.upkeep.schedule import Tick
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_600, 86_400))
 # A Monday, at noon.

@@ -497,8 +497,8 @@ class Reader(Protocol):
         """When the next waiting job comes due."""
         ...
 
-    def next_expiry(self) -> datetime | None:
-        """When the duty `expire` has something to do next: a deadline of a job, the date of a batch."""
+    def next_moment(self) -> datetime | None:
+        """When, after now, a job comes due or runs out of time, a batch expires, a schedule ticks, or a pause ends."""
         ...
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:

@@ -50,9 +50,9 @@ class ReadingSteps:
         (row,) = yield Statement(self._sql["next_due"], {"now": now})
         return None if row["due"] is None else from_time(row["due"])
 
-    def next_expiry(self) -> Steps[datetime | None]:
-        (row,) = yield Statement(self._sql["next_expiry"], {})
-        return None if row["ends"] is None else from_time(row["ends"])
+    def next_moment(self, now: Now) -> Steps[datetime | None]:
+        (row,) = yield Statement(self._sql["next_moment"], {"now": now})
+        return None if row["moment"] is None else from_time(row["moment"])
 
     def ahead_of(self, job: Job[Any], limit: int) -> Steps[int]:
         (row,) = yield Statement(self._sql["ahead_of"], {**lane_values(job), "limit": limit})

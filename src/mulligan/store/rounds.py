@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mulligan.duty import Chores, Round
+from mulligan.schedule import SEEN_EVERY
 from mulligan.store.clock import Now
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
 from mulligan.store.script import Statement, Steps
@@ -18,9 +19,9 @@ class RoundSteps:
         self._sql = sql
 
     def looking(self, now: Now) -> Steps[Chores]:
-        (row,) = yield Statement(self._sql["chores"], {"now": now})
+        (row,) = yield Statement(self._sql["chores"], {"now": now, "seen_every": to_duration(SEEN_EVERY)})
         idle = frozenset(duty for duty in ASKED if not row[duty])
-        return Chores(frozenset(from_json(row["paused"])), idle)
+        return Chores(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
     def noting(self, rounds: Sequence[Round], now: Now) -> Steps[None]:
         yield Statement(self._sql["note"], {"rounds": to_json([round_values(done) for done in rounds]), "now": now})

@@ -1,9 +1,9 @@
 """Schedules in every store: a tick, its job and what the log says of it are written together, or not at all."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from mulligan.job import NewJob
 from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.batches import Enqueueing
 from mulligan.store.clock import Now
 from mulligan.store.requests import is_done
 from mulligan.store.rows import to_schedule
@@ -13,11 +13,11 @@ from mulligan.store.values import schedule_event, schedule_values
 
 
 class ScheduleSteps:
-    """`enqueueing` are a store's steps to store jobs."""
+    """`storing` are a store's steps to store jobs."""
 
-    def __init__(self, sql: Statements, enqueueing: Enqueueing) -> None:
+    def __init__(self, sql: Statements, storing: Callable[[Sequence[NewJob]], Steps[object]]) -> None:
         self._sql = sql
-        self._enqueueing = enqueueing
+        self._storing = storing
 
     def listing(self) -> Steps[list[ScheduleRecord]]:
         rows = yield Statement(self._sql["schedules"], {})
@@ -31,7 +31,7 @@ class ScheduleSteps:
         if not (yield Statement(statement, {**schedule_values(change.record), "now": now})):
             return False
         if change.jobs:
-            yield from self._enqueueing(change.jobs)
+            yield from self._storing(change.jobs)
         for note in change.notes:
             yield Statement(self._sql["event"], schedule_event(change.record.name, note, now=now))
         return True

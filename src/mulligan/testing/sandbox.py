@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
 from mulligan.duration import Duration, parse
+from mulligan.duty import Chores
 from mulligan.failure.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
@@ -53,20 +54,21 @@ class Sandbox:
             return True
         if self.now >= end:
             return False
-        due = self._next()
+        due = self._next(ticker.outlook.now())
         self._clock.advance((end if due is None else min(due, end)) - self.now)
         ticker.tell()
         return True
 
-    def _next(self) -> datetime | None:
+    def _next(self, chores: Chores) -> datetime | None:
         """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
         be probed, a pause is over, or a retry may get its budget."""
         store, console = self._app.store, self._app.console
         services = console.services() if any(task.service for task in self._app.tasks.values()) else ()
-        releases = [*(service.open_until for service in services), *(pause.until for pause in store.pauses())]
+        moments = [store.next_moment(), *(service.open_until for service in services)]
         if any(service.parked and service.state == "closed" for service in services):
-            releases.append(self.now + SECOND)
-        moments = (store.next_due(), store.next_expiry(), console.next_tick(), console.next_redrive(), *releases)
+            moments.append(self.now + SECOND)
+        if "redrive" not in chores.idle:
+            moments.append(console.next_redrive())
         # What was due by now has had its chance: something holds it back.
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
@@ -77,7 +79,7 @@ class Sandbox:
         self.run()
         if self._app.store.last_position() != before:
             return True
-        due = self._next()
+        due = self._next(self._app.store.chores())
         soon = timedelta(seconds=timeout)
         self._clock.advance(soon if due is None else min(soon, due - self.now))
         return due is not None

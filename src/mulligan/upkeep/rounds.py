@@ -127,15 +127,15 @@ class Ticker:
 
     def __init__(self, rounds: Sequence[Rounds], *, outlook: Outlook, logbook: Logbook, clock: Clock) -> None:
         self._rounds = rounds
-        self._outlook = outlook
-        self._logbook = logbook
+        self.outlook = outlook
+        self.logbook = logbook
         self._clock = clock
         self._told_at: float | None = None
 
     def tell(self) -> int:
         """Do them now; how many jobs and batches were moved."""
         self._told_at = self._clock.monotonic()
-        self._outlook.renew()
+        self.outlook.renew()
         return sum(rounds.step() for rounds in self._rounds)
 
     def step(self) -> int:
@@ -143,7 +143,7 @@ class Ticker:
         return 0 if self._told_at == self._clock.monotonic() else self.tell()
 
     def write(self) -> None:
-        self._logbook.write(self._clock.monotonic())
+        self.logbook.write(self._clock.monotonic())
 
 
 def whole_passes(one: Callable[[int], int], *, limit: int, passes: int) -> int:

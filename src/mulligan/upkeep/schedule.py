@@ -7,14 +7,11 @@ from datetime import datetime, timedelta
 
 from mulligan.errors import StoreError
 from mulligan.lifecycle import SCHEDULE_PLANNED, SCHEDULE_SKIPPED
-from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.schedule import SEEN_EVERY, UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store
-from mulligan.timetable import UNSEEN_AFTER, Schedule, Timetable
+from mulligan.timetable import Schedule, Timetable
 
 logger = logging.getLogger("mulligan.upkeep")
-
-# How often workers say that a schedule is in their code.
-SEEN_EVERY = UNSEEN_AFTER / 4
 
 
 class Tick:
@@ -23,19 +20,31 @@ class Tick:
 
     Where code and record differ, another version of the app is about. The worker that began last is right, and the
     others leave the schedule alone; but a definition that no worker has any more gives way to any.
+
+    `has_ticks` says whether a record needs attention. Once all that is in the code is planned, the records are read
+    only then.
     """
 
     name = "schedule"
 
     def __init__(
-        self, store: Store, timetable: Timetable, *, worker: str, interval: float = 1.0, limit: int = 100
+        self,
+        store: Store,
+        timetable: Timetable,
+        *,
+        worker: str,
+        interval: float = 1.0,
+        limit: int = 100,
+        has_ticks: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._timetable = timetable
         self._worker = worker
         self.interval = interval
         self.limit = limit
+        self._has_ticks = has_ticks
         self._began: datetime | None = None
+        self._is_planned = False
 
     def run(self, _actor: str | None) -> int:
         """By hand it is the same."""
@@ -43,11 +52,15 @@ class Tick:
 
     def step(self) -> int:
         """How many jobs were made."""
-        if not self._timetable:
+        if not self._timetable or (self._is_planned and not self._has_ticks()):
             return 0
         now = self._store.now()
         self._began = self._began or now
         records = {record.name: record for record in self._store.schedules()}
+        self._is_planned = all(
+            name in records and records[name].definition == schedule.definition
+            for name, schedule in self._timetable.items()
+        )
         paused = {pause.name for pause in self._store.pauses() if pause.what == "schedule"}
         # What is paused is only looked after: its ticks pass by, and are missed ones later.
         steps = {name: self._look_after if name in paused else self._tick for name in self._timetable}

@@ -141,6 +141,8 @@ class Worker:
         self._usual_seconds = 1.0
         self._ended_ones = 0
         """How many attempts ended."""
+        self._may_be_more = True
+        """The last claim brought all that it asked for."""
         self._has_looked = False
         """A task looked at the record of its job: claims bring them along."""
         self._stops = 0
@@ -259,7 +261,7 @@ class Worker:
     async def _claim(self, limit: int) -> float:
         """Claim as long as there may be more and there is room for it; seconds to rest before the next claim."""
         claimed = await self._claimed(limit)
-        while len(claimed.leases) >= limit:
+        while self._may_be_more:
             limit = 0 if self._stops or self._is_to_adopt else self._wanted(coming=len(claimed.leases))
             if limit <= 0:
                 await self._take(claimed)
@@ -283,7 +285,9 @@ class Worker:
             fair=self._fair_queues(),
         )
         # The same number until there is an answer: if only the reply was lost, the same jobs come back.
-        return await self._caller.ask(lambda: self._store.claim(claim), kind="claim")
+        claimed = await self._caller.ask(lambda: self._store.claim(claim), kind="claim")
+        self._may_be_more = len(claimed.leases) >= limit
+        return claimed
 
     async def _take_meanwhile(self, claimed: Claimed, following: Coroutine[Any, Any, Claimed]) -> Claimed:
         """The store looks for more while what came is taken up."""
@@ -450,7 +454,10 @@ class Worker:
         self._has_looked |= running.attempt.has_looked
         self._settler.offer(running, ended, seconds)
         self._start_waiting()
-        self._wake.set()
+        # A free slot alone brings no job where the last claim found too few. What this end brings, such as a slot under
+        # a limit, is there once it is settled, and then the worker claims again.
+        if self._may_be_more or not len(self._settler):
+            self._wake.set()
 
     # Interrupt
 
@@ -575,6 +582,8 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let what runs end by itself for a while; what does not is released, and nothing is counted."""
+        # From now on every end is waited for.
+        self._may_be_more = True
         self._release_waiting()
         releasing = asyncio.create_task(self._release_late()) if self._has_given_up else None
         try:

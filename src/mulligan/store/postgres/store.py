@@ -428,8 +428,8 @@ class PostgresStore:
     def next_due(self) -> datetime | None:
         return self._read(self._reading.next_due)
 
-    def next_expiry(self) -> datetime | None:
-        return self._read(lambda _: self._reading.next_expiry())
+    def next_moment(self) -> datetime | None:
+        return self._read(self._reading.next_moment)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))

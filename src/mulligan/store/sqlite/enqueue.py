@@ -58,7 +58,14 @@ class Intake:
         return answers(jobs, stored, news)
 
     def enqueueing(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
-        """A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself."""
+        found, stored = yield from self.storing(jobs)
+        return answers(jobs, found, stored)
+
+    def storing(self, jobs: Sequence[NewJob]) -> Steps[tuple[list[Record], dict[str, Record]]]:
+        """The row of each job, and by id those that are new.
+
+        A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself.
+        """
         yield from refuse_other_calls(SQL, jobs)
         rows = [new_values(job, is_limited=self._limits.concerns(job)) for job in jobs]
         now = None if self._given_now is None else to_time(self._given_now())
@@ -77,7 +84,7 @@ class Intake:
         for row in rows:
             if row["id"] not in stored:
                 twins[row["id"]] = yield from self._twin(row)
-        return answers(jobs, [stored.get(row["id"]) or twins[row["id"]] for row in rows], stored)
+        return [stored.get(row["id"]) or twins[row["id"]] for row in rows], stored
 
     def _twin(self, row: dict[str, Any]) -> Steps[Record]:
         found = yield Statement(SQL["job"], {"id": row["id"], "owner": None})

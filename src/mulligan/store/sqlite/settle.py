@@ -71,6 +71,8 @@ class SettleDesk:
 
     def _settle_all(self, db: "sqlite3.Connection", outcomes: Mapping[int, Outcome], now: int) -> dict[int, Settled]:
         settled = list(outcomes.values())
+        if not settled:
+            return {}
         try:
             with savepoint(db):
                 answers = self._settle_together(db, settled, now)
@@ -80,7 +82,9 @@ class SettleDesk:
 
     def _settle_together(self, db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
-        if not _write_succeeded(db, succeeded, now):
+        if succeeded and not _write_succeeded(db, succeeded, now):
+            # All of them are undone: nothing else was written since.
+            db.execute("ROLLBACK TO settle")
             return [self._settle_as(db, outcome, settlement(outcome), now) for outcome in outcomes]
         return [
             Settled.ACCEPTED if has_succeeded(outcome) else self._settle_as(db, outcome, settlement(outcome), now)
@@ -133,25 +137,21 @@ def _is_held(db: "sqlite3.Connection", outcome: Outcome, now: int) -> bool:
 
 
 def _write_succeeded(db: "sqlite3.Connection", outcomes: Sequence[Outcome], now: int) -> bool:
-    """All of them, or none and False: one was refused or repeated, and nobody knows which."""
+    """Whether all of them were written; if not, one was refused or repeated, and it is not known which."""
     rows = [succeeded_row(outcome) for outcome in outcomes]
-    db.execute("SAVEPOINT succeeded")
     written = db.executemany(
         SQL["settle_succeeded"],
         [(row.result, now, row.settled_by, now, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
     ).rowcount
-    is_whole = not rows or written == len(rows)
-    if is_whole:
-        event = TABLE[Move.SUCCEED, State.RUNNING].event
-        leases = [outcome.lease for outcome in outcomes]
-        db.executemany(
-            SQL["event_plain"],
-            [
-                (event, row.id, lease.kind, lease.owner, row.attempt, now, row.data)
-                for row, lease in zip(rows, leases, strict=True)
-            ],
-        )
-    else:
-        db.execute("ROLLBACK TO succeeded")
-    db.execute("RELEASE succeeded")
-    return is_whole
+    if written != len(rows):
+        return False
+    event = TABLE[Move.SUCCEED, State.RUNNING].event
+    leases = [outcome.lease for outcome in outcomes]
+    db.executemany(
+        SQL["event_plain"],
+        [
+            (event, row.id, lease.kind, lease.owner, row.attempt, now, row.data)
+            for row, lease in zip(rows, leases, strict=True)
+        ],
+    )
+    return True

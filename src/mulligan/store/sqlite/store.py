@@ -110,7 +110,7 @@ class SqliteStore:
         self._settling = SettleDesk(self._services, self._limits, self._intake, self._damage)
         self._moves = MoveSteps(SQL, self._batches, sqlite3.IntegrityError)
         self._redrives = RedriveSteps(SQL, self._moves, self._batches)
-        self._schedules = ScheduleSteps(SQL, self._intake.enqueueing)
+        self._schedules = ScheduleSteps(SQL, self._intake.storing)
         self._pauses, self._rounds = PauseSteps(SQL), RoundSteps(SQL)
         self._clearing = ClearingSteps(SQL, removing)
         self._reading, self._history = ReadingSteps(SQL), HistorySteps(SQL)
@@ -391,8 +391,8 @@ class SqliteStore:
     def next_due(self) -> datetime | None:
         return self._read(self._reading.next_due)
 
-    def next_expiry(self) -> datetime | None:
-        return self._read(lambda _: self._reading.next_expiry())
+    def next_moment(self) -> datetime | None:
+        return self._read(self._reading.next_moment)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         return self._read(lambda _: self._reading.ahead_of(job, limit))

@@ -1,6 +1,6 @@
 """Duties and their pauses: what is paused waits, loses nothing, and stands in nobody's way; by hand it still goes."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Job
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
 from mulligan.pause import Pause, PauseRequest
+from mulligan.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
 from mulligan.store.protocols import Store
 from mulligan.testing.stores.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, retrying, verdict
 
@@ -316,7 +317,7 @@ class DutyRules(Bench):
     # What there is to do
 
     def test_duties_that_have_nothing_to_do_are_told_from_others_by_one_look(self) -> None:
-        assert self.store.chores() == Chores(frozenset(), frozenset({"expire", "redrive"}))
+        assert self.store.chores() == Chores(frozenset(), frozenset({"expire", "redrive"}), has_ticks=False)
         self._pause("retry", MINUTE)
         self._pause("prune")
         self.store.pause(PauseRequest(id=self.ids(), what="queue", name="expire"))
@@ -331,6 +332,36 @@ class DutyRules(Bench):
         assert "expire" not in self.store.chores().idle
         assert self.store.expire(deadline_passed(), limit=10) == 1
         assert "expire" in self.store.chores().idle
+
+    def test_a_tick_that_has_come_is_something_to_do_and_so_is_a_schedule_not_seen_for_long(self) -> None:
+        self._plan(next_tick=self.now + 2 * SEEN_EVERY)
+        self.advance(SEEN_EVERY)
+        assert not self.store.chores().has_ticks
+        self.advance(SECOND)
+        assert self.store.chores().has_ticks, "it is to be said again that it is in the code"
+        self._plan(next_tick=self.now + SECOND)
+        assert not self.store.chores().has_ticks
+        self.advance(SECOND)
+        assert self.store.chores().has_ticks, "its tick has come"
+
+    def test_the_next_moment_is_a_job_that_comes_due_a_tick_or_the_end_of_a_pause(self) -> None:
+        assert self.store.next_moment() is None
+        self._plan(next_tick=self.now + HOUR)
+        assert self.store.next_moment() == self.now + HOUR
+        self.store.pause(PauseRequest(id=self.ids(), what="schedule", name="report", duration=2 * HOUR))
+        assert self.store.next_moment() == self.now + 2 * HOUR, "until then its ticks pass by"
+        self.enqueue(delay=MINUTE)
+        assert self.store.next_moment() == self.now + MINUTE
+        self.advance(MINUTE)
+        assert self.store.next_moment() == self.now + 2 * HOUR - MINUTE, "what is due by now is not to come"
+
+    def _plan(self, *, next_tick: datetime) -> None:
+        version = max((record.version for record in self.store.schedules()), default=0)
+        definition = Definition(kind="send", expression="* * * * *", timezone="UTC", missed="once", arguments="{}")
+        record = ScheduleRecord(
+            name="report", definition=definition, next_tick=next_tick, since=self.now, version=version
+        )
+        assert self.store.change_schedule(ScheduleChange(record=record))
 
     def test_rounds_of_workers_long_gone_are_forgotten(self) -> None:
         self._round("retry", worker="gone")

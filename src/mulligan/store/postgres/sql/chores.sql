@@ -7,6 +7,13 @@ SELECT EXISTS (
 {{batch_needs}}
     ) AS expire,
     EXISTS (SELECT 1 FROM mulligan_operations WHERE state IN ('canary', 'running')) AS redrive,
+    -- Or a worker is to say again that a schedule is in its code.
+    EXISTS (
+        SELECT 1
+        FROM mulligan_schedules
+        WHERE next_tick <= coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+           OR seen_at < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :seen_every
+    ) AS has_ticks,
     to_json(ARRAY(
         SELECT name
         FROM mulligan_pauses

@@ -7,6 +7,8 @@ SELECT EXISTS (
 {{batch_needs}}
     ) AS expire,
     EXISTS (SELECT 1 FROM mulligan_operations WHERE state IN ('canary', 'running')) AS redrive,
+    -- Or a worker is to say again that a schedule is in its code.
+    EXISTS (SELECT 1 FROM mulligan_schedules WHERE next_tick <= :now OR seen_at < :now - :seen_every) AS has_ticks,
     (
         SELECT json_group_array(name)
         FROM mulligan_pauses

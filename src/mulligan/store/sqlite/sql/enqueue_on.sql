@@ -7,7 +7,8 @@ INSERT INTO mulligan_jobs (
 )
 WITH clock AS (
     SELECT coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
-), input AS (
+), input AS MATERIALIZED (
+    -- Else each value is extracted anew wherever it is used.
     SELECT
         key AS n,
         json_extract(value, '$.id') AS id,
