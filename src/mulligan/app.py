@@ -765,7 +765,7 @@ class App:
         waiting_for = RETRY_REASONS if retries else ()
         self._run_until(lambda _: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for), timeout, concurrency)
 
-    def run_while(self, goes_on: Callable[[], bool], ticker: Ticker) -> None:
+    def _run_while(self, goes_on: Callable[[], bool], ticker: Ticker) -> None:
         """Work until nothing is queued or running, and on from there while `goes_on`, which may move the clock.
 
         The worker's duties are `ticker` and to take back leases: the others have nothing to do where time is made.
@@ -912,12 +912,12 @@ class App:
     def tick(self) -> int:
         """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
         has run out of time, as every worker does once a second; how many jobs and batches that were."""
-        ticker = self.ticker()
+        ticker = self._ticker()
         did = ticker.tell()
         ticker.write()
         return did
 
-    def ticker(self) -> Ticker:
+    def _ticker(self) -> Ticker:
         """What `tick` does, again and again."""
         worker, clock = "no worker", self._parts.clock
         outlook, logbook = Outlook(self.store, clock), Logbook(self.store, worker=worker, every=math.inf)

@@ -42,10 +42,10 @@ class Sandbox:
 
     def _run(self, end: datetime) -> None:
         """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
-        ticker = self._app.ticker()
+        ticker = self._app._ticker()
         with seldom_collected():
             ticker.tell()
-            _outside_any_loop(lambda: self._app.run_while(lambda: self._goes_on(ticker, end), ticker))
+            _outside_any_loop(lambda: self._app._run_while(lambda: self._goes_on(ticker, end), ticker))
             ticker.write()
 
     def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
