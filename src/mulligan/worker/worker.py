@@ -194,7 +194,8 @@ class Worker:
     async def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Work until stopped, or until nothing is left here and `until` says that this is enough.
 
-        Raises WornOut when too much of the tasks' code would not stop: only a new process has all slots again.
+        Raises WornOut when too much of the tasks' code would not stop: only a new process has all slots again; and what
+        keeps it from settling, such as StoreClosed.
         """
         self._loop = asyncio.get_running_loop()
         self._driver.start(self._store, self._keeper, self._wake.set)
@@ -224,6 +225,9 @@ class Worker:
             self._has_ended.set()
         if self._worn_out is not None:
             raise self._worn_out
+        if not settler.cancelled():
+            # It has failed: it does not end by itself.
+            settler.result()
 
     # Claim
 
