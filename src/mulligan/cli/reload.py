@@ -50,8 +50,10 @@ class _Reloader:
     def _start(self) -> None:
         command = [sys.executable, *(word for word in sys.orig_argv[1:] if word != "--reload")]
         WARDEN.ready()
+        # Compiled code is told apart by whole seconds and size: that of the file before could pass for this one's.
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
         # A group of its own: Ctrl-C at the terminal reaches it once, through us.
-        self._worker = subprocess.Popen(command, process_group=0)  # noqa: S603
+        self._worker = subprocess.Popen(command, process_group=0, env=environment)  # noqa: S603
         WARDEN.guard(self._worker.pid)
         if self._is_stopping:
             self._worker.terminate()
