@@ -64,10 +64,11 @@ soak-zones: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py tests/test_cron.py $(ARGS)
 
 # As many worlds of one simulated hour, new ones each time; a seed that failed: python -m mulligan.testing.simulation SEED --trace.
+soak-simulation: export MULLIGAN_DAYS ?= 40
 soak-simulation: $(READY)
 	@first=$$($(DRAW)); seeds=$${MULLIGAN_SEEDS:-$$first-$$((first + $(WORLDS) - 1))}; \
 	echo "these worlds again: make soak PARTS=simulation MULLIGAN_SEEDS=$$seeds"; \
-	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py $(ARGS)
+	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py tests/simulation/test_day_of_outage.py $(ARGS)
 
 # A batch of 50,000 members, settled by four worker processes, on each store.
 soak-batches: export MULLIGAN_SOAK := 1

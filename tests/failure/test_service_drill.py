@@ -80,3 +80,12 @@ def test_what_waits_is_worked_off_with_one_trial_of_more_than_it_can_bear() -> N
     report = drill(Setting("dead", waiting=12_000, ends=500.0))
     assert report.openings(start=61) <= 1
     assert report.rate_at_the_end >= 1.12
+
+
+def test_a_day_of_outage_costs_a_probe_each_cooldown() -> None:
+    day, waiting = 24 * 3600.0, 300
+    service = Service("gateway", cooldown="1m")
+    report = drill(Setting("dead", load=0.001, lasts=day, ends=day + 400, waiting=waiting, service=service))
+    assert report.calls_into_the_outage <= day / 60 + waiting + report.most_into_the_outage
+    assert report.most_probes == 1
+    assert sum(report.good.values()) > waiting, "it is back afterwards"

@@ -32,19 +32,20 @@ EVENTS = {
 class Gateway:
     """Up and down in turn, by a chance of its own: the rest of the world is what it would be without it."""
 
-    def __init__(self, seed: int, timeline: Timeline) -> None:
+    def __init__(self, seed: int, timeline: Timeline, *, first_outage: float | None) -> None:
         self._timeline = timeline
-        self._changes = self._drawn(random.Random(f"gateway {seed}"))  # noqa: S311
+        self._changes = self._drawn(random.Random(f"gateway {seed}"), first_outage)  # noqa: S311
         self._is_down, self._until = False, next(self._changes)
         self._is_healed = False
 
-    def _drawn(self, chance: random.Random) -> Iterator[int]:
+    def _drawn(self, chance: random.Random, first_outage: float | None) -> Iterator[int]:
         at = 0.0
         while True:
             at += chance.uniform(20, 90)
             yield int(at * SECOND)
-            at += chance.uniform(10, 60)
+            at += first_outage or chance.uniform(10, 60)
             yield int(at * SECOND)
+            first_outage = None
 
     @property
     def is_down(self) -> bool:

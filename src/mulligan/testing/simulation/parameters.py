@@ -44,6 +44,8 @@ class GatewayOptions:
     budget: float | None = 0.1
     rate: str | None = None
     has_probe: bool = False
+    first_outage: float | None = None
+    """Seconds; else drawn, as those that follow."""
 
     @classmethod
     def draw(cls, chance: random.Random) -> "GatewayOptions":

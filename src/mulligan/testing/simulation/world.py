@@ -49,7 +49,7 @@ class World:
         self.outage_at = 0
         self.is_shift = False
         self._is_closing = self._is_ended = self._is_watched = False
-        self.gateway = Gateway(seed, self.timeline)
+        self.gateway = Gateway(seed, self.timeline, first_outage=self.parameters.gateway.first_outage)
         self.services = self.gateway.services(self.parameters)
         book = ServiceBook(self.services)
         self.office = Office(self, ObservedStore(self.clock, lambda: book))
@@ -227,7 +227,9 @@ class World:
         self.town.finish()
         self._fleet.close()
         lives = self.oracle.lives
-        deadline = self.timeline.now + int((600 + 12 * self.parameters.lease.total_seconds()) * SECOND)
+        # Jobs of a service that fails some of their calls are claimed once in some seconds.
+        paced = 10 * sum(life.kind == NEEDS_GATEWAY for life in [*lives.waiting.values(), *lives.queued.values()])
+        deadline = self.timeline.now + int((600 + paced + 12 * self.parameters.lease.total_seconds()) * SECOND)
         redrives = self.oracle.redrives
         while (self._is_any_left or redrives.going) and self.timeline.now < deadline:
             self.timeline.run(self.timeline.now + 5 * SECOND)

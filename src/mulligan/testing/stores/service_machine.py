@@ -100,6 +100,8 @@ class ServiceMachine(OneRuleMachine):
             steps |= {self.settle: 8, self.reclaim: 1, self.cancel: 1}
         if self.claims:
             steps |= {self.claim_again: 1}
+        if any(record.name == "one" and record.state != "closed" for record in self._records().values()):
+            steps |= {self.day_of_outage: 1}
         data.draw(st.sampled_from([step for step, weight in steps.items() for _ in range(weight)]), label="step")()
 
     def enqueue(self) -> None:
@@ -186,6 +188,21 @@ class ServiceMachine(OneRuleMachine):
     def _one(self) -> Lease:
         chosen: str = self.draw(st.sampled_from(list(self.running)))
         return self.running[chosen]
+
+    def day_of_outage(self) -> None:
+        """Each call of one service fails for a day, and none is charged to its job. Other jobs wait meanwhile."""
+        before = self._failures()
+        for _ in range(24):
+            self.clock.advance(HOUR)
+            claim = Claim(incarnation="w3", number=next(self.numbers), kinds=("a", "b"), limit=5, lease=MINUTE)
+            for lease in self.store.claim(claim).leases:
+                decision = Fail(BLAMING, {}, 4, SPARED) if lease.service == "one" else Release({})
+                self.store.settle([Outcome(lease, decision)])
+        assert self._failures() == before
+
+    def _failures(self) -> dict[str, tuple[int, bool]]:
+        jobs = self.store.jobs(JobFilter(), limit=1_000).jobs
+        return {job.id: (job.failures, job.state is State.FAILED) for job in jobs}
 
     # By hand, and time
 
