@@ -13,7 +13,7 @@ DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench soak check unit pythons servers clean
+.PHONY: demo test bench soak check unit pythons simulate servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -32,6 +32,11 @@ unit: $(READY)
 # The unit tests on every Python from 3.11 on that is found here: PYTHONS="3.12" ARGS="-k store".
 pythons: servers
 	@$(PYTHON) tests/pythons.py $(ARGS)
+
+# Worlds by their seeds: SEEDS=0-59, or one of them told step by step: SEED=17 ARGS=--trace.
+SEEDS ?= 0-59
+simulate: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m simulator $(or $(SEED),$(SEEDS)) $(ARGS)
 
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:
@@ -63,12 +68,12 @@ soak-zones: export MULLIGAN_ALL_ZONES := 1
 soak-zones: $(READY)
 	$(BIN)/pytest -q -n 2 tests/failure/test_windows.py tests/test_cron.py $(ARGS)
 
-# As many worlds of one simulated hour, new ones each time; a seed that failed: python -m mulligan.testing.simulation SEED --trace.
+# As many worlds of one simulated hour, new ones each time; a seed that failed: make simulate SEED=17 ARGS=--trace.
 soak-simulation: export MULLIGAN_DAYS ?= 40
 soak-simulation: $(READY)
 	@first=$$($(DRAW)); seeds=$${MULLIGAN_SEEDS:-$$first-$$((first + $(WORLDS) - 1))}; \
 	echo "these worlds again: make soak PARTS=simulation MULLIGAN_SEEDS=$$seeds"; \
-	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulation/test_simulation.py tests/simulation/test_day_of_outage.py $(ARGS)
+	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulator/test_simulation.py tests/simulator/test_day_of_outage.py $(ARGS)
 
 # A batch of 50,000 members, settled by four worker processes, on each store.
 soak-batches: export MULLIGAN_SOAK := 1

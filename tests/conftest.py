@@ -10,6 +10,16 @@ import pytest
 from mulligan import App
 from mulligan.failure import redact
 
+
+def helper_modules() -> set[str]:
+    """Modules and packages beside the tests, as the tests import them."""
+    files = [path for path in Path(__file__).parent.rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
+    return {path.parent.name if (path.parent / "__init__.py").exists() else path.stem for path in files}
+
+
+# Without this a failing assert of a helper shows no values.
+pytest.register_assert_rewrite(*helper_modules())
+
 # On a busy machine an example may take any time; how long it takes is not what is tested.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import pytest
 
+from conformance.bench import failing, verdict
 from live import eventually
 from mulligan import App, Failure
 from mulligan.failure.policy import Retry, Succeed
@@ -22,7 +23,6 @@ from mulligan.finding import Check, Level
 from mulligan.job import JobFilter, NewJob
 from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, WorkerRecord
-from mulligan.testing.stores.bench import failing, verdict
 
 RUNBOOK = (Path(__file__).parent.parent / "docs" / "operations" / "runbook.md").read_text("utf-8")
 HOUR = timedelta(hours=1)

@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 
 from chaos.app import FAIR, GATEWAY
+from conformance.invariants import all_batches
 from mulligan.batch import BatchRecord
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.tally import Tally
 from mulligan.limit import LimitRecord
 from mulligan.store.protocols import Store
-from mulligan.testing.stores.invariants import all_batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

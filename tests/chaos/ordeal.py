@@ -16,11 +16,11 @@ from chaos.evidence import Evidence
 from chaos.ledger import Watch, lines, runs
 from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
+from conformance.invariants import PAGE, all_events, all_jobs
 from mulligan.job import JobFilter
 from mulligan.service import ServiceRequest
 from mulligan.store import open_store
 from mulligan.store.protocols import Store, WorkerRecord
-from mulligan.testing.stores.invariants import PAGE, all_events, all_jobs
 
 RATE = 70
 """Jobs a second: about as much as the four can do while they are being killed."""

@@ -7,6 +7,7 @@ from itertools import pairwise
 from chaos.app import LIMITED_OWNER, LIMITS, PROBES
 from chaos.books import Books
 from chaos.ledger import Run
+from conformance.invariants import check_batch
 from mulligan.clock import microseconds
 from mulligan.event import Event
 from mulligan.failure.service.tally import SLOTS, Tally
@@ -21,7 +22,6 @@ from mulligan.lifecycle import (
     SERVICE_OPENED,
     State,
 )
-from mulligan.testing.stores.invariants import check_batch
 
 SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)
 

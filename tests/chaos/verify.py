@@ -12,9 +12,9 @@ from chaos.ledger import Run
 from chaos.plan import LEASE
 from chaos.reader import written
 from chaos.recount import RECOUNTS
+from conformance.invariants import check_history, check_row
 from mulligan.job import MAX_LOSSES, Job
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.testing.stores.invariants import check_history, check_row
 
 FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
 BY_HAND = TABLE[Move.RETRY_BY_HAND, State.FAILED].event

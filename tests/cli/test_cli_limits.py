@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from conformance.bench import verdict
 from mulligan import App
 from mulligan.failure.policy import Retry
 from mulligan.job import Lease, NewJob
 from mulligan.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Claim, Outcome
-from mulligan.testing.stores.bench import verdict
 
 Invoke = Callable[..., Result]
 ReadJson = Callable[[Result], Any]

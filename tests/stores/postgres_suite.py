@@ -10,11 +10,11 @@ from datetime import datetime
 import pytest
 from postgres_server import EMPTY, SWEEP
 
+from conformance.bench import Bench
+from conformance.suite import StoreSuite
 from mulligan.failure.service import ServiceBook
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.connections import Connection
-from mulligan.testing.stores.bench import Bench
-from mulligan.testing.suite import StoreSuite
 
 # One for the store, one for its hints; and as many for its twin.
 TAKEN, LEFT = 2, 4

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from mulligan.testing.stores.examples import EXAMPLES, SEED, MachineTests, OneRuleMachine
+from conformance.examples import EXAMPLES, SEED, MachineTests, OneRuleMachine
 
 _drawn: list[int] = []
 

@@ -4,6 +4,7 @@ import pytest
 from test_store_postgres_races import Racing
 from transactions import enqueue_on, held, meanwhile, until_blocked
 
+from conformance.bench import failing
 from mulligan.batch import BatchRecord, BatchState, NewBatch
 from mulligan.errors import BatchBusy
 from mulligan.failure.policy import Succeed
@@ -11,7 +12,6 @@ from mulligan.job import Lease
 from mulligan.lifecycle import BATCH_REOPENED, BATCH_SETTLED, Move, State
 from mulligan.store.postgres import store as postgres
 from mulligan.store.protocols import Outcome, Settled
-from mulligan.testing.stores.bench import failing
 
 
 class TestBatchRaces(Racing):

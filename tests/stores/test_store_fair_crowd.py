@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from postgres_server import emptied
 
+from conformance.bench import at_once
 from mulligan.job import Lease, NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim, Store
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import at_once
 
 CROWD = 100_000
 BATCH = 100

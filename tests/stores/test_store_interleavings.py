@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from postgres_server import emptied
 
+from conformance.bench import MINUTE, failing, worker
+from conformance.invariants import all_events, all_jobs, check_history, check_row
 from mulligan.errors import IllegalMove
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease, NewJob
@@ -24,8 +26,6 @@ from mulligan.lifecycle import Move
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import MINUTE, failing, worker
-from mulligan.testing.stores.invariants import all_events, all_jobs, check_history, check_row
 from mulligan.testing.virtual import VirtualClock
 
 # Read now: the tests' own fixtures clear the environment.

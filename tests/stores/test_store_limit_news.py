@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from postgres_suite import PostgresBench
 
+from conformance.bench import KIND, SECOND, Bench
 from mulligan.limit import LimitBook
 from mulligan.store import limits
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import KIND, SECOND, Bench
 
 OTHER, KNOWN = "other", "known"
 # Counted by three claims.

@@ -8,6 +8,7 @@ import pytest
 from postgres_server import emptied
 from transactions import enqueue_on, held, meanwhile
 
+from conformance.bench import KIND, MINUTE, SECOND, Bench, retrying
 from mulligan.failure.policy import Succeed
 from mulligan.job import Lease
 from mulligan.lifecycle import State
@@ -18,7 +19,6 @@ from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import SQL
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.script import Steps
-from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, retrying
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 

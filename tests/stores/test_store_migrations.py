@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from postgres_server import PostgresServer
 
+from conformance.bench import retrying
 from mulligan.failure.policy import Succeed
 from mulligan.job import JobFilter, NewJob
 from mulligan.store.postgres import PostgresStore
@@ -16,7 +17,6 @@ from mulligan.store.postgres import schema as postgres_schema
 from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite import schema as sqlite_schema
-from mulligan.testing.stores.bench import retrying
 from mulligan.testing.virtual import VirtualClock
 
 # As code of schema 1 stores a job: it knows of no timeout.

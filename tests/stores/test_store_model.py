@@ -1,7 +1,7 @@
 """The SQLite store against the model of a store, in memory and on a file."""
 
+from conformance.suite import machine
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.suite import machine
 
 TestMemoryIsTheModel = machine(lambda now, _: SqliteStore("sqlite:///:memory:", now=now, threaded=False))
 TestFileIsTheModel = machine(

@@ -9,6 +9,7 @@ import pytest
 from postgres_server import emptied
 from transactions import enqueue_on, held, meanwhile, until_blocked
 
+from conformance.bench import DAY, HOUR, SECOND, Bench
 from mulligan.failure.policy import Succeed
 from mulligan.job import Lease, NewJob
 from mulligan.rate import parse_rate
@@ -17,7 +18,6 @@ from mulligan.store.owners import FORGOTTEN_AT_ONCE, IDLE
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import DAY, HOUR, SECOND, Bench
 
 BULK = "bulk"
 

@@ -10,6 +10,7 @@ import pytest
 from postgres_server import PostgresServer
 from transactions import Held
 
+from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
 from mulligan.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move, State
@@ -19,7 +20,6 @@ from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import SQL, play, row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
-from mulligan.testing.stores.bench import failing, worker
 
 FEW, MANY = 1_000, 100_000
 LATE = datetime(2001, 1, 1, tzinfo=UTC)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from postgres_server import PostgresServer, emptied, postgres_server
 from transactions import enqueue_on, held
 
+from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 from mulligan import App, attempt
 from mulligan.batch import BatchRetry, NewBatch
 from mulligan.cli.root import root
@@ -26,7 +27,6 @@ from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import play
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
 from mulligan.store.rows import to_time
-from mulligan.testing.stores.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 
 
 class TestLog(Bench):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from postgres_server import emptied
 
+from conformance.service_machine import service_machine
+from conformance.suite import machine
 from mulligan.failure.service import ServiceBook
 from mulligan.store.postgres import PostgresStore
-from mulligan.testing.stores.service_machine import service_machine
-from mulligan.testing.suite import machine
 
 _urls: list[str] = []
 

@@ -12,6 +12,7 @@ import pytest
 from postgres_server import emptied
 from transactions import Held, enqueue_on, held, meanwhile, until_blocked
 
+from conformance.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 from mulligan.errors import JobNotFound, StoreUnavailable
 from mulligan.failure.policy import Release, Succeed
 from mulligan.job import Lease
@@ -20,7 +21,6 @@ from mulligan.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore, connections
 from mulligan.store.postgres.play import BEGIN, play_in
 from mulligan.store.protocols import Beat, Claim, Outcome, Settled
-from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
 JOINS = ("nestloop", "hashjoin", "mergejoin")

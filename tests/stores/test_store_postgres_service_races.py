@@ -10,14 +10,14 @@ import pytest
 from test_store_postgres_races import IMPATIENT, Racing
 from transactions import held, meanwhile, until_blocked
 
+from conformance.bench import HOUR, MINUTE, SECOND, verdict
+from conformance.services import blaming
 from mulligan.failure.policy import Retry, Succeed
 from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import Lease
 from mulligan.service import ServiceRequest
 from mulligan.store.postgres import PostgresStore, connections
 from mulligan.store.protocols import Outcome, Settled
-from mulligan.testing.stores.bench import HOUR, MINUTE, SECOND, verdict
-from mulligan.testing.stores.services import blaming
 
 COOLDOWN = 30 * SECOND
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from conformance.services import blaming
 from mulligan.failure.policy import Succeed
 from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import Lease, NewJob
 from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.services import blaming
 from mulligan.testing.virtual import VirtualClock
 
 HUGE = 10**30

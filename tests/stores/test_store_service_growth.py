@@ -12,14 +12,14 @@ from postgres_server import PostgresServer
 from test_store_postgres_growth import BUFFERS, ROWS, Reading
 from test_store_sqlite_growth import STEPS, steps_of
 
+from conformance.bench import worker
+from conformance.services import blaming
 from mulligan.failure.policy import Succeed
 from mulligan.job import NewJob
 from mulligan.service import ServiceRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import worker
-from mulligan.testing.stores.services import blaming
 
 # `MULLIGAN_HELD_JOBS=1000000` makes it a million.
 FEW, MANY = 100, int(os.environ.get("MULLIGAN_HELD_JOBS", "50000"))

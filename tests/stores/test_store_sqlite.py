@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from conformance.bench import worker
+from conformance.suite import StoreSuite
 from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.failure.policy import Fail, Succeed
 from mulligan.failure.verdict import deadline_passed
@@ -21,8 +23,6 @@ from mulligan.store import open_store
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore, database, schema
 from mulligan.store.sqlite.database import Operation
-from mulligan.testing.stores.bench import worker
-from mulligan.testing.suite import StoreSuite
 from mulligan.testing.virtual import VirtualClock
 
 HOUR = timedelta(hours=1)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
 from mulligan.job import NewJob
 from mulligan.lifecycle import Move, State
@@ -14,7 +15,6 @@ from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.rows import to_time
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.play import SQL, play
-from mulligan.testing.stores.bench import failing, worker
 
 FEW, MANY = 1_000, 50_000
 FACTOR, STEPS = 1.5, 300

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from conformance.bench import failing
 from live import eventually, working
 from mulligan import App
 from mulligan.errors import BadSetting
@@ -14,7 +15,6 @@ from mulligan.retention import Keep
 from mulligan.settings import Settings, load
 from mulligan.store.protocols import Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
-from mulligan.testing.stores.bench import failing
 from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.prune import PASSES, Prune
 

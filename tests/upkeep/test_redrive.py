@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.clock import Ids
@@ -22,7 +23,6 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.task import Registry
 from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
-from mulligan.testing.stores.bench import failing
 from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.redrive import Redriving
 

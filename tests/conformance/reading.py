@@ -1,0 +1,405 @@
+"""Reading: filters and pages that equal a full scan, owners apart, a log that skips nothing."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conformance.bench import DAY, HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
+from mulligan.errors import JobNotFound
+from mulligan.failure.policy import Snooze, Succeed
+from mulligan.job import Job, JobFilter, NewJob
+from mulligan.lifecycle import Move, State
+from mulligan.store.protocols import Changes
+
+OWNERS, KINDS, QUEUES, TAGS = ("", "acme", "other"), ("a", "b"), ("default", "bulk"), ("eu", "us", "a\"b'c")
+CODES, GROUPS = ("GW_4XX", "IO_ERROR"), ("g1", "g2")
+
+
+def _some(values: Sequence[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | st.sampled_from([*values, "absent"])
+
+
+HOURS = st.none() | st.integers(-1, 40).map(lambda number: number * HOUR)
+FILTERS = st.fixed_dictionaries(
+    {
+        "state": st.none() | st.sampled_from(list(State)),
+        "kind": _some(KINDS),
+        "owner": _some(OWNERS),
+        "queue": _some(QUEUES),
+        "code": _some(CODES),
+        "last_code": _some(CODES),
+        "group": _some(GROUPS),
+        "tag": _some(TAGS),
+        "since": HOURS,
+        "until": HOURS,
+    }
+)
+
+
+QUIET_SECONDS = 0.2
+
+
+class ReadingRules(Bench):
+    # Jobs
+
+    def test_a_job_is_found_by_its_owner_and_the_admin(self) -> None:
+        job = self.enqueue(owner="acme")
+        assert self.store.job(job.id) == self.store.job(job.id, owner="acme") == job
+
+    @pytest.mark.parametrize("owner", ["", "other", "ACME", "acme "])
+    def test_somebody_elses_job_reads_as_one_that_does_not_exist(self, owner: str) -> None:
+        job = self.enqueue(owner="acme")
+        with pytest.raises(JobNotFound, match=f"there is no job '{job.id}'"):
+            self.store.job(job.id, owner=owner)
+
+    def test_a_job_that_is_not_there_cannot_be_read(self) -> None:
+        with pytest.raises(JobNotFound, match="there is no job 'nowhere'"):
+            self.store.job("nowhere")
+
+    def test_ids_are_found_by_their_beginning_and_by_their_end(self) -> None:
+        jobs = [
+            self.enqueue(id=id_) for id_ in ("aaaaaa-1-cccccc", "aaaaaa-2-dddddd", "bbbbbb-3-cccccc", "cccccc-4-aaaaaa")
+        ]
+        first, second, third, fourth = (job.id for job in jobs)
+        assert self._found("bbbbbb") == self._found("3-cccccc") == [third]
+        assert self._found("aaaaaa") == [fourth, second, first]
+        assert self._found("cccccc", limit=2) == [fourth, third]
+        assert self._found(first) == [first]
+        exact = self.enqueue(id="aaaaaa").id
+        assert self._found("aaaaaa", limit=2) == [exact, fourth], "the whole of an id comes first"
+        assert [self._found(part) for part in ("-3-", "%", "cccccc_", "~", "BBBBBB")] == [[]] * 5
+
+    def test_ids_of_another_owner_are_not_found(self) -> None:
+        job, other = self.enqueue(owner="acme"), self.enqueue(owner="")
+        part = job.id[-8:]
+        assert self._found(part) == self._found(part, owner="acme") == [job.id]
+        assert self._found(part, owner="other") == self._found(part, owner="") == []
+        assert self._found(other.id[-8:], owner="") == [other.id]
+
+    def _found(self, part: str, *, owner: str | None = None, limit: int = 10) -> list[str]:
+        return self.store.find_ids("job", part, owner=owner, limit=limit)
+
+    def test_a_list_shows_the_newest_first(self) -> None:
+        jobs = [self.enqueue() for _ in range(3)]
+        page = self.store.jobs(JobFilter())
+        assert [job.id for job in page.jobs] == [job.id for job in reversed(jobs)]
+        assert (page.cursor, page.damaged) == (None, ())
+
+    def test_an_owner_sees_no_other_owners_jobs_whatever_the_filter(self) -> None:
+        self._population()
+        for wanted in (JobFilter(), JobFilter(owner="other"), JobFilter(owner="acme"), JobFilter(owner="")):
+            assert {job.owner for job in self.store.jobs(wanted, owner="acme", limit=100).jobs} <= {"acme"}
+        assert self.store.jobs(JobFilter(owner="other"), owner="acme").jobs == ()
+
+    @settings(
+        max_examples=80,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(fields=FILTERS, owner=_some(OWNERS), limit=st.integers(1, 12))
+    def test_filters_and_pages_equal_a_full_scan(self, fields: dict[str, Any], owner: str | None, limit: int) -> None:
+        everything = self._population()
+        start = everything[0].enqueued_at
+        moments = {name: start + fields[name] for name in ("since", "until") if fields[name] is not None}
+        wanted = JobFilter(**{**fields, "since": None, "until": None, **moments})
+        expected = [job for job in reversed(everything) if _matches(job, wanted, owner)]
+        assert self._paged(wanted, owner, limit) == expected
+
+    def _paged(self, wanted: JobFilter, owner: str | None, limit: int) -> list[Job[Any]]:
+        found: list[Job[Any]] = []
+        cursor, is_first = None, True
+        while is_first or cursor is not None:
+            page = self.store.jobs(wanted, owner=owner, limit=limit, cursor=cursor)
+            assert len(page.jobs) <= limit
+            assert page.cursor is None or len(page.jobs) == limit
+            assert page.cursor is None or page.cursor != cursor, "the next page is another one"
+            found += page.jobs
+            cursor, is_first = page.cursor, False
+        return found
+
+    def test_pages_stay_right_while_jobs_come_and_change(self) -> None:
+        jobs = [self.enqueue() for _ in range(6)]
+        first = self.store.jobs(JobFilter(), limit=3)
+        self.enqueue()
+        self.claim()
+        second = self.store.jobs(JobFilter(), limit=3, cursor=first.cursor)
+        assert [job.id for job in (*first.jobs, *second.jobs)] == [job.id for job in reversed(jobs)]
+
+    def _population(self) -> list[Job[Any]]:
+        """Forty jobs of every state, made once for a test; oldest first."""
+        if not self.store.last_position():
+            for number in range(40):
+                self._make(number)
+                self.advance(HOUR)
+        found = self.store.jobs(JobFilter(), limit=100).jobs
+        assert {job.state for job in found} == set(State)
+        return list(reversed(found))
+
+    def _make(self, number: int) -> None:
+        options: dict[str, Any] = {
+            "kind": KINDS[number % 2],
+            "owner": OWNERS[number % 3],
+            "queue": QUEUES[number // 3 % 2],
+            "tags": tuple(tag for place, tag in enumerate(TAGS) if number >> place & 1),
+        }
+        match number % 7:
+            case 0 if number % 2:
+                self.settle(self.leased(**options), retrying(100 * DAY, CODES[number // 14 % 2]))
+            case 0:
+                self.enqueue(delay=100 * DAY, **options)
+            case 1:
+                # Claimed as soon as it stands there; a lease that lasts.
+                self.leased(lease=100 * DAY, **options)
+            case 2:
+                self.settle(self.leased(**options), Succeed("1"))
+            case 3 | 4:
+                error = failing(CODES[number % 2], group=GROUPS[number // 2 % 2])
+                self.settle(self.leased(**options), error)
+            case 5:
+                self.move(Move.CANCEL_BY_HAND, self.enqueue(**options).id)
+            case _:
+                # Nobody takes this queue.
+                self.enqueue(**{**options, "kind": "a" if number > 30 else "b", "deadline": SECOND})
+
+    def test_a_waiting_job_is_found_by_its_last_code_and_not_by_its_code(self) -> None:
+        lease = self.leased()
+        self.settle(lease, retrying(HOUR, "IO_ERROR"))
+        found = self.store.jobs(JobFilter(last_code="IO_ERROR", state="waiting")).jobs
+        assert [job.id for job in found] == [lease.fence.id]
+        assert self.store.jobs(JobFilter(code="IO_ERROR")).jobs == ()
+
+    # Counts
+
+    def test_counts_say_how_many_of_each_kind_are_in_each_state(self) -> None:
+        assert self.store.counts() == {}
+        jobs = self._population()
+        for owner in (None, *OWNERS, "absent"):
+            seen = [job for job in jobs if owner is None or job.owner == owner]
+            expected: dict[str, dict[str, int]] = {}
+            for job in seen:
+                states = expected.setdefault(job.kind, {})
+                states[job.state] = states.get(job.state, 0) + 1
+            assert self.store.counts(owner=owner) == expected
+
+    # Busy
+
+    def test_a_store_without_jobs_is_not_busy(self) -> None:
+        assert self.store.busy(["send"]) is False
+
+    @pytest.mark.parametrize("state", State)
+    def test_queued_and_running_jobs_make_a_store_busy(self, state: State) -> None:
+        self.in_state(state)
+        assert self.store.busy(["send"]) is (state in (State.QUEUED, State.RUNNING))
+        assert self.store.busy(["other", "send"]) is (state in (State.QUEUED, State.RUNNING))
+        assert self.store.busy(["other"]) is False
+        assert self.store.busy([]) is False
+
+    def test_a_waiting_job_makes_a_store_busy_when_it_is_due(self) -> None:
+        self.enqueue(delay=MINUTE)
+        assert not self.store.busy(["send"])
+        self.advance(MINUTE)
+        assert self.store.busy(["send"])
+
+    @pytest.mark.parametrize(
+        ("decision", "why"),
+        [
+            (retrying(DAY), "retry"),
+            (Snooze(DAY, verdict("SNOOZED"), {}), "snooze"),
+            (Snooze(DAY, verdict("RATE_LIMITED"), {}), "rate limit"),
+        ],
+        ids=["retry", "snooze", "rate limit"],
+    )
+    def test_whoever_waits_for_retries_can_ask_for_them(self, decision: Snooze, why: str) -> None:
+        self.settle(self.leased(), decision)
+        assert not self.store.busy(["send"])
+        assert not self.store.busy(["send"], waiting_for=["delay"])
+        assert self.store.busy(["send"], waiting_for=["delay", why])
+        assert not self.store.busy(["other"], waiting_for=[why])
+
+    # Place in the line
+
+    def test_a_job_knows_how_many_are_claimed_before_it(self) -> None:
+        hours = [3, 1, 4, 2]
+        jobs = {hour: self.enqueue(submitted_at=self.now - hour * HOUR) for hour in hours}
+        first = self.enqueue(priority=-10)
+        elsewhere: list[dict[str, Any]] = [{"kind": "b"}, {"queue": "bulk"}, {"service": "gateway"}, {"delay": HOUR}]
+        for options in elsewhere:
+            self.enqueue(priority=-20, **options)
+        assert [self.store.ahead_of(jobs[hour], limit=100) for hour in (4, 3, 2, 1)] == [1, 2, 3, 4]
+        assert self.store.ahead_of(first, limit=100) == 0
+
+    def test_the_place_in_the_line_is_counted_up_to_a_limit(self) -> None:
+        jobs = self.store.enqueue([self.new() for _ in range(6)])
+        assert [self.store.ahead_of(job, limit=3) for job in jobs] == [0, 1, 2, 3, 3, 3]
+
+    # Events
+
+    def test_the_log_tells_the_whole_story_in_order(self) -> None:
+        lease = self.leased()
+        self.settle(lease, retrying(MINUTE))
+        self.advance(MINUTE)
+        (lease,) = self.claim()
+        self.settle(lease, failing())
+        self.move(Move.RETRY_BY_HAND, lease.fence.id)
+        (lease,) = self.claim()
+        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.settle(lease, Succeed("1"))
+        story = [(event.type.removeprefix("job."), event.attempt) for event in self.events(lease.fence.id)]
+        assert story == [
+            ("enqueued", 0),
+            ("started", 1),
+            ("retried", 1),
+            ("queued", 1),
+            ("started", 2),
+            ("failed", 2),
+            ("retry_requested", 2),
+            ("queued", 2),
+            ("started", 3),
+            ("cancel_requested", 3),
+            ("succeeded", 3),
+        ]
+
+    @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
+    def test_a_reader_who_keeps_his_place_misses_nothing(self, limit: int) -> None:
+        self._population()
+        everything = self.events()
+        read: list[Any] = []
+        while page := self.store.events(after=read[-1].position if read else 0, limit=limit):
+            assert len(page) <= limit
+            read += page
+        assert read == everything
+        assert [event.position for event in read] == sorted(event.position for event in read)
+        assert self.store.last_position() == read[-1].position
+
+    def test_events_can_be_read_by_job_and_by_owner(self) -> None:
+        jobs = self._population()
+        everything = self.events()
+        for job in jobs[:6]:
+            assert self.events(job.id) == [event for event in everything if event.job == job.id]
+            assert self.store.events(job=job.id, owner="absent") == []
+            assert self.store.events(job=job.id, owner=job.owner) == self.events(job.id)
+        for owner in (*OWNERS, "absent"):
+            seen = self.store.events(owner=owner, limit=1_000)
+            assert seen == [event for event in everything if event.owner == owner]
+
+    def test_the_histories_of_many_jobs_are_read_at_once(self) -> None:
+        ids = [job.id for job in self._population()[:6]]
+        found = self.store.histories([*ids, "absent"])
+        assert found == {job: self.events(job) for job in ids} | {"absent": []}
+        assert self.store.histories([]) == {}
+
+    def test_an_empty_log_begins_at_nothing(self) -> None:
+        assert (self.store.last_position(), self.store.events()) == (0, [])
+
+    @pytest.mark.parametrize("back", [1, 2, 3, 5, 6, 7, 1_000])
+    def test_the_newest_are_found_from_the_end_also_if_they_were_written_at_once(self, back: int) -> None:
+        """A whole transaction may share a position: then a few more are found, never fewer."""
+        for number in (1, 2, 4):
+            self.store.enqueue([self.new() for _ in range(number)])
+        everything = self.events()
+        found = self.store.events(after=self.store.last_position(back=back), limit=1_000)
+        assert found == everything[-len(found) :]
+        assert min(back, len(everything)) <= len(found) < back + 4
+
+    def test_a_reader_who_follows_while_others_write_misses_nothing(self) -> None:
+        stores = [self.store, self.twin()]
+        wanted: list[list[NewJob]] = [[self.new() for _ in range(5)] for _ in range(20)]
+        read: list[str] = []
+
+        def follow() -> None:
+            after = 0
+            while len(read) < 100:
+                for event in self.store.events(after=after, limit=7):
+                    after = event.position
+                    read.append(event.job)
+
+        def write(place: int) -> None:
+            for jobs in wanted[place::2]:
+                stores[place].enqueue(jobs)
+
+        answers = at_once([follow, lambda: write(0), lambda: write(1)])
+        assert answers == [None, None, None]
+        assert sorted(read) == sorted(job.id for jobs in wanted for job in jobs)
+
+    # The store itself
+
+    def test_the_store_goes_by_the_time_it_is_given(self) -> None:
+        assert self.store.now() == self.now
+        self.advance(timedelta(days=1, microseconds=1))
+        assert self.store.now() == self.now
+
+    def test_a_store_that_is_up_to_date_has_nothing_to_migrate(self) -> None:
+        assert self.store.migrate() == []
+
+    def test_a_change_is_noticed(self) -> None:
+        changes = self.store.changes()
+        try:
+            assert changes.wait(0) is False
+            self.enqueue()
+            assert self._is_told(changes) is self.gives_hints
+        finally:
+            changes.close()
+
+    def _is_told(self, changes: Changes) -> bool:
+        """Soon: a store may answer earlier than asked to. One that gives no hints lets go of whoever waits."""
+        return any(changes.wait(1) for _ in range(50 if self.gives_hints else 1))
+
+    def test_looking_for_work_is_no_change(self) -> None:
+        self.enqueue("another", delay=HOUR)
+        changes = self.store.changes()
+        try:
+            # The hint of the enqueue itself may still be on its way.
+            while changes.wait(QUIET_SECONDS):
+                pass
+            self.store.jobs(JobFilter())
+            self.store.events()
+            assert self.claim() == []
+            assert changes.wait(0) is False
+        finally:
+            changes.close()
+
+    def test_a_change_made_on_another_connection_is_noticed(self) -> None:
+        changes, twin = self.store.changes(), self.twin()
+        try:
+            changes.wait(0)
+            twin.enqueue([self.new()])
+            assert self._is_told(changes) is self.gives_hints
+        finally:
+            changes.close()
+
+    def test_what_one_connection_wrote_another_reads(self) -> None:
+        twin = self.twin()
+        job = self.enqueue()
+        assert twin.job(job.id) == job
+        (lease,) = self.claim(store=twin)
+        assert self.job(job.id).leased_by == lease.fence.incarnation
+
+    def test_a_store_can_be_closed_twice(self) -> None:
+        store = self.twin()
+        store.close()
+        store.close()
+
+
+def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
+    fields = {
+        "state": job.state,
+        "kind": job.kind,
+        "owner": job.owner,
+        "queue": job.queue,
+        "code": job.error_code,
+        "last_code": job.last_code,
+        "group": job.group,
+        "version": job.version,
+    }
+    return (
+        all(getattr(wanted, name) in (None, value) for name, value in fields.items())
+        and owner in (None, job.owner)
+        and (wanted.tag is None or wanted.tag in job.tags)
+        and (wanted.since is None or job.enqueued_at >= wanted.since)
+        and (wanted.until is None or job.enqueued_at < wanted.until)
+    )

@@ -1,0 +1,71 @@
+"""The conformance suite: a store that passes it keeps the engine's promises.
+
+    class TestMyStore(StoreSuite):
+        def open_store(self, now):
+            # Empty, with `now` as its clock and the services of the test.
+            return MyStore(self.folder / "jobs", now=now, services=self.services)
+
+        open_twin = open_store    # a second store on the same data; leave it out if that is impossible
+
+    TestMyStoreIsTheModel = machine(lambda now, folder: MyStore(folder / "jobs", now=now))
+
+Nothing sleeps: time is passed in. After every test all rows and the whole event log are checked against
+`invariants.py`. The machine compares the store with a model step by step: the same examples in every run, and a few
+new ones. `MULLIGAN_MODEL_EXAMPLES` sets how many of these, `MULLIGAN_MODEL_SEED` which ones; a failure prints the
+values to set to repeat it.
+"""
+
+from conformance.batches import BatchRules
+from conformance.beat import BeatRules
+from conformance.budgets import BudgetRules
+from conformance.charging import ChargeRules
+from conformance.claim import ClaimRules
+from conformance.duties import DutyRules
+from conformance.enqueue import EnqueueRules
+from conformance.fair import FairRules
+from conformance.fence import FenceRules
+from conformance.holding import HoldingRules
+from conformance.hooks import HookRules
+from conformance.lifecycle import LifecycleRules
+from conformance.limits import LimitRules
+from conformance.model_cases import machine
+from conformance.moves import MoveRules
+from conformance.names import NameRules
+from conformance.operations import OperationRules
+from conformance.reading import ReadingRules
+from conformance.reclaim import ReclaimRules
+from conformance.retention import RetentionRules
+from conformance.schedules import ScheduleRules
+from conformance.services import ServiceRules
+from conformance.settle import SettleRules
+from conformance.stuck import StuckRules
+
+__all__ = ["StoreSuite", "machine"]
+
+
+class StoreSuite(
+    LifecycleRules,
+    EnqueueRules,
+    ClaimRules,
+    FairRules,
+    LimitRules,
+    BudgetRules,
+    FenceRules,
+    SettleRules,
+    BeatRules,
+    ReclaimRules,
+    StuckRules,
+    HookRules,
+    BatchRules,
+    DutyRules,
+    ServiceRules,
+    ChargeRules,
+    HoldingRules,
+    NameRules,
+    ScheduleRules,
+    MoveRules,
+    OperationRules,
+    RetentionRules,
+    ReadingRules,
+):
+    """Every rule of a store, in the order of a job's life."""

@@ -1,0 +1,53 @@
+"""The simulated driver: the ports of a worker, in a time that is ours."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from mulligan.store.protocols import Store
+from mulligan.worker.drivers import Interrupt
+from mulligan.worker.keeper import Keeper
+from simulator.strand import Strand
+
+if TYPE_CHECKING:
+    from simulator.party import Party
+
+T = TypeVar("T")
+
+
+class SimulatedDriver:
+    """Store calls, the keeper and plain tasks each in a strand: they wait at every store call, side by side."""
+
+    def __init__(self, party: "Party") -> None:
+        self._party = party
+        self._keeping: asyncio.Task[None] | None = None
+        self.wake: Callable[[], None] | None = None
+
+    async def blocking(self, function: Callable[[], T]) -> T:
+        if not self._party.world.weather.is_stormy:
+            # Nothing would strike: no need to make it possible.
+            return function()
+        result: T = await Strand(function, self._party.loop).future
+        return result
+
+    async def call(self, function: Callable[[], T], on_start: Callable[[Interrupt], None], /) -> T:
+        strand = Strand(function, self._party.loop)
+        on_start(strand.interrupt)
+        result: T = await asyncio.shield(strand.future)
+        return result
+
+    def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:  # noqa: ARG002
+        self.wake = wake
+        self._keeping = self._party.loop.create_task(self._keep(keeper))
+
+    def stop(self) -> None:
+        self.wake = None
+        if self._keeping is not None:
+            self._keeping.cancel()
+
+    async def _keep(self, keeper: Keeper) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            while True:
+                await self.blocking(keeper.step)
+                await asyncio.sleep(keeper.interval)

@@ -1,0 +1,99 @@
+"""What the oracle knows of new jobs: what was accepted is there, once, and a twin is called one."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from mulligan.clock import microseconds
+from mulligan.errors import SubmitRateExceeded
+from mulligan.job import NewJob
+from simulator.broken import require
+from simulator.lives import Life, Lives
+from simulator.office import Call, Entry
+from simulator.shares import RateWatch, ShareWatch
+
+if TYPE_CHECKING:
+    from simulator.batches import BatchWatch
+    from simulator.world import World
+
+
+class EnqueueWatch:
+    def __init__(
+        self, world: "World", lives: Lives, batches: "BatchWatch", shares: ShareWatch, rates: RateWatch
+    ) -> None:
+        self._world = world
+        self._reached = world.reached.note
+        self._lives = lives
+        self._batches = batches
+        self._shares = shares
+        self._rates = rates
+        self._fair = world.parameters.allotment.quotas.fair_queues()
+
+    def enqueued(self, call: Call, entries: list[Entry]) -> None:
+        if isinstance(call.error, SubmitRateExceeded):
+            self._rates.refused(call)
+        if call.error is not None:
+            return
+        written = {entry.job: entry for entry in entries}
+        ranks = self._world.office.store.ranks(list(written)) if written else {}
+        self._shares.ranked(call, ranks)
+        self._rates.submitted(call, ranks)
+        for new, job in zip(call.asked, call.answer, strict=True):
+            entry = written.pop(new.id, None)
+            if entry is None:
+                self._known(new.id, job)
+                continue
+            require(entry.type == "job.enqueued" and new.id not in self._lives.by_id, "enqueued twice")
+            require(job.id == new.id and not job.is_duplicate, "another job was returned")
+            require(not self._has_twin(new), "a second job holds the key of one that is not over")
+            life = self._born(new, call.now)
+            self._placed(life, job, ranks[life.id])
+            self._lives.add(life)
+            self._batches.joined(life)
+        require(not written, "the log tells of jobs nobody asked for")
+
+    def _born(self, new: NewJob, now: int) -> Life:
+        delay = new.delay // timedelta(microseconds=1)
+        return Life(
+            id=new.id,
+            name=f"job {len(self._lives.by_id) + 1}",
+            kind=new.kind,
+            owner=new.owner,
+            priority=new.priority,
+            rank=now if new.submitted_at is None else microseconds(new.submitted_at),
+            max_attempts=new.max_attempts,
+            state="waiting" if delay or new.batch else "queued",
+            queue=new.queue,
+            batch=new.batch,
+            due=now + delay,
+            deadline=None if new.deadline is None else now + new.deadline // timedelta(microseconds=1),
+            key=new.dedupe_key,
+            service=new.service,
+            ready_at=self._world.timeline.now,
+        )
+
+    def _placed(self, life: Life, job: Any, rank: int) -> None:
+        """In a fair queue it stands where its owner's turn is; one that a limit concerns waits for its place."""
+        if job.queue in self._fair:
+            life.rank = rank
+        require(life.rank == rank, f"{life.name} stands at {rank}, not at {life.rank}")
+        if life.state == "queued":
+            limits = self._world.office.store.limits_said()
+            is_limited = any(subject in limits for subject in life.subjects)
+            life.state = "waiting" if is_limited else "queued"
+
+    def _has_twin(self, new: NewJob) -> bool:
+        return new.dedupe_key is not None and any(
+            (life.owner, life.kind, life.key) == (new.owner, new.kind, new.dedupe_key)
+            for place in (self._lives.waiting, self._lives.queued, self._lives.running)
+            for life in place.values()
+        )
+
+    def _known(self, asked: str, job: Any) -> None:
+        """No event: it is there already, or its twin is."""
+        require(job.id in self._lives.by_id, "a job was accepted, and the log does not know it")
+        require(job.is_duplicate == (job.id != asked), "a twin is not called one")
+        if job.id == asked:
+            self._reached("an enqueue is repeated")
+            return
+        require(asked not in self._lives.by_id, "a stored job was answered with its twin")
+        self._reached("a job is its twin")

@@ -1,0 +1,167 @@
+"""The oracle: reads the log and the rows after every operation, and knows who may do what.
+
+It asks nobody's memory but its own: what the store answered, what the log says and what stands in the
+rows must be one story. Each part of it watches one sort of operation.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import BatchClosed, SubmitRateExceeded
+from simulator.batches import BatchWatch
+from simulator.bodies import Bodies
+from simulator.broken import Broken, require
+from simulator.chronicle import Chronicle
+from simulator.claims import ClaimWatch
+from simulator.door import DoorWatch
+from simulator.enqueues import EnqueueWatch
+from simulator.gates import GateWatch
+from simulator.gateway import ServiceWatch
+from simulator.hands import HandWatch
+from simulator.leases import LeaseWatch
+from simulator.limits import LimitWatch
+from simulator.office import Call, Entry
+from simulator.redrives import RedriveWatch
+from simulator.settles import SettleWatch
+from simulator.shares import RateWatch, ShareWatch
+
+if TYPE_CHECKING:
+    from simulator.world import World
+
+Look = Callable[[Call, list[Entry]], None]
+
+# By what a worker says who it is. Its first claim and its first beat may be slower than its first look at leases.
+INTRODUCE: dict[str, Callable[[Call], str]] = {
+    "claim": lambda call: str(call.asked.incarnation),
+    "beat": lambda call: str(call.asked.worker.incarnation),
+    "overdue": lambda call: str(call.options["besides"]),
+}
+
+
+class Oracle:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._position = 0
+        chronicle = Chronicle(world.timeline)
+        self.lives = chronicle.lives
+        self.limits = LimitWatch(world, self.lives)
+        self._gates = GateWatch(world, self.lives)
+        shares = ShareWatch(world)
+        self.bodies = Bodies(world, self.lives)
+        self.batches = BatchWatch(world, chronicle)
+        self._services = ServiceWatch(world)
+        door = DoorWatch(world, chronicle, self.batches, self._gates)
+        rates = RateWatch(world)
+        leases = LeaseWatch(world, self.lives, shares, rates, self._services)
+        self._claims = ClaimWatch(world, chronicle, door, shares, self._services)
+        self.redrives = RedriveWatch(world.reached.note, follow=chronicle.follow, opened=door.opened)
+        self._looks: dict[str, Look] = {
+            "enqueue": EnqueueWatch(world, self.lives, self.batches, shares, rates).enqueued,
+            "claim": self._claims.claimed,
+            "promote": door.promoted,
+            "publish": door.published,
+            "expire": door.expired,
+            "adopt": leases.adopted,
+            "beat": leases.beaten,
+            "now": leases.clock_read,
+            "overdue": leases.called_overdue,
+            "settle": SettleWatch(world, chronicle, leases, self.bodies, self._services).settled,
+            "move": HandWatch(world, chronicle, door).moved,
+            "begin_redrive": self.redrives.begun,
+            "advance_redrive": self.redrives.advanced,
+            "cancel_redrive": self.redrives.cancelled,
+            "create_batch": self.batches.created,
+            "tend_batches": self.batches.tended,
+        }
+
+    def look(self, call: Call) -> None:
+        """Compare what was asked, what was answered, what the log says and what the rows hold."""
+        try:
+            self._look(call)
+        except Broken as broken:
+            self._world.break_promise(f"{call.party.name} {call.name}: {broken}")
+        except Exception as error:
+            # The log tells what cannot be followed at all.
+            self._world.break_promise(f"{call.party.name} {call.name}: no story can be made of this: {error!r}")
+
+    def _look(self, call: Call) -> None:
+        entries = self._world.office.store.log(self._position, expected=_rows_of_its_own(call))
+        self._services.read()
+        if call.name in INTRODUCE:
+            self._introduce(call)
+        if call.error is not None and not self._may_refuse(call):
+            require(not entries, f"failed with {call.error!r} and wrote to the log all the same")
+            raise Broken(f"failed with {call.error!r}")
+        look = self._looks.get(call.name)
+        if entries:
+            self._position = entries[-1].position
+            require(look is not None, "wrote to the log")
+            for entry in entries:
+                require(entry.at == call.now, f"{entry.type} is dated {entry.at}, the store's clock says {call.now}")
+            self.batches.open(call, entries)
+        if look is not None:
+            look(call, [entry for entry in entries if entry.is_of_jobs])
+        if self._world.office.store.has_changed:
+            self._gates.look(call, entries)
+        if entries:
+            for entry in entries:
+                if entry.type == "job.queued":
+                    self.limits.admitted(self.lives.by_id[entry.job])
+            self._services.look(call, entries)
+            self.batches.look(call, entries)
+            self._compare(call, [entry for entry in entries if entry.job])
+        if call.name == "claim":
+            self._claims.in_order(call)
+
+    def _may_refuse(self, call: Call) -> bool:
+        """A request may come late, when the batch that its jobs were to join is published."""
+        if isinstance(call.error, BatchClosed):
+            return not self.batches.takes_members(call.error.batch_id)
+        return call.name == "move" or isinstance(call.error, SubmitRateExceeded)
+
+    def _introduce(self, call: Call) -> None:
+        incarnation = INTRODUCE[call.name](call)
+        party: Any = call.party
+        if not party.incarnation:
+            self._world.by_incarnation[incarnation] = party
+            party.incarnation = incarnation
+        require(party.incarnation == incarnation, "speaks for another")
+
+    def _compare(self, call: Call, entries: list[Entry]) -> None:
+        """The rows of the jobs that something happened to."""
+        for entry in entries:
+            self._tell(call, entry)
+        for job in dict.fromkeys(entry.job for entry in entries):
+            self.lives.by_id[job].compare(self._world.office.store.row(job))
+        if entries:
+            self._world.wake(call.party)
+
+    def compare_all(self) -> None:
+        """Every row, also those nobody has touched."""
+        rows = self._world.office.store.rows()
+        try:
+            require([row[0] for row in rows] == list(self.lives.by_id), "rows are missing or nobody's")
+            for id_, *row in rows:
+                self.lives.by_id[id_].compare(tuple(row))
+            self.limits.recount()
+        except Broken as broken:
+            self._world.break_promise(str(broken))
+
+    def _tell(self, call: Call, entry: Entry) -> None:
+        world = self._world
+        if world.is_told:
+            life = self.lives.by_id[entry.job]
+            attempt = f" attempt {entry.attempt}" if entry.attempt else ""
+            code = f" {entry.code}" if entry.code else ""
+            world.tell(call.party.name, f"{call.name}: {life.name} ({life.kind}){attempt} {entry.type[4:]}{code}")
+
+
+def _rows_of_its_own(call: Call) -> int:
+    """How many an operation writes about nobody but its caller: a worker that it is there, and its rounds."""
+    match call.name:
+        case "beat":
+            return 1
+        case "note":
+            return len(call.asked)
+        case _:
+            return 0

@@ -1,0 +1,103 @@
+"""What the oracle knows of redrives: each matched job at most once, and counts that a recount finds right."""
+
+from collections.abc import Callable
+
+from mulligan.clock import microseconds
+from mulligan.redrive import Redrive, RedriveState
+from simulator.broken import require
+from simulator.lives import Life
+from simulator.office import Call, Entry
+
+ENDS = {RedriveState.DONE: "redrive.finished", RedriveState.STOPPED: "redrive.stopped"}
+NAMES = {RedriveState.DONE: "a redrive is done", RedriveState.STOPPED: "a redrive stops itself"}
+
+
+class RedriveWatch:
+    def __init__(
+        self,
+        reached: Callable[[str], None],
+        *,
+        follow: Callable[[Call, Entry], Life],
+        opened: Callable[[Call, Entry], None],
+    ) -> None:
+        self._reached = reached
+        self._follow = follow
+        self._open = opened
+        self._known: dict[str, Redrive] = {}
+        self._retried: dict[str, dict[str, None]] = {}
+        """The jobs that each of them has retried, as the log tells."""
+
+    @property
+    def going(self) -> list[Redrive]:
+        """Those that wait for no answer, only for a worker."""
+        return [redrive for redrive in self._known.values() if redrive.state is RedriveState.RUNNING]
+
+    def begun(self, call: Call, entries: list[Entry]) -> None:
+        redrive: Redrive = call.answer
+        if redrive.id in self._known:
+            require(not entries, "a redrive that was there already was begun again")
+            require(redrive.request_id == call.asked.request_id, "another redrive was returned")
+            self._reached("a redrive is begun twice with one request id")
+            return
+        require([entry.type for entry in entries] == ["redrive.started"], "a redrive began without a word")
+        require(redrive.id == call.asked.id, "another redrive was returned")
+        self._known[redrive.id] = redrive
+        self._retried[redrive.id] = {}
+
+    def cancelled(self, call: Call, entries: list[Entry]) -> None:
+        redrive: Redrive = call.answer
+        before = self._known[redrive.id]
+        was_over = before.state.is_over
+        require([entry.type for entry in entries] == ([] if was_over else ["redrive.cancelled"]), "told wrongly")
+        require(redrive.state is (before.state if was_over else RedriveState.CANCELLED), "it was not cancelled")
+        self._known[redrive.id] = redrive
+        if not was_over:
+            self._reached("a redrive is cancelled")
+
+    def advanced(self, call: Call, entries: list[Entry]) -> None:
+        asked, after = call.asked, call.answer
+        before = self._known[asked.id]
+        if after is None:
+            require(not entries, "another was faster, and it wrote all the same")
+            require(asked.course.version < before.course.version or before.state.is_over, "nobody was faster")
+            self._reached("of two that carry on a redrive one writes")
+            return
+        require(not before.state.is_over, "a redrive went on after its end")
+        require(asked.course.version == before.course.version, "written from an older version")
+        for entry in entries:
+            self._told(call, entry, after)
+        self._known[after.id] = after
+        self._compare(before, after)
+
+    def _told(self, call: Call, entry: Entry, after: Redrive) -> None:
+        if not entry.job:
+            require(entry.type == ENDS.get(after.state), f"{entry.type} of a redrive that is {after.state}")
+            self._reached(NAMES[after.state])
+            return
+        if entry.type != "job.retry_requested":
+            self._open(call, entry)
+            return
+        life = self._follow(call, entry)
+        require(entry.data.get("redrive") == after.id, "the log names another redrive")
+        require(entry.job not in self._retried[after.id], f"{life.name} was retried twice by one redrive")
+        require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
+        require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
+        require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
+        self._retried[after.id][entry.job] = None
+        life.start_again(call.now)
+        self._reached("a redrive retries a job")
+
+    def _compare(self, before: Redrive, after: Redrive) -> None:
+        require(after.retried == len(self._retried[after.id]), "the count of retried jobs is wrong")
+        if after.state is RedriveState.CANARY:
+            require(after.retried <= after.canary, "others went with the canaries")
+        if after.state is RedriveState.DONE:
+            require(after.looked_at >= after.matched, "a matched job was neither retried nor skipped")
+        if sum(after.skipped.values()) > sum(before.skipped.values()):
+            self._reached("a redrive skips a job")
+        if before.course.held_by not in (None, after.course.held_by):
+            self._reached("a redrive is carried on by another worker")
+        if (before.state, after.state) == (RedriveState.CANARY, RedriveState.STOPPED):
+            self._reached("a redrive is stopped by its canaries")
+        if (before.state, after.state) == (RedriveState.CANARY, RedriveState.RUNNING):
+            self._reached("a redrive lets its canaries go first")

@@ -1,0 +1,29 @@
+"""A service that is down for a day while workers crash, replies are lost and clocks step: no job fails for it."""
+
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from simulator.parameters import GatewayOptions, Parameters
+from simulator.world import World
+
+HOURS = 24
+SEEDS = [int(os.environ["MULLIGAN_WORLD_SEED"]) + number for number in range(int(os.environ.get("MULLIGAN_DAYS", "1")))]
+
+
+@pytest.mark.parametrize("number", range(len(SEEDS)))
+def test_after_a_day_of_outage_no_job_has_failed_because_of_it(number: int) -> None:
+    drawn = Parameters.draw(random.Random(SEEDS[number]))
+    options = GatewayOptions(first_outage=HOURS * 3600, has_probe=drawn.gateway.has_probe)
+    world = World(SEEDS[number], parameters=replace(drawn, has_gateway=True, gateway=options))
+    world.run(HOURS + 1)
+    log = world.office.store.log(0, expected=-1)
+    world.end()
+    world.office.store.close()
+    assert world.broken is None, f"MULLIGAN_WORLD_SEED={SEEDS[number]}: {world.broken}"
+    charged = Counter(entry.type for entry in log if entry.code == "GW_5XX")
+    assert charged["job.parked"], "nothing was called during the outage"
+    assert not charged["job.failed"], f"MULLIGAN_WORLD_SEED={SEEDS[number]}"

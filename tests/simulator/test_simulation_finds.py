@@ -1,0 +1,225 @@
+"""A simulator is worth what it finds: the engine is broken on purpose, and must be caught."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mulligan.failure.policy import Release
+from mulligan.store import budgets, redrives, refusal
+from mulligan.store.protocols import Outcome
+from mulligan.store.script import Steps
+from mulligan.store.shares import Bucket
+from mulligan.store.sqlite import settle
+from mulligan.store.sqlite.play import SQL
+from mulligan.store.unrun import UnrunSteps
+from mulligan.upkeep import redrive
+from mulligan.upkeep.reclaim import Reclaim
+from mulligan.worker import worker
+from mulligan.worker.keeper import Keeper
+from mulligan.worker.worker import Worker
+from simulator import simulate
+
+SEEDS = range(120)
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def statement(name: str, old: str, new: str = "") -> Break:
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        text = SQL[name]
+        assert old in text, "the statement is no longer what this test changes"
+        monkeypatch.setitem(SQL, name, text.replace(old, new))
+
+    return break_it
+
+
+def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both statements that settle."""
+    statement("settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim")(monkeypatch)
+    fence = "AND attempt = ? AND leased_by = ? AND claim = ?"
+    statement("settle_succeeded", fence, "AND coalesce(?, ?, ?) IS NOT NULL")(monkeypatch)
+
+
+def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
+    monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
+    filtered, bound = SQL.filtered, "finished_at <= :before"
+    assert bound in SQL["candidates"]
+    monkeypatch.setattr(SQL, "filtered", lambda *given: filtered(*given).replace(bound, ":before = :before"))
+
+
+def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrive, "has_passed", lambda _redrive: False)
+    monkeypatch.setattr(redrive, "reason_to_stop", lambda _redrive: None)
+    monkeypatch.setattr(redrive, "allowance", lambda _redrive, _now, limit: limit)
+
+
+def without_events(type_: str) -> Break:
+    def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+        append = settle.append
+        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
+        monkeypatch.setattr(settle, "append", kept)
+
+    return break_it
+
+
+def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reclaim, "_went_well", lambda *_: True)
+    step = Reclaim.step
+
+    def at_once(self: Reclaim) -> int:
+        self._beat = 0.0
+        return step(self)
+
+    monkeypatch.setattr(Reclaim, "step", at_once)
+
+
+def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = Reclaim._outcome
+
+    def uncounted(self: Reclaim, *given: Any) -> Outcome:
+        made = outcome(self, *given)
+        return made._replace(decision=Release({})) if isinstance(made.decision, Release) else made
+
+    monkeypatch.setattr(Reclaim, "_outcome", uncounted)
+
+
+def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Steps[bool]:
+        yield from ()
+        return False
+
+    monkeypatch.setattr(refusal, "is_repeat", never)
+
+
+def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = Keeper._tell
+    monkeypatch.setattr(
+        Keeper, "_tell", lambda self, held, fences, why: why == "lost" and tell(self, held, fences, why)
+    )
+
+
+def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now, **_: self.following(rows))
+
+
+def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(self: Keeper, beat: Any, held: Any, now: float) -> None:
+        for fence in beat.extend:
+            held[fence].extend_at = now + 1e9
+
+    monkeypatch.setattr(Keeper, "_note", note)
+
+
+def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim whose reply was lost is made anew instead of repeated, and what it took is never adopted."""
+
+    async def nothing(self: Worker) -> None:
+        return
+
+    monkeypatch.setattr(Worker, "_adopt", nothing)
+    statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
+
+
+def without_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "part_of", lambda most, _: most + 1_000_000)
+
+
+def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bucket, "fits", lambda *_: True)
+
+
+def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "POLL_SECONDS", 2.4)
+
+
+MUTANTS: dict[str, Break] = {
+    "a settle without a fence": without_a_fence,
+    "a settle that needs no running job": statement(
+        "settle", "AND leased_by = :incarnation AND claim = :claim\n  AND state = 'running'"
+    ),
+    "a reclaim of leases that are kept": statement(
+        "settle", "iif(:stuck_after IS NULL, lease_until,", "iif(:stuck_after IS NULL, 0,"
+    ),
+    "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
+    "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
+    "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
+    "a beat that extends for anybody": statement(
+        "extend", "AND (id, attempt, leased_by, claim) IN", "AND true OR (id, attempt, leased_by, claim) IN"
+    ),
+    "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
+    "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
+    "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
+    "a claim beyond the deadline": statement("claim_lane", "deadline > :now", "deadline > 0"),
+    "a wish to cancel forgotten": statement(
+        "settle", "iif(:requeues AND cancel_requested, :cancelled, :target)", ":target"
+    ),
+    "a twin that is let in": statement("enqueue", ":dedupe_key, :dedupe_scope", "NULL, :dedupe_scope"),
+    "a start without an event": statement(
+        "event_plain",
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS event WHERE event.column1 <> 'job.started'",
+    ),
+    "a redrive that knows no beginning": without_a_look_at_the_job,
+    "a redrive that does not wait for its canaries": without_canaries,
+    "a refusal without an event": statement(
+        "event",
+        "VALUES (:request, :type, :job, :kind, :owner, :attempt, :now, :actor, :code, :data)\n",
+        "SELECT :request, :type, :job, :kind, :owner, :attempt, :now, :actor, :code, :data\n"
+        "WHERE :type <> 'job.refused'\n",
+    ),
+    "a settle that cannot be repeated": without_repeats,
+    "a reclaimer without a quiet beat": without_a_quiet_beat,
+    "a loss that is not counted": without_counting_losses,
+    "a cancellation nobody hears": without_cancelling,
+    "a keeper that extends once": with_a_keeper_that_extends_once,
+    "a claim that cannot be repeated": with_a_new_number_for_each_try,
+    "a permit for every claim": statement("permits_used", "count(*)", "0 * count(*)"),
+    "a worker that lets lost jobs wait": with_a_slow_poll,
+    "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
+    "a deadline its batch does not hear of": without_counting_deadlines,
+    "a place given to one too many": statement(
+        "limits_taken", "kind = said.name", "kind = said.name AND state = 'running'"
+    ),
+    "a new limit that counts nobody from before": statement("limits_sweep", "AND NOT is_limited", "AND is_limited"),
+    "a budget without an end": without_budgets,
+    "a retry that costs nothing": statement("spending_write", "json_extract(value, '$.retries')", "0"),
+    "a fair queue that forgets whose turn it was": statement("turns_raise", "rank < taken.rank", "rank > taken.rank"),
+    "an owner who takes every turn": statement(
+        "shares_take", "max(mulligan_shares.rank + excluded.taken, excluded.rank)", "excluded.rank"
+    ),
+    "a rate that holds nobody back": without_rates,
+    "a service whose jobs pass each other": statement(
+        "claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority, iif(service = '', rank, -rank), id"
+    ),
+    "a deadline nobody looks for": statement("chores", "deadline <= :now", "deadline <= 0"),
+    "a redrive nobody carries on": statement("chores", "state IN ('canary', 'running')", "state = 'nobody'"),
+    "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
+}
+
+
+# Worlds that found what few find: they are looked at first, and all others if it has become another story.
+FOUND_BY: dict[str, int] = {
+    "a settle without a fence": 3,
+    "a reclaim of leases that are kept": 33,
+    "a reclaimer that takes its own": 7,
+    "a beat that extends for anybody": 17,
+    "a wish to cancel forgotten": 26,
+    "a redrive that does not wait for its canaries": 7,
+    "a refusal without an event": 3,
+    "a reclaimer without a quiet beat": 9,
+    "a claim that cannot be repeated": 6,
+    "a worker that lets lost jobs wait": 29,
+    "a new limit that counts nobody from before": 24,
+    "a budget without an end": 4,
+    "a rate that holds nobody back": 10,
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_engine_is_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS[mutant](monkeypatch)
+    worlds = dict.fromkeys([FOUND_BY.get(mutant, 0), *SEEDS])
+    found = next((report for seed in worlds if (report := simulate(seed, hours=0.5)).broken), None)
+    assert found is not None, f"{mutant}: not found in {len(SEEDS)} worlds"
+    print(f"{mutant}: seed {found.seed}, {found.broken}")

@@ -1,0 +1,204 @@
+"""People and their programs: who enqueues jobs, and who retries, cancels and snoozes by hand."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mulligan.batch import NewBatch
+from mulligan.clock import Ids
+from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
+from mulligan.job import Job, JobFilter, NewJob
+from mulligan.lifecycle import Move, State
+from mulligan.redrive import Redrive
+from mulligan.redrives import Redrives
+from mulligan.store.protocols import Request
+from mulligan.testing.virtual import START
+from simulator.clocks import SkewedClock
+from simulator.driver import SimulatedDriver
+from simulator.gateway import KIND as NEEDS_GATEWAY
+from simulator.gateway import NAME as GATEWAY
+from simulator.parameters import KINDS
+from simulator.party import Party
+from simulator.tasks import POLICIES, plan
+
+if TYPE_CHECKING:
+    from simulator.world import World
+
+T = TypeVar("T")
+
+HANDS = (Move.RETRY_BY_HAND, Move.RUN_NOW, Move.CANCEL_BY_HAND, Move.CANCEL_BY_HAND, Move.SNOOZE_BY_HAND)
+OWNERS = ("", "", "ann", "ben")
+# While the fleet rests, the town does little.
+REST = 0.02
+
+
+class Town(Party):
+    def __init__(self, world: "World") -> None:
+        super().__init__(world, "town")
+        self._chance = world.fork()
+        self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._chance)
+        self._driver = SimulatedDriver(self)
+        self._latest: list[str] = []
+        self._queues = world.parameters.allotment.names
+        self._quotas = world.parameters.allotment.quotas
+        self.accepted: dict[str, None] = {}
+        """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
+        self._drafts: dict[str, None] = {}
+        self._redrives = Redrives(lambda: self.store, self._ids)
+        self._work = [self.begin(self._enqueue()), self.begin(self._meddle()), self.begin(self._redrive())]
+
+    def rest(self) -> None:
+        """No more new jobs, and hands off."""
+        for work in self._work:
+            work.cancel()
+
+    def finish(self) -> None:
+        """What was drafted is published: nobody is to wait for ever."""
+        for batch in self._drafts:
+            self.begin(self._publish(batch))
+
+    def leave(self) -> None:
+        self.rest()
+        self.is_dead = True
+        self.line.cut()
+
+    async def _pause(self, rate: float) -> None:
+        busy = 1.0 if self.world.is_shift else REST
+        await asyncio.sleep(self._chance.expovariate(rate * busy))
+
+    async def _enqueue(self) -> None:
+        parameters = self.world.parameters
+        while True:
+            await self._pause(parameters.arrivals)
+            jobs = [self._new_job() for _ in range(self._chance.randint(1, parameters.batch))]
+            is_batch = parameters.batches > self._chance.random()
+            if is_batch:
+                jobs = await self._draft()
+            stored = await self._accepted(jobs)
+            self.accepted |= dict.fromkeys(job.id for job in stored)
+            self._latest = [*self._latest, *(job.id for job in stored)][-30:]
+            if is_batch and jobs[0].batch is not None:
+                self._work.append(self.begin(self._publish(jobs[0].batch, after=self._chance.uniform(0, 20))))
+
+    async def _accepted(self, jobs: list[NewJob]) -> list[Job[Any]]:
+        """None of them, if their owner is too fast: he gives up."""
+        try:
+            return await self._surely(lambda: self.store.enqueue(jobs))
+        except SubmitRateExceeded:
+            return []
+
+    async def _draft(self) -> list[NewJob]:
+        chance = self._chance
+        batch = NewBatch(
+            id=self._ids(),
+            name="a batch",
+            success_at=chance.choice((1.0, 0.5)),
+            abort_above=chance.choice((None, 0.0, 0.3)),
+            expires_in=timedelta(seconds=chance.uniform(5, 300)) if chance.random() < 0.4 else None,
+        )
+        await self._surely(lambda: self.store.create_batch(batch))
+        self._drafts[batch.id] = None
+        # Without keys: a call that comes late could find its key free again, and the batch closed.
+        plain: dict[str, Any] = {"dedupe_key": None, "dedupe_for": None, "dedupe_scope": "active", "batch": batch.id}
+        return [replace(self._new_job(), **plain) for _ in range(chance.randint(1, 6))]
+
+    async def _publish(self, batch: str, *, after: float = 0.0) -> None:
+        await asyncio.sleep(after)
+        await self._surely(lambda: self.store.publish(batch))
+        self._drafts.pop(batch, None)
+
+    def _new_job(self) -> NewJob:
+        chance, kind = self._chance, self._chance.choice(KINDS)
+        policy = POLICIES[kind]
+        is_keyed = chance.random() < 0.15
+        job = NewJob(
+            id=self._ids(),
+            kind=kind,
+            queue=chance.choice(self._queues),
+            service=GATEWAY if kind == NEEDS_GATEWAY and self.world.parameters.has_gateway else "",
+            arguments=json.dumps({"words": plan(kind, chance, killers=self.world.parameters.killers)}),
+            owner=chance.choice(OWNERS),
+            priority=chance.choice((0, 0, 0, -10, 10)),
+            submitted_at=START - timedelta(days=365) if chance.random() < 0.05 else None,
+            delay=timedelta(seconds=chance.choice((0, 0, 0, 0, 3, 30, 90))),
+            deadline=timedelta(seconds=chance.uniform(5, 120)) if chance.random() < 0.1 else policy.deadline,
+            max_attempts=policy.max_attempts,
+            max_crashes=policy.max_crashes,
+            max_snoozes=policy.max_snoozes,
+            dedupe_key=chance.choice("abc") if is_keyed else None,
+            dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
+            dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
+        )
+        return self._quotas.over(job)
+
+    async def _meddle(self) -> None:
+        if not self.world.parameters.moves:
+            return
+        while True:
+            await self._pause(self.world.parameters.moves)
+            if self._latest:
+                await self._move(self._chance.choice(self._latest))
+
+    async def _move(self, job: str) -> None:
+        owner = self.world.oracle.lives.by_id[job].owner
+        request = Request(
+            id=self._ids(),
+            move=self._chance.choice(HANDS),
+            job=job,
+            owner=self._chance.choice((None, None, owner, "carol")),
+            actor="somebody",
+            delay=timedelta(seconds=self._chance.choice((0, 5, 40))),
+        )
+        try:
+            await self._surely(lambda: self.store.move(request))
+        except JobNotFound:
+            if request.owner != "carol":
+                self.world.break_promise(f"the job of {owner!r} was not found by {request.owner!r}")
+        except (IllegalMove, Conflict, BatchExpired):
+            return
+        else:
+            if request.owner == "carol":
+                self.world.break_promise("somebody moved a job that is not his")
+
+    async def _redrive(self) -> None:
+        if not self.world.parameters.redrives:
+            return
+        chance = self.world.fork()
+        while True:
+            await self._pause(self.world.parameters.redrives)
+            planned = await self._surely(lambda: self._planned(chance))
+            begun = await self._surely(lambda planned=planned: self._redrives.begin(planned))  # type: ignore[misc]
+            if chance.random() < 0.2 and begun.id:
+                await asyncio.sleep(chance.uniform(0, 5))
+                await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="somebody"))  # type: ignore[misc]
+
+    def _planned(self, chance: random.Random) -> Redrive:
+        owner = chance.choice((None, None, "ann"))
+        state = chance.choice((None, State.FAILED, State.CANCELLED))
+        return self._redrives.planned(
+            JobFilter(kind=chance.choice((None, *KINDS)), state=state),
+            rate=chance.choice(("1/s", "3/s", "50/s")),
+            canary=chance.choice((0, 1, 3)),
+            abort_above=chance.choice((0, 0.5, 1)),
+            owner=owner,
+            actor="somebody",
+            reason=None,
+            request_id=self._ids(),
+        )
+
+    async def _surely(self, call: Callable[[], T]) -> T:
+        """Ask until there is an answer; now and then once more, as people who are not sure do."""
+        while True:
+            try:
+                answer = await self._driver.blocking(call)
+                return answer if self._chance.random() < 0.9 else await self._driver.blocking(call)
+            except StoreUnavailable:
+                await asyncio.sleep(random_pause(self._chance))
+
+
+def random_pause(chance: random.Random) -> float:
+    return chance.uniform(0.05, 3)

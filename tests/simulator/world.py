@@ -1,0 +1,245 @@
+"""A world from a seed: a store, a fleet, a town, the weather, and an oracle that watches them all."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mulligan.failure.service import ServiceBook
+from simulator.clocks import StoreClock
+from simulator.faults import Weather
+from simulator.fleet import Fleet
+from simulator.gateway import KIND as NEEDS_GATEWAY
+from simulator.gateway import Gateway
+from simulator.office import ObservedStore, Office
+from simulator.oracle import Oracle
+from simulator.parameters import Parameters
+from simulator.promises import Promises
+from simulator.sometimes import Reached
+from simulator.timeline import SECOND, Timeline
+from simulator.town import Town
+
+if TYPE_CHECKING:
+    from simulator.party import Party, Process
+
+# Of a retry, a delay or a snooze, in seconds.
+LONGEST_WAIT = 600
+STEPS = (-600, -60, -1.5, 0.7, 5, 60, 120, 600)
+
+
+class World:
+    """`is_told` keeps a story, one line for each thing that happens. `parameters` are else drawn from the seed."""
+
+    def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
+        self._master = random.Random(seed)
+        self._chance = self.fork()
+        drawn = Parameters.draw(self.fork())
+        self.parameters = parameters or drawn
+        self.is_told = is_told
+        self.is_heard = True
+        self.story: list[str] = []
+        self.broken: str | None = None
+        self.reached = Reached()
+        self.timeline = Timeline(self.fork())
+        self.clock = StoreClock(self.timeline, midnight=self.parameters.midnight)
+        self.allotment = self.parameters.allotment
+        self.weather = Weather(self.parameters, self.fork())
+        self.by_incarnation: dict[str, Process] = {}
+        self.troubled_at = 0
+        self.outage_at = 0
+        self.is_shift = False
+        self._is_closing = self._is_ended = self._is_watched = False
+        self.gateway = Gateway(seed, self.timeline, first_outage=self.parameters.gateway.first_outage)
+        self.services = self.gateway.services(self.parameters)
+        book = ServiceBook(self.services)
+        self.office = Office(self, ObservedStore(self.clock, lambda: book))
+        self.oracle = Oracle(self)
+        self.promises = Promises(self)
+        self._fleet = Fleet(self)
+        self.town = Town(self)
+
+    def fork(self) -> random.Random:
+        """A source of chance of its own, so that one part's draws do not change another's."""
+        return random.Random(self._master.getrandbits(64))
+
+    @property
+    def processes(self) -> "list[Process]":
+        return self._fleet.processes
+
+    def is_gateway_down(self, kind: str) -> bool:
+        """For a task of this kind."""
+        return self.parameters.has_gateway and kind == NEEDS_GATEWAY and self.gateway.is_down
+
+    # Told by those who take part
+
+    def tell(self, who: str, what: str) -> None:
+        if self.is_told:
+            self.story.append(f"{self.timeline.now / SECOND:11.3f}  {who:11}  {what}")
+
+    def break_promise(self, what: str) -> None:
+        """The first broken promise ends the world."""
+        if self._is_ended:
+            return
+        if self.broken is None:
+            self.broken = f"at {self.timeline.now / SECOND:.3f} s: {what}"
+            self.tell("oracle", f"BROKEN: {what}")
+        self.timeline.is_over = True
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What the dead say in their logs is no part of the story."""
+        self.is_heard = False
+        try:
+            yield
+        finally:
+            self.is_heard = True
+
+    def wake(self, by: "Party") -> None:
+        """The log has grown: a hint to the others, where hints are given."""
+        if not self.parameters.has_wakeups:
+            return
+        for process in self.processes:
+            if process is not by and process.driver.wake is not None and not process.is_dead:
+                process.loop.call_soon(process.driver.wake)
+
+    # The hour
+
+    def run(self, hours: float = 1.0) -> None:
+        end = int(hours * 3600 * SECOND)
+        self._shift(end)
+        self.timeline.run(end)
+        self._close()
+        self.oracle.compare_all()
+
+    def watch(self) -> None:
+        """Somebody works from now on. While nobody does, nothing is promised."""
+        if not self._is_watched:
+            self._is_watched = True
+            self.timeline.call_at((self.timeline.now // SECOND + 1) * SECOND, self._watch)
+
+    def _watch(self) -> None:
+        """Once a second."""
+        self._is_watched = not all(process.is_dead for process in self.processes)
+        if self._is_watched:
+            self.promises.look()
+            self.oracle.limits.look()
+            self.timeline.call_in(1, self._watch)
+
+    def _shift(self, end: int) -> None:
+        """The fleet comes, the weather changes, things break; then all rest for a while."""
+        if self.timeline.now >= end:
+            return
+        chance, parameters = self._chance, self.parameters
+        length = chance.uniform(20, 50 + 1.5 * parameters.lease.total_seconds())
+        self.is_shift = True
+        self.tell("world", f"a shift of {length:.0f} s begins")
+        self._fleet.come()
+        self._storms(length)
+        self._strike(parameters.outages, length, self._outage)
+        self._strike(parameters.clock_steps, length, self._step)
+        self._strike(parameters.crashes, length, self._crash)
+        self._strike(parameters.pauses, length, self._pause)
+        self._plan(length, self._rest)
+        # The engine polls each second: what an hour costs is how many workers are there for how long.
+        lull = chance.uniform(150, 650) * len(parameters.seats)
+        self._plan(length + lull, lambda: self._shift(end))
+
+    def _plan(self, seconds: float, happening: Callable[[], None]) -> None:
+        """For later, unless the last shift has begun by then."""
+        self.timeline.call_in(seconds, lambda: None if self._is_closing else happening())
+
+    def _rest(self) -> None:
+        self.tell("world", "the shift ends")
+        self.is_shift = False
+        self.oracle.compare_all()
+        self._fleet.go()
+
+    def _strike(self, expected: float, length: float, what: Callable[[], None]) -> None:
+        while self._chance.random() < expected:
+            expected -= 1
+            self._plan(self._chance.uniform(5, length + 5), what)
+
+    def _storms(self, length: float) -> None:
+        begin = self._chance.uniform(0, 20)
+        while begin < length:
+            calm = begin + self._chance.uniform(5, 40)
+            self._plan(begin, lambda: self._storm(is_stormy=True))
+            self._plan(calm, lambda: self._storm(is_stormy=False))
+            begin = calm + self._chance.uniform(5, 60)
+
+    def _storm(self, *, is_stormy: bool) -> None:
+        self.weather.is_stormy = is_stormy
+        self.tell("weather", "foul" if is_stormy else "fair")
+
+    def _outage(self) -> None:
+        self.tell("weather", "the store is gone")
+        self.weather.is_out = True
+        self.timeline.call_in(self._chance.uniform(0.5, 1.5 * self.parameters.lease.total_seconds()), self._back)
+
+    def _back(self) -> None:
+        self.tell("weather", "the store is back")
+        self.weather.is_out = False
+        self.troubled_at = self.outage_at = self.timeline.now
+
+    def _step(self) -> None:
+        seconds = self._chance.choice(STEPS)
+        self.tell("weather", f"the store's clock steps by {seconds} s")
+        self.reached.note(f"the store's clock steps {'forward' if seconds > 0 else 'back'}")
+        self.clock.step(seconds)
+        self.troubled_at = self.timeline.now
+
+    def _crash(self) -> None:
+        if (process := self._fleet.any()) is not None:
+            process.crash()
+
+    def _pause(self) -> None:
+        if (process := self._fleet.any()) is not None:
+            process.pause(self.weather.pause_seconds())
+
+    def end(self) -> None:
+        """Let go of everybody, without a word."""
+        self.is_told, self._is_ended = False, True
+        self.town.leave()
+        for process in self.processes:
+            process.crash()
+        self.timeline.is_over = False
+        self.timeline.run(self.timeline.now)
+
+    # The end: no more faults, and nothing may be left over
+
+    @property
+    def _is_any_left(self) -> bool:
+        """Who waits for the budget of another day is not waited for."""
+        lives = self.oracle.lives
+        latest = self.clock.microseconds + LONGEST_WAIT * SECOND
+        return bool(lives.queued or lives.running) or any(life.due < latest for life in lives.waiting.values())
+
+    def _close(self) -> None:
+        if self.timeline.is_over:
+            return
+        self.tell("world", "the last shift begins, and nothing breaks any more")
+        self.is_shift = self._is_closing = True
+        self.weather.is_stormy = self.weather.is_out = False
+        self.gateway.heal()
+        self.clock.put_right()
+        self.troubled_at = self.timeline.now
+        self.town.rest()
+        self.town.finish()
+        self._fleet.close()
+        lives = self.oracle.lives
+        # Jobs of a service that fails some of their calls are claimed once in some seconds.
+        paced = 10 * sum(life.kind == NEEDS_GATEWAY for life in [*lives.waiting.values(), *lives.queued.values()])
+        deadline = self.timeline.now + int((600 + paced + 12 * self.parameters.lease.total_seconds()) * SECOND)
+        redrives = self.oracle.redrives
+        while (self._is_any_left or redrives.going) and self.timeline.now < deadline:
+            self.timeline.run(self.timeline.now + 5 * SECOND)
+            if self.timeline.is_over:
+                return
+        left = [*lives.waiting.values(), *lives.queued.values(), *lives.running.values()]
+        overdue = [life for life in left if life.state != "waiting" or life.due <= self.clock.microseconds]
+        if overdue:
+            self.break_promise(f"{overdue[0].name} ({overdue[0].kind}) is {overdue[0].state} at the end of the world")
+        if redrives.going:
+            self.break_promise(f"redrive {redrives.going[0].id} is still running at the end of the world")
+        if missing := [job for job in self.town.accepted if job not in lives.by_id]:
+            self.break_promise(f"{missing[0]} was accepted and is gone")
