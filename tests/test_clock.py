@@ -2,8 +2,8 @@ import random
 from datetime import timedelta
 from uuid import UUID
 
-from mulligan.clock import Ids
 from mulligan.testing.virtual import VirtualClock
+from mulligan.values.clock import Ids
 
 
 def test_ids_are_uuid7_and_in_the_order_of_their_making() -> None:

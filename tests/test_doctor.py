@@ -8,10 +8,10 @@ import pytest
 
 from mulligan import App
 from mulligan.app import Parts
-from mulligan.clock import SystemClock
 from mulligan.finding import Check, Finding, Level, Limits
 from mulligan.job import NewJob
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
+from mulligan.values.clock import SystemClock
 
 NOTHING = timedelta(0)
 EVERYTHING = Limits(lease=NOTHING, wait=NOTHING, pause=NOTHING, cursor=NOTHING)

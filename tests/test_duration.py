@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan import MulliganError
-from mulligan.duration import BadDuration, describe, parse
+from mulligan.values.duration import BadDuration, describe, parse
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan.errors import UnknownDuty, UnknownKind, UnknownQueue, UnknownSchedule, UnknownService
-from mulligan.meant import unknown
+from mulligan.values.suggest import unknown
 
 ERRORS = {
     "task": UnknownKind,

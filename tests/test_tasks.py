@@ -27,11 +27,11 @@ from mulligan import (
     Service,
     attempt,
 )
-from mulligan.clock import is_id
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.payload import Misfit, Payload, PayloadError
 from mulligan.task import Task
 from mulligan.testing import sandbox
+from mulligan.values.clock import is_id
 
 
 class Colour(enum.Enum):

@@ -20,10 +20,8 @@ from mulligan.agenda import Agenda, ScheduleStatus
 from mulligan.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.checked import checked
-from mulligan.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.console import Console
 from mulligan.doctor import Doctor
-from mulligan.duration import Duration, describe, parse
 from mulligan.duty import RETRY_REASONS
 from mulligan.errors import BadSchedule, JobCancelled, JobFailed
 from mulligan.event import Event
@@ -74,6 +72,8 @@ from mulligan.upkeep.reclaim import Reclaim
 from mulligan.upkeep.redrive import Redriving
 from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Ticker, Work
 from mulligan.upkeep.schedule import Tick
+from mulligan.values.clock import Clock, Ids, SystemClock, system_randomness
+from mulligan.values.duration import Duration, describe, parse
 from mulligan.worker.children import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.forks import Executor, signals_stay_here

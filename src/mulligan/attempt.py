@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from mulligan import program
-from mulligan.clock import Ids, SystemClock, system_randomness
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.checks import refused
 from mulligan.failure.redact import bounded
 from mulligan.failure.service.config import one_service
 from mulligan.interruption import Interrupted
 from mulligan.job import Called, Fence, Job, Lease
+from mulligan.values.clock import Ids, SystemClock, system_randomness
 
 # More than that in one attempt tell nothing new.
 MOST_CALLS = 100

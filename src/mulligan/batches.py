@@ -7,7 +7,6 @@ from typing import Any
 
 from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.checked import checked_calls
-from mulligan.duration import Duration, parse
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
 from mulligan.job import Job, JobFilter
@@ -15,6 +14,7 @@ from mulligan.lifecycle import LIVE, Move, State
 from mulligan.limit import EVERYBODY
 from mulligan.store.protocols import Request, Store
 from mulligan.task import Binding, Client, Task, checked_name, checked_on_settled
+from mulligan.values.duration import Duration, parse
 
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
 CHUNK = 1_000

@@ -6,12 +6,12 @@ from functools import wraps
 from inspect import isfunction, signature
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from mulligan.clock import is_id
-from mulligan.duration import Duration, parse
 from mulligan.errors import BadArgument
 from mulligan.finding import Limits
 from mulligan.job import Job, JobFilter
-from mulligan.safe import WORD_ALLOWED, is_word
+from mulligan.values.clock import is_id
+from mulligan.values.duration import Duration, parse
+from mulligan.values.text import WORD_ALLOWED, is_word
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,6 @@ from mulligan.batches import Batch, Batches, Retried
 from mulligan.brakes import Brakes
 from mulligan.checked import LARGEST_PAGE, checked_calls
 from mulligan.doctor import Doctor
-from mulligan.duration import Duration, parse
 from mulligan.duty import RETRY_REASONS, Round
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
 from mulligan.event import Event
@@ -39,6 +38,7 @@ from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
 from mulligan.switchboard import Switchboard
 from mulligan.task import Client, Registry, Task
+from mulligan.values.duration import Duration, parse
 
 logger = logging.getLogger("mulligan.console")
 

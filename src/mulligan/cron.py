@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from mulligan.errors import BadSchedule
-from mulligan.meant import did_you_mean
+from mulligan.values.suggest import did_you_mean
 
 ALIASES = {
     "@hourly": "0 * * * *",

@@ -4,18 +4,18 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
-from mulligan.clock import Clock
-from mulligan.duration import describe
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.follows import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.job import JobFilter, Lease
 from mulligan.lifecycle import State
-from mulligan.meant import did_you_mean
 from mulligan.policies import Names, PolicyFile, strangers
 from mulligan.service import Family, ServiceRecord
 from mulligan.store.protocols import Lane, Store, WorkerRecord
+from mulligan.values.clock import Clock
+from mulligan.values.duration import describe
+from mulligan.values.suggest import did_you_mean
 
 NAMED = 3
 MANY = 1_000

@@ -68,11 +68,11 @@ from datetime import timedelta
 from signal import SIGKILL, Signals
 from typing import ClassVar
 
-from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.lifecycle import Move, State, possible_verbs
-from mulligan.meant import unknown
-from mulligan.root_error import MulliganError
-from mulligan.safe import with_detail
+from mulligan.values.duration import BadDuration, Duration, describe, parse
+from mulligan.values.error import MulliganError
+from mulligan.values.suggest import unknown
+from mulligan.values.text import with_detail
 
 __all__ = [
     "AmbiguousId",

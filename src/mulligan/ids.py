@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from mulligan.clock import is_id
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
 from mulligan.store.protocols import NEWEST_IDS, Store
+from mulligan.values.clock import is_id
 
 SHORTEST_PART = 6
 MOST_CANDIDATES = 5

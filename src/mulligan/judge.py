@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from mulligan import packs
-from mulligan.duration import parse
 from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
@@ -18,6 +17,7 @@ from mulligan.job import Job, Lease
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.store.settlement import damaged
 from mulligan.task import DEFAULT_TIMEOUT, Registry
+from mulligan.values.duration import parse
 
 R = TypeVar("R")
 

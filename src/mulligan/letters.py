@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.duration import describe
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.event import Event
 from mulligan.job import Job, JobFilter, Page, described
 from mulligan.lifecycle import FINAL
 from mulligan.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Store
+from mulligan.values.duration import describe
 
 PAGE = 200
 # The whole histories of so many are held at a time.

@@ -13,7 +13,7 @@ from typing import Any
 from mulligan.attempt import attempt
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
 from mulligan.failure.redact import MASK, is_secret_name, kept
-from mulligan.safe import safe, safe_lines
+from mulligan.values.text import safe, safe_lines
 
 # What every record has; the rest was given by whoever logged it.
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

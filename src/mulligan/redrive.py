@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mulligan.duration import describe
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
 from mulligan.job import JobFilter
 from mulligan.rate import Rate
+from mulligan.values.duration import describe
 
 # How long the next attempt of a retried job may take to end; then its silence counts against the operation.
 PATIENCE = timedelta(minutes=15)

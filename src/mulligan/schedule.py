@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mulligan.clock import id_from, microseconds
 from mulligan.job import NewJob
+from mulligan.values.clock import id_from, microseconds
 
 TAG = "schedule:"
 # No worker has said for so long that a schedule is in its code: none has it any more.

@@ -10,16 +10,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mulligan.contents import Unreadable, contents
-from mulligan.duration import BadDuration, parse
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.lifecycle import FINAL
-from mulligan.meant import did_you_mean, nearest
 from mulligan.retention import Keep
 from mulligan.store.protocols import TIMEOUT
+from mulligan.values.duration import BadDuration, parse
+from mulligan.values.file import Unreadable, contents
+from mulligan.values.suggest import did_you_mean, nearest
 
 logger = logging.getLogger("mulligan.settings")
 

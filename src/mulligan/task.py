@@ -10,8 +10,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from mulligan.batch import BatchRecord
-from mulligan.clock import id_from, is_id
-from mulligan.duration import Duration, parse
 from mulligan.errors import BadArgument, BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
@@ -21,10 +19,12 @@ from mulligan.limit import EVERYBODY
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE
-from mulligan.safe import LONGEST_NAME, encodes, is_name, name_allowed
-from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
+from mulligan.values.clock import id_from, is_id
+from mulligan.values.duration import Duration, parse
+from mulligan.values.size import BadSize, describe_size, parse_size
+from mulligan.values.text import LONGEST_NAME, encodes, is_name, name_allowed
 
 P = ParamSpec("P")
 C = TypeVar("C", covariant=True)

@@ -9,9 +9,9 @@ from typing import Any
 from mulligan.cron import Cron
 from mulligan.errors import BadSchedule, BadTask, Refused
 from mulligan.job import NewJob
-from mulligan.safe import LONGEST_NAME
 from mulligan.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
 from mulligan.task import Binding, Task, checked_name
+from mulligan.values.text import LONGEST_NAME
 
 MISSED = ("once", "skip", "all")
 # A tick is missed when it is older than that: until then it is only late, and run whatever `missed` says.

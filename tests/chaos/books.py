@@ -7,9 +7,9 @@ from chaos.counters import Counters
 from chaos.evidence import Evidence
 from chaos.ledger import Run
 from chaos.workers import Life
-from mulligan.clock import microseconds
 from mulligan.event import Event
 from mulligan.store.values import SETTLE_EVENTS
+from mulligan.values.clock import microseconds
 
 # A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.
 UNFLUSHED_SECONDS = 2.0

@@ -13,8 +13,8 @@ from typing import Any
 
 from chaos.app import FAIR, GATEWAY, LIMITED_OWNER, MAX_ATTEMPTS, PATIENCE, WEIGHTS
 from mulligan.batch import NewBatch
-from mulligan.clock import Ids, SystemClock
 from mulligan.job import ANY_ID, FollowUp, NewJob
+from mulligan.values.clock import Ids, SystemClock
 
 MOST_PER_CALL = 12
 LARGEST_BATCH = 8

@@ -9,10 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
-from mulligan.clock import microseconds
 from mulligan.errors import StoreError
 from mulligan.event import Event
 from mulligan.store import open_store
+from mulligan.values.clock import microseconds
 
 
 def written(event: Event) -> str:

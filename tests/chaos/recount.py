@@ -8,7 +8,6 @@ from chaos.app import LIMITED_OWNER, LIMITS, PROBES
 from chaos.books import Books
 from chaos.ledger import Run
 from conformance.invariants import check_batch
-from mulligan.clock import microseconds
 from mulligan.event import Event
 from mulligan.failure.service.tally import SLOTS, Tally
 from mulligan.job import Job
@@ -22,6 +21,7 @@ from mulligan.lifecycle import (
     SERVICE_OPENED,
     State,
 )
+from mulligan.values.clock import microseconds
 
 SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)
 

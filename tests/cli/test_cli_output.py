@@ -12,7 +12,7 @@ from click.testing import Result
 from mulligan import App, FinalError
 from mulligan.cli.root import COMMANDS, root
 from mulligan.logs import JsonFormatter, TextFormatter, configure
-from mulligan.safe import safe, safe_lines
+from mulligan.values.text import safe, safe_lines
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]

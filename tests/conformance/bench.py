@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from conformance.invariants import check
-from mulligan.clock import Ids
 from mulligan.event import Event
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Decision, Fail, Retry, Succeed
@@ -35,6 +34,7 @@ from mulligan.store.protocols import (
     WorkerRecord,
 )
 from mulligan.testing.virtual import VirtualClock
+from mulligan.values.clock import Ids
 
 T = TypeVar("T")
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_600, 86_400))

@@ -37,7 +37,6 @@ from conformance.model import Model
 from conformance.model_jobs import Refusal
 from conformance.model_limits import subjects_of, taken
 from mulligan.batch import BatchRetry, BatchState, NewBatch
-from mulligan.clock import Ids
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
 from mulligan.failure.verdict import deadline_passed
 from mulligan.job import Fence, JobFilter, Lease, NewJob
@@ -48,6 +47,7 @@ from mulligan.redrive import Redrive, carried_out, request_of
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.virtual import VirtualClock
+from mulligan.values.clock import Ids
 
 MOST_JOBS = 8
 MOST_IN_A_CROWD = 14

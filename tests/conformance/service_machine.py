@@ -14,7 +14,6 @@ from hypothesis.stateful import invariant, rule
 
 from conformance.bench import HOUR, MINUTE, SECOND, failing, verdict
 from conformance.examples import MachineTests, OneRuleMachine
-from mulligan.clock import Ids
 from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.service import Service, ServiceBook
 from mulligan.job import Job, JobFilter, Lease, NewJob
@@ -22,6 +21,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.service import ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
 from mulligan.testing.virtual import VirtualClock
+from mulligan.values.clock import Ids
 
 USUAL_EXAMPLES = 30
 PROBES = {"one": 1, "two": 2, "fast": 1}

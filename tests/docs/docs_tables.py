@@ -6,9 +6,8 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import checked, job, logs, payload, rate, redrive, safe, switchboard, task
+from mulligan import checked, job, logs, payload, rate, redrive, switchboard, task
 from mulligan.attempt import MOST_CALLS
-from mulligan.duration import LONGEST, describe
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
@@ -20,9 +19,11 @@ from mulligan.policies import reading
 from mulligan.program import streams
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
-from mulligan.size import describe_size
 from mulligan.store.operations import KEPT
 from mulligan.store.protocols import NEWEST_IDS
+from mulligan.values import text
+from mulligan.values.duration import LONGEST, describe
+from mulligan.values.size import describe_size
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
@@ -61,7 +62,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes stay"
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail stay"
     yield "`actor=` and `reason=`", f"{LONGEST_TEXT} bytes", "head and tail stay"
-    name = f"{safe.LONGEST_NAME} printable characters in one line, no space at the ends"
+    name = f"{text.LONGEST_NAME} printable characters in one line, no space at the ends"
     yield "name of a task, queue, owner, service, batch; a tag", name, "refused"
     yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
     yield "computed names of services of one pattern", f"{Service('*').most:,}", "new ones share a service (`most=`)"
@@ -75,7 +76,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "attempts by workers of another version", MAX_MISFITS, "the job fails with `INVALID_INPUT`"
     yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
-    yield "an id or a word of a filter", f"{safe.LONGEST_WORD:,} characters", "refused"
+    yield "an id or a word of a filter", f"{text.LONGEST_WORD:,} characters", "refused"
     yield "newest ids among which an end is looked for", f"{NEWEST_IDS:,}", "give the whole id, or its beginning"
     yield "policies file", describe_size(reading.LARGEST), "refused, as is what is no file"
     yield "settings file", describe_size(LARGEST_FILE), "refused, as is what is no file"

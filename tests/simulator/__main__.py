@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from mulligan.clock import SystemClock
+from mulligan.values.clock import SystemClock
 from simulator.run import Report, simulate
 from simulator.sometimes import Reached
 

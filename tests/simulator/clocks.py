@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from mulligan.clock import EPOCH
 from mulligan.testing.virtual import START
+from mulligan.values.clock import EPOCH
 from simulator.timeline import SECOND, Timeline
 
 _MIDNIGHT = (START.replace(hour=0, minute=0, second=0, microsecond=0) - EPOCH) // timedelta(microseconds=1)

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.clock import microseconds
 from mulligan.errors import SubmitRateExceeded
 from mulligan.job import NewJob
+from mulligan.values.clock import microseconds
 from simulator.broken import require
 from simulator.lives import Life, Lives
 from simulator.office import Call, Entry

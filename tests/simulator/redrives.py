@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from mulligan.clock import microseconds
 from mulligan.redrive import Redrive, RedriveState
+from mulligan.values.clock import microseconds
 from simulator.broken import require
 from simulator.lives import Life
 from simulator.office import Call, Entry

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.batch import NewBatch
-from mulligan.clock import Ids
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
 from mulligan.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import Move, State
@@ -17,6 +16,7 @@ from mulligan.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request
 from mulligan.testing.virtual import START
+from mulligan.values.clock import Ids
 from simulator.clocks import SkewedClock
 from simulator.driver import SimulatedDriver
 from simulator.gateway import KIND as NEEDS_GATEWAY

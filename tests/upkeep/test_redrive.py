@@ -11,7 +11,6 @@ import pytest
 from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
-from mulligan.clock import Ids
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.job import Job, NewJob
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
@@ -25,6 +24,7 @@ from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
 from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.redrive import Redriving
+from mulligan.values.clock import Ids
 
 FAILED = JobFilter(state="failed")
 LONG_AHEAD = datetime(2100, 1, 1, tzinfo=UTC)

@@ -21,9 +21,9 @@ from mulligan.failure.classify import worker_lost
 from mulligan.failure.policy import Release
 from mulligan.failure.verdict import Ledger
 from mulligan.job import Job, NewJob
-from mulligan.size import BadSize, describe_size, parse_size
 from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.testing import crashing, sandbox
+from mulligan.values.size import BadSize, describe_size, parse_size
 
 
 @pytest.fixture

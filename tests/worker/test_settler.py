@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 
 from mulligan import App, State
-from mulligan.clock import SystemClock
 from mulligan.failure.policy import Succeed
 from mulligan.store.protocols import Claim, Outcome
+from mulligan.values.clock import SystemClock
 from mulligan.worker.caller import Caller
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ended import Success

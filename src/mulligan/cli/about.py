@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import trouble
 from mulligan.explain.words import relative
 from mulligan.job import ANOTHER_VERSION
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
-from mulligan.safe import with_detail
+from mulligan.values.duration import describe
+from mulligan.values.text import with_detail
 
 if TYPE_CHECKING:
     from mulligan.event import Event

@@ -13,10 +13,10 @@ from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_pairs, say_table
-from mulligan.clock import SystemClock
 from mulligan.errors import BatchNotFound
 from mulligan.explain.words import at, counted, relative
-from mulligan.safe import safe
+from mulligan.values.clock import SystemClock
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.batches import Batch, Retried

@@ -11,7 +11,7 @@ from mulligan.cli.place import opened
 from mulligan.cli.screen import say, say_json
 from mulligan.explain.words import counted
 from mulligan.finding import Level
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.finding import Finding

@@ -12,10 +12,10 @@ from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.screen import say, say_json, say_table
-from mulligan.clock import SystemClock
-from mulligan.duration import describe
 from mulligan.explain.words import counted, relative
-from mulligan.safe import safe
+from mulligan.values.clock import SystemClock
+from mulligan.values.duration import describe
+from mulligan.values.text import safe
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
 

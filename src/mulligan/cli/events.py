@@ -12,7 +12,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.screen import has_reader, say, say_json, say_json_line, say_table
 from mulligan.explain.words import stamp
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

@@ -17,7 +17,7 @@ from mulligan.errors import (
     UnknownSchedule,
     UnknownService,
 )
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 
 class Stopped(click.ClickException):

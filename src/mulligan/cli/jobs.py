@@ -17,12 +17,12 @@ from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.stuck import process_stuck, stuck
-from mulligan.clock import SystemClock
-from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import at, relative, stamp, stands
 from mulligan.lifecycle import State
-from mulligan.safe import safe, safe_lines
+from mulligan.values.clock import SystemClock
+from mulligan.values.duration import describe
+from mulligan.values.text import safe, safe_lines
 
 if TYPE_CHECKING:
     from mulligan.event import Event

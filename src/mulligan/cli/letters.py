@@ -12,7 +12,7 @@ from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_json_line, say_table
 from mulligan.explain.words import counted
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.letters import Purge

@@ -8,7 +8,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.limit import LimitRecord, SpendingRecord
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 
 @click.command("limits", cls=Command)

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from mulligan.contents import other_than_file
 from mulligan.errors import ConfigurationError, MulliganError
 from mulligan.failure.redact import redacted
+from mulligan.values.file import other_than_file
 
 if TYPE_CHECKING:
     from mulligan.app import App

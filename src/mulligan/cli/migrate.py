@@ -6,7 +6,7 @@ from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened
 from mulligan.cli.screen import say, say_json
 from mulligan.errors import without_password
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 
 @click.command("migrate", cls=Command)

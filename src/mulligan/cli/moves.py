@@ -16,7 +16,7 @@ from mulligan.cli.screen import say, say_json
 from mulligan.errors import MulliganError
 from mulligan.explain.words import stands
 from mulligan.lifecycle import VERBS, Move
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

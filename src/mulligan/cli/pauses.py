@@ -12,7 +12,7 @@ from mulligan.cli.parameters import duration, login, text
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import at, quoted, relative
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.pause import Pause

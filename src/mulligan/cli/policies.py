@@ -13,10 +13,10 @@ from mulligan.cli.parameters import text
 from mulligan.cli.place import named, opened, opened_with_tasks
 from mulligan.cli.reclassify import reclassify
 from mulligan.cli.screen import say, say_heading, say_json, say_table
-from mulligan.duration import describe
 from mulligan.errors import ConfigurationError
 from mulligan.explain.words import counted, ended, quoted, times
-from mulligan.safe import safe
+from mulligan.values.duration import describe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.failure.policy import RetryPolicy, Row

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.screen import has_reader, say, say_json_line
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

@@ -12,7 +12,7 @@ from mulligan.cli.parameters import login, text, when
 from mulligan.cli.place import opened_existing_with_tasks
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import counted
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.reclassify import Reclassification, Reclassified

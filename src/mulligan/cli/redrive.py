@@ -16,9 +16,9 @@ from mulligan.cli.parameters import login, text
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.progress import follow
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
-from mulligan.clock import SystemClock
 from mulligan.explain.words import at, counted, relative
-from mulligan.safe import safe
+from mulligan.values.clock import SystemClock
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

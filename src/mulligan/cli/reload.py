@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from mulligan.program.warden import WARDEN
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 LOOK_SECONDS = 0.3
 # What runs may finish for so long; then it is released, and runs again under the new code.

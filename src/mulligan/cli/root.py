@@ -10,8 +10,8 @@ import click
 from mulligan.cli.failing import WrongUsage, stopped
 from mulligan.cli.given import Given, Group
 from mulligan.errors import MulliganError
-from mulligan.meant import did_you_mean
-from mulligan.safe import safe
+from mulligan.values.suggest import did_you_mean
+from mulligan.values.text import safe
 
 COMMANDS = {
     "demo": "mulligan.cli.start_demo:demo",

@@ -12,7 +12,7 @@ from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
 from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.screen import say, say_json, say_table
 from mulligan.explain.words import at, relative
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.safe import safe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console

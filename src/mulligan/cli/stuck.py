@@ -11,9 +11,9 @@ from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import login, text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_table
-from mulligan.duration import describe
 from mulligan.explain.words import relative, stands, worker_name
-from mulligan.safe import safe
+from mulligan.values.duration import describe
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.job import Job

@@ -16,8 +16,8 @@ from mulligan.cli.place import named, opened_with_tasks
 from mulligan.cli.reload import folders_of, run_reloading
 from mulligan.cli.screen import say, say_json_line
 from mulligan.errors import ConfigurationError, WornOut, without_password
-from mulligan.meant import unknown
-from mulligan.safe import safe
+from mulligan.values.suggest import unknown
+from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App

@@ -1,9 +1,9 @@
 """Why no retry follows a failure: the reasons of a decision in plain words."""
 
-from mulligan.duration import describe
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import times
 from mulligan.failure.service import FAILS_FAST
+from mulligan.values.duration import describe
 
 # For failures that were not decided upon, and so have no reasons.
 _BY_CODE = {

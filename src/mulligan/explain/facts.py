@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from mulligan.duration import LONGEST
+from mulligan.values.duration import LONGEST
 
 
 class Facts:

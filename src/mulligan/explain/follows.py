@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.batch import BatchRecord, BatchState
-from mulligan.duration import describe
 from mulligan.duty import duty_of
 from mulligan.event import Event
 from mulligan.explain.because import because, was_not_tried
@@ -18,9 +17,10 @@ from mulligan.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.pause import Pause
-from mulligan.safe import with_detail
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
+from mulligan.values.duration import describe
+from mulligan.values.text import with_detail
 
 # A worker that was silent for longer is not counted on.
 ALIVE = timedelta(seconds=60)

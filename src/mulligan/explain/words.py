@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from mulligan.duration import describe
 from mulligan.lifecycle import State
 from mulligan.store.protocols import WorkerRecord
+from mulligan.values.duration import describe
 
 LONGEST_QUOTE = 300
 

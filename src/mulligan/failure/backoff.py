@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias, assert_never
 
-from mulligan.duration import Duration, describe
 from mulligan.failure import checks
 from mulligan.failure.checks import fill, refused
+from mulligan.values.duration import Duration, describe
 
 LONGEST_DELAY = timedelta(days=30)
 _LONGEST = LONGEST_DELAY.total_seconds()

@@ -3,8 +3,8 @@
 import math
 from datetime import timedelta
 
-from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.errors import BadPolicy
+from mulligan.values.duration import BadDuration, Duration, describe, parse
 
 
 def refused(field: str, value: object, allowed: str) -> BadPolicy:

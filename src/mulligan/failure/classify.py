@@ -7,7 +7,6 @@ order given. What nobody knows is `UNKNOWN`, and tried again.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mulligan.duration import parse
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, blame, is_code, without_promise
 from mulligan.failure.checks import refused
@@ -25,6 +24,7 @@ from mulligan.failure.verdict import (
     timed_out,
     worker_lost,
 )
+from mulligan.values.duration import parse
 
 __all__ = [
     "AnyRule",

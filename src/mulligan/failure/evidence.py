@@ -10,10 +10,10 @@ from subprocess import SubprocessError
 from traceback import TracebackException
 from typing import TypeGuard, TypeVar
 
-from mulligan.duration import Duration, parse
 from mulligan.errors import FinalError, ProgramFailed, Snooze
 from mulligan.failure.redact import kept
 from mulligan.failure.text import clipped
+from mulligan.values.duration import Duration, parse
 
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from mulligan.duration import LONGEST, Duration, parse
 from mulligan.errors import BadPolicy
 from mulligan.failure import checks, evidence
 from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
@@ -30,6 +29,7 @@ from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.failure.windows import Window, next_allowed, require_an_instant
 from mulligan.job import MAX_LOSSES, RECOVERING, Job
+from mulligan.values.duration import LONGEST, Duration, parse
 
 __all__ = [
     "Cancel",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from mulligan.duration import LONGEST, Duration, describe
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
 from mulligan.failure.checks import refused
 from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
-from mulligan.safe import is_name, name_allowed
+from mulligan.values.duration import LONGEST, Duration, describe
+from mulligan.values.text import is_name, name_allowed
 
 AnyRule: TypeAlias = Callable[[Failure], Verdict | None]
 ExceptionType: TypeAlias = type[BaseException] | str

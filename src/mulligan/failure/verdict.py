@@ -5,13 +5,13 @@ from datetime import timedelta
 from enum import StrEnum
 from signal import Signals
 
-from mulligan.duration import describe
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.redact import kept
 from mulligan.failure.text import clipped, first_line
+from mulligan.values.duration import describe
 
 
 class Ledger(StrEnum):

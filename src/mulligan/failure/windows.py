@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from mulligan.errors import BadPolicy
 from mulligan.failure.checks import fill, refused
-from mulligan.meant import did_you_mean
+from mulligan.values.suggest import did_you_mean
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = timedelta(days=1)

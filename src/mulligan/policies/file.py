@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from mulligan.clock import Clock, SystemClock
-from mulligan.contents import Unreadable, contents
 from mulligan.errors import BadPolicies
 from mulligan.policies.reading import LARGEST, Policies, read
+from mulligan.values.clock import Clock, SystemClock
+from mulligan.values.file import Unreadable, contents
 
 logger = logging.getLogger("mulligan.policies")
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from mulligan.duration import LONGEST
 from mulligan.errors import BadPolicies, BadPolicy
 from mulligan.failure import checks
 from mulligan.failure.backoff import Added, Decorrelated, Full
@@ -15,10 +14,11 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
-from mulligan.meant import did_you_mean
 from mulligan.policies import owner, queue, service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
+from mulligan.values.duration import LONGEST
+from mulligan.values.suggest import did_you_mean
 
 T = TypeVar("T")
 

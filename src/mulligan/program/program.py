@@ -12,12 +12,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TypeAlias, TypedDict
 
-from mulligan.clock import Clock, SystemClock
-from mulligan.duration import Duration, parse
 from mulligan.errors import BadProgram, ProgramFailed, ProgramTimedOut
 from mulligan.interruption import Interrupted, listening
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
+from mulligan.values.clock import Clock, SystemClock
+from mulligan.values.duration import Duration, parse
 
 logger = logging.getLogger("mulligan.program")
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from mulligan.batch import BatchRecord
-from mulligan.clock import id_from, microseconds
 from mulligan.job import FollowUp, NewJob
+from mulligan.values.clock import id_from, microseconds
 
 logger = logging.getLogger("mulligan.store")
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from mulligan.batch import BatchRecord, BatchState
-from mulligan.clock import EPOCH, microseconds
 from mulligan.duty import Round
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.event import Cursor, Event
@@ -19,6 +18,7 @@ from mulligan.pause import Pause
 from mulligan.retention import Pile
 from mulligan.schedule import Definition, ScheduleRecord
 from mulligan.store.protocols import Lane, WorkerRecord
+from mulligan.values.clock import EPOCH, microseconds
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)

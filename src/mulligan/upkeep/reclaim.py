@@ -3,13 +3,13 @@
 import logging
 from datetime import datetime, timedelta
 
-from mulligan.clock import Clock
-from mulligan.duration import describe
 from mulligan.failure.classify import worker_lost
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.upkeep.rounds import whole_passes
+from mulligan.values.clock import Clock
+from mulligan.values.duration import describe
 
 logger = logging.getLogger("mulligan.upkeep")
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.clock import Clock
 from mulligan.errors import MulliganError, StoreError
 from mulligan.job import Job, Page
 from mulligan.lifecycle import Move
@@ -28,6 +27,7 @@ from mulligan.redrive import (
 from mulligan.redrives import MOST_ACTIVE
 from mulligan.store.protocols import Request, Store
 from mulligan.task import Registry
+from mulligan.values.clock import Clock
 
 logger = logging.getLogger("mulligan.upkeep")
 

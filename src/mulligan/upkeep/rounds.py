@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.clock import Clock
 from mulligan.duty import Chores, Round
 from mulligan.store.protocols import Upkeep
+from mulligan.values.clock import Clock
 
 # A row for each duty and worker, and not more often than that: nobody waits for another's record.
 NOTE_SECONDS = 10.0

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakSet
 
-from mulligan.clock import Clock
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
@@ -28,6 +27,7 @@ from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
 from mulligan.program.watch import MARK, descendants, end_strays
 from mulligan.task import Task
+from mulligan.values.clock import Clock
 from mulligan.worker import wire
 from mulligan.worker.ended import Ended, Failed, Judged, Success
 from mulligan.worker.home import Home

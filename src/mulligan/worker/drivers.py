@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from mulligan.clock import Clock, SystemClock
 from mulligan.errors import StoreError
 from mulligan.store.protocols import Changes, Store
+from mulligan.values.clock import Clock, SystemClock
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.lag import LoopWatch
 from mulligan.worker.threads import Threads

@@ -7,10 +7,10 @@ keeps its lease all the same.
 from collections.abc import Callable
 from datetime import timedelta
 
-from mulligan.clock import Clock
 from mulligan.errors import StoreError
 from mulligan.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
+from mulligan.values.clock import Clock
 from mulligan.worker.ended import Why
 from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running

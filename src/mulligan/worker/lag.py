@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import FrameType
 
-from mulligan.clock import Clock
-from mulligan.duration import describe
+from mulligan.values.clock import Clock
+from mulligan.values.duration import describe
 from mulligan.worker.running import Running
 
 logger = logging.getLogger("mulligan.worker")

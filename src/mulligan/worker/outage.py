@@ -2,8 +2,8 @@
 
 import logging
 
-from mulligan.clock import Clock
 from mulligan.errors import StoreError
+from mulligan.values.clock import Clock
 
 logger = logging.getLogger("mulligan.worker")
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from mulligan.attempt import CURRENT
-from mulligan.duration import describe
 from mulligan.errors import MulliganError, StoreError
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, misfit
@@ -13,6 +12,7 @@ from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
 from mulligan.payload import Misfit, PayloadError
 from mulligan.task import Task
+from mulligan.values.duration import describe
 from mulligan.worker import forks
 from mulligan.worker.drivers import Driver
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.duration import describe
 from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.job import Lease
@@ -16,6 +15,7 @@ from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.service import ServiceChange
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.services import MANY
+from mulligan.values.duration import describe
 
 logger = logging.getLogger("mulligan.worker")
 

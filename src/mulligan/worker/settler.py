@@ -8,13 +8,13 @@ from datetime import timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from mulligan.clock import Clock
 from mulligan.errors import StoreClosed
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.judge import Judge
 from mulligan.store.charging import may_be_spared
 from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.values.clock import Clock
 from mulligan.worker import said
 from mulligan.worker.caller import Caller
 from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why

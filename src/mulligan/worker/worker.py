@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
-from mulligan.clock import Clock
 from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
 from mulligan.failure.classify import Failure, worker_lost
 from mulligan.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
 from mulligan.task import Registry, Task
+from mulligan.values.clock import Clock
 from mulligan.worker import said
 from mulligan.worker.caller import Caller, GaveUpError
 from mulligan.worker.children import START_SECONDS, Children

@@ -13,7 +13,7 @@ from mulligan.cli.demo.story import Happening, Story, Weight
 from mulligan.cli.demo.view import Scene
 from mulligan.cli.demo.weather import Weather
 from mulligan.cli.demo.workers import Workers, WorkersFailed
-from mulligan.clock import SystemClock
+from mulligan.values.clock import SystemClock
 
 WORKERS = 2
 LONGEST_START = 15.0

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 
 from mulligan import App
-from mulligan.duration import describe
 from mulligan.event import Event
+from mulligan.values.duration import describe
 
 PAGE = 1_000
 

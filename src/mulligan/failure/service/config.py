@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from mulligan.duration import BadDuration, Duration, describe, parse
 from mulligan.failure import checks
 from mulligan.failure.catalogue import CODE_ALLOWED, is_code
 from mulligan.failure.checks import refused
+from mulligan.values.duration import BadDuration, Duration, describe, parse
 
 MODES = ("hold", "fail_fast")
 LONGEST_NAME = 200

@@ -7,14 +7,14 @@ from typing import Any
 
 import psycopg
 
-from mulligan.duration import describe
 from mulligan.errors import UndeclaredProxy
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
-from mulligan.size import describe_size
 from mulligan.store.postgres.changes import CHANNEL, NOTIFY
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.proxy import Between, look
 from mulligan.store.postgres.url import Address
+from mulligan.values.duration import describe
+from mulligan.values.size import describe_size
 
 NOTIFY_SECONDS = 2.0
 DEAD_ROWS = 100_000

@@ -8,12 +8,12 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan.duration import describe
 from mulligan.finding import Check, Finding, Limits, ok, problem, warning
-from mulligan.size import describe_size
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
 from mulligan.store.sqlite.lock import WRITING, holder, lock_file
+from mulligan.values.duration import describe
+from mulligan.values.size import describe_size
 
 BUGGY = ((3, 7, 0), (3, 51, 3))
 # Older lines that were given the fix, from which version on.

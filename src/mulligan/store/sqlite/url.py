@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from mulligan.contents import other_than_file
 from mulligan.errors import BadUrl
+from mulligan.values.file import other_than_file
 
 
 def parse_url(url: str) -> tuple[Path | None, str]:

@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import suppress
 
 from mulligan.cli.demo.drill.plan import EACH_SECONDS, PLACES
-from mulligan.clock import SystemClock
+from mulligan.values.clock import SystemClock
 
 REPORT_SECONDS = 0.2
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -21,7 +21,7 @@ from mulligan.cli.demo.drill.side import Side
 from mulligan.cli.demo.drill.words import meaning, moment, picture, table
 from mulligan.cli.demo.play import stop_signals
 from mulligan.cli.screen import say, say_json
-from mulligan.clock import SystemClock
+from mulligan.values.clock import SystemClock
 
 TICK = 0.1
 LONGEST_START = 30.0

@@ -4,7 +4,7 @@ import math
 import re
 from datetime import timedelta
 
-from mulligan.root_error import MulliganError
+from mulligan.values.error import MulliganError
 
 Duration = timedelta | float | str
 
