@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mulligan.batch import BatchRecord, BatchState, BatchStep, next_step, outcome
+from mulligan.records.batch import BatchRecord, BatchState, BatchStep, next_step, outcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSING, READY, PARTIAL, FAILED = BatchState.PROCESSING, BatchState.READY, BatchState.PARTIAL, BatchState.FAILED

@@ -22,7 +22,7 @@ from mulligan import (
 )
 from mulligan.batches import CHUNK
 from mulligan.errors import BadBatch, BadFilter, InvalidArguments, NotAllowed
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.testing import sandbox
 
 app = App("sqlite:///:memory:")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mulligan import App, Job, JobFilter, RetryPolicy, Service
-from mulligan.batch import BatchState
+from mulligan.records.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.checked import PARAMETERS
 from mulligan.console import Console

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mulligan.cron import ALIASES, Cron, upcoming
+from mulligan.records.cron import ALIASES, Cron, upcoming
 from mulligan.errors import BadSchedule
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)

@@ -8,8 +8,8 @@ import pytest
 
 from mulligan import App
 from mulligan.app import Parts
-from mulligan.finding import Check, Finding, Level, Limits
-from mulligan.job import NewJob
+from mulligan.records.finding import Check, Finding, Level, Limits
+from mulligan.records.job import NewJob
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
 from mulligan.values.clock import SystemClock
 

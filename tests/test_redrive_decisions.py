@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import BadRate, Conflict, IllegalMove, InsufficientCredits, JobNotFound, NotAllowed, StoreDamaged
-from mulligan.job import JobFilter
+from mulligan.records.job import JobFilter
 from mulligan.lifecycle import Move, State
-from mulligan.rate import parse_rate
-from mulligan.redrive import (
+from mulligan.records.rate import parse_rate
+from mulligan.records.redrive import (
     HOLD,
     LEAST_JUDGED,
     LOOK_BACK,

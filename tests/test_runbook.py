@@ -19,8 +19,8 @@ from conformance.bench import failing, verdict
 from live import eventually
 from mulligan import App, Failure
 from mulligan.failure.policy import Retry, Succeed
-from mulligan.finding import Check, Level
-from mulligan.job import JobFilter, NewJob
+from mulligan.records.finding import Check, Level
+from mulligan.records.job import JobFilter, NewJob
 from mulligan.service import ServiceRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, WorkerRecord
 

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan import App, State
 from mulligan.errors import BadArgument, BadSchedule, ScheduleInUse, UnknownSchedule
-from mulligan.schedule import job_id_of
+from mulligan.records.schedule import job_id_of
 from mulligan.testing import sandbox
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from mulligan.app import App
 from mulligan.attempt import attempt
-from mulligan.batch import BatchState
+from mulligan.records.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.errors import (
     BadBatch,
@@ -46,7 +46,7 @@ from mulligan.failure.classify import Failure, Rule, Verdict
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service import Service
 from mulligan.failure.windows import Window
-from mulligan.job import Job, JobFilter
+from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import State
 from mulligan.policies import Owner, Queue
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.cron import Cron, upcoming
+from mulligan.records.cron import Cron, upcoming
 from mulligan.errors import BadSchedule, JobNotFound, ScheduleInUse, StoreUnavailable, UnknownSchedule
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import SCHEDULE_REMOVED, SCHEDULE_RUN
-from mulligan.pause import Pause, PauseRequest
-from mulligan.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store
 from mulligan.timetable import LATE, Schedule, Timetable
 

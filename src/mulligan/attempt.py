@@ -14,7 +14,7 @@ from mulligan.failure.checks import refused
 from mulligan.failure.redact import bounded
 from mulligan.failure.service.config import one_service
 from mulligan.interruption import Interrupted
-from mulligan.job import Called, Fence, Job, Lease
+from mulligan.records.job import Called, Fence, Job, Lease
 from mulligan.values.clock import Ids, SystemClock, system_randomness
 
 # More than that in one attempt tell nothing new.

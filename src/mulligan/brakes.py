@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from mulligan.errors import UnknownKind, UnknownQueue
-from mulligan.job import JobFilter
-from mulligan.pause import Pause, PauseRequest
+from mulligan.records.job import JobFilter
+from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
 from mulligan.switchboard import Switchboard
 from mulligan.task import Registry

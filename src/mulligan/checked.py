@@ -7,8 +7,8 @@ from inspect import isfunction, signature
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from mulligan.errors import BadArgument
-from mulligan.finding import Limits
-from mulligan.job import Job, JobFilter
+from mulligan.records.finding import Limits
+from mulligan.records.job import Job, JobFilter
 from mulligan.values.clock import is_id
 from mulligan.values.duration import Duration, parse
 from mulligan.values.text import WORD_ALLOWED, is_word

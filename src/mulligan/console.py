@@ -9,28 +9,28 @@ from functools import partial
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
-from mulligan.batch import BatchRecord, BatchState
+from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.batches import Batch, Batches, Retried
 from mulligan.brakes import Brakes
 from mulligan.checked import LARGEST_PAGE, checked_calls
 from mulligan.doctor import Doctor
-from mulligan.duty import RETRY_REASONS, Round
+from mulligan.records.duty import RETRY_REASONS, Round
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
-from mulligan.finding import Finding, Limits
+from mulligan.records.finding import Finding, Limits
 from mulligan.ids import whole_id
-from mulligan.job import Job, JobFilter, Page
+from mulligan.records.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
-from mulligan.limit import EVERYBODY, LimitRecord, SpendingRecord, subjects_of
-from mulligan.pause import Pause
+from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord, subjects_of
+from mulligan.records.pause import Pause
 from mulligan.permission import require_permission
-from mulligan.rate import Rate
+from mulligan.records.rate import Rate
 from mulligan.reclassify import Reclassification, Reclassify
-from mulligan.redrive import Redrive
+from mulligan.records.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.roster import DutyStatus, Roster
 from mulligan.service import ServiceStatus

@@ -6,7 +6,7 @@ from typing import Any
 from mulligan.errors import MulliganError, NotAllowed
 from mulligan.failure.classify import Failure
 from mulligan.failure.redact import bounded
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.task import CanRetry, Registry
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
-from mulligan.job import JobFilter, described
+from mulligan.records.job import JobFilter, described
 from mulligan.lifecycle import State
-from mulligan.rate import Rate, parse_rate
-from mulligan.redrive import (
+from mulligan.records.rate import Rate, parse_rate
+from mulligan.records.redrive import (
     MOST_CANARIES,
     NOTHING_MATCHES,
     Course,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from mulligan.pause import Pause
+from mulligan.records.pause import Pause
 
 # The task that runs the probes of services that have one of their own.
 PROBE_KIND = "mulligan.probe"

@@ -15,7 +15,7 @@ from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.lifecycle import FINAL
-from mulligan.retention import Keep
+from mulligan.records.retention import Keep
 from mulligan.store.protocols import TIMEOUT
 from mulligan.values.duration import BadDuration, parse
 from mulligan.values.file import Unreadable, contents

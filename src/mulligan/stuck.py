@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mulligan.failure.classify import timed_out
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.errors import UnknownService
 from mulligan.failure.service import Service, ServiceBook
-from mulligan.pause import Pause
+from mulligan.records.pause import Pause
 from mulligan.service import Demand, ServiceRecord, ServiceRequest, ServiceStatus
 from mulligan.store.protocols import Store
 from mulligan.task import Task

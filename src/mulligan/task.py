@@ -9,13 +9,13 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
-from mulligan.batch import BatchRecord
+from mulligan.records.batch import BatchRecord
 from mulligan.errors import BadArgument, BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.service.config import one_service
-from mulligan.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
-from mulligan.limit import EVERYBODY
+from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
+from mulligan.records.limit import EVERYBODY
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE

@@ -7,7 +7,7 @@ from chaos.counters import Counters
 from chaos.evidence import Evidence
 from chaos.ledger import Run
 from chaos.workers import Life
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.store.values import SETTLE_EVENTS
 from mulligan.values.clock import microseconds
 

@@ -10,10 +10,10 @@ import psycopg
 
 from chaos.app import FAIR, GATEWAY
 from conformance.invariants import all_batches
-from mulligan.batch import BatchRecord
+from mulligan.records.batch import BatchRecord
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.tally import Tally
-from mulligan.limit import LimitRecord
+from mulligan.records.limit import LimitRecord
 from mulligan.store.protocols import Store
 
 

@@ -9,8 +9,8 @@ from chaos.counters import Counters
 from chaos.ledger import Run
 from chaos.plan import Fault
 from chaos.workers import Life
-from mulligan.event import Event
-from mulligan.job import Job
+from mulligan.records.event import Event
+from mulligan.records.job import Job
 from mulligan.store.protocols import WorkerRecord
 
 

@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from chaos.app import FAIR, GATEWAY, LIMITED_OWNER, MAX_ATTEMPTS, PATIENCE, WEIGHTS
-from mulligan.batch import NewBatch
-from mulligan.job import ANY_ID, FollowUp, NewJob
+from mulligan.records.batch import NewBatch
+from mulligan.records.job import ANY_ID, FollowUp, NewJob
 from mulligan.values.clock import Ids, SystemClock
 
 MOST_PER_CALL = 12

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from mulligan.errors import StoreError
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.store import open_store
 from mulligan.values.clock import microseconds
 

@@ -8,9 +8,9 @@ from chaos.app import LIMITED_OWNER, LIMITS, PROBES
 from chaos.books import Books
 from chaos.ledger import Run
 from conformance.invariants import check_batch
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.failure.service.tally import SLOTS, Tally
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import (
     BATCH_PUBLISHED,
     BATCH_REOPENED,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from chaos.books import Books
 from chaos.plan import LEASE
-from mulligan.event import Event
+from mulligan.records.event import Event
 
 # A fresh worker waits for one beat in which all is quiet before it takes anything from anybody.
 QUIET_BEAT = LEASE / 3 + 2 * LEASE / 10

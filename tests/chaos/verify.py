@@ -13,7 +13,7 @@ from chaos.plan import LEASE
 from chaos.reader import written
 from chaos.recount import RECOUNTS
 from conformance.invariants import check_history, check_row
-from mulligan.job import MAX_LOSSES, Job
+from mulligan.records.job import MAX_LOSSES, Job
 from mulligan.lifecycle import TABLE, Move, State
 
 FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")

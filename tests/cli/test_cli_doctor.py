@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import Result
 
 from mulligan import App
-from mulligan.finding import Check
+from mulligan.records.finding import Check
 
 Invoke = Callable[..., Result]
 HERE = ("--database", "sqlite:///jobs.db")

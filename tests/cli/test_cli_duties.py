@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
-from mulligan.duty import DUTIES
+from mulligan.records.duty import DUTIES
 from mulligan.lifecycle import State
 from mulligan.store.protocols import Claim
 

@@ -11,8 +11,8 @@ from click.testing import Result
 from mulligan import App
 from mulligan.app import Parts
 from mulligan.errors import BadFilter, StoreDamaged
-from mulligan.event import Event
-from mulligan.job import JobFilter
+from mulligan.records.event import Event
+from mulligan.records.job import JobFilter
 from mulligan.letters import BATCH, PAGE, PAGE_WITH_EVENTS
 from mulligan.store.sqlite import SqliteStore
 

@@ -10,7 +10,7 @@ from click.testing import Result
 
 from mulligan import App
 from mulligan.failure.policy import Succeed
-from mulligan.job import Called, NewJob
+from mulligan.records.job import Called, NewJob
 from mulligan.store.protocols import Claim, Outcome
 
 Invoke = Callable[..., Result]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
-from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, IllegalMove
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import FollowUp, Job, JobFilter, Lease
+from mulligan.records.job import FollowUp, Job, JobFilter, Lease
 from mulligan.lifecycle import (
     BATCH_ABORTED,
     BATCH_EVENTS,
@@ -26,8 +26,8 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
-from mulligan.limit import LimitBook
-from mulligan.pause import PauseRequest
+from mulligan.records.limit import LimitBook
+from mulligan.records.pause import PauseRequest
 from mulligan.store.protocols import Outcome, Settled
 
 AFTER = FollowUp(

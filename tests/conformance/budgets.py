@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
-from mulligan.batch import BatchState, NewBatch
+from mulligan.records.batch import BatchState, NewBatch
 from mulligan.failure.policy import Succeed
-from mulligan.job import FollowUp, Job, JobFilter
+from mulligan.records.job import FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
-from mulligan.limit import LimitBook, RetryBudget
+from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Outcome, Store
 
 OWNER = "acme"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, retrying, verdict
-from mulligan.duty import Chores, Round
+from mulligan.records.duty import Chores, Round
 from mulligan.failure.policy import Snooze
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
-from mulligan.pause import Pause, PauseRequest
-from mulligan.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
+from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
 from mulligan.store.protocols import Store
 
 # How a job comes to wait, and which duty lets it in again.

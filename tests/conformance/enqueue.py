@@ -9,7 +9,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once
 from mulligan.errors import Conflict, StoreError
-from mulligan.job import Job, JobFilter, NewJob
+from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import FINAL, LIVE, State
 from mulligan.store.protocols import Store
 

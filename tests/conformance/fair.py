@@ -11,8 +11,8 @@ import pytest
 from conformance.bench import HOUR, INSTANT, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
 from mulligan.errors import SubmitRateExceeded
 from mulligan.failure.policy import Succeed
-from mulligan.job import FollowUp, Job, JobFilter, Lease, NewJob
-from mulligan.rate import parse_rate
+from mulligan.records.job import FollowUp, Job, JobFilter, Lease, NewJob
+from mulligan.records.rate import parse_rate
 from mulligan.store.protocols import Outcome
 
 BULK = "bulk"

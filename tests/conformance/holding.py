@@ -7,9 +7,9 @@ import pytest
 from conformance.bench import MINUTE, SECOND, Bench, verdict
 from mulligan.failure.policy import Retry, Succeed
 from mulligan.failure.service import Service, ServiceBook
-from mulligan.job import Called
+from mulligan.records.job import Called
 from mulligan.lifecycle import pause_events
-from mulligan.pause import PauseRequest
+from mulligan.records.pause import PauseRequest
 from mulligan.service import Demand, ServiceRequest
 from mulligan.store.protocols import Answers, Outcome
 

@@ -9,7 +9,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, failing, verdi
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger
 from mulligan.lifecycle import Move
-from mulligan.limit import LimitBook, RetryBudget
+from mulligan.records.limit import LimitBook, RetryBudget
 
 NONE = timedelta(0)
 DELAYS = st.sampled_from([NONE, NONE, INSTANT, SECOND, MINUTE, HOUR])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from conformance.model_jobs import ModelJob
-from mulligan.batch import BatchState, NewBatch
+from mulligan.records.batch import BatchState, NewBatch
 from mulligan.lifecycle import LIVE, State
 
 BATCH = "batch"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from conformance.model_jobs import ModelJob
-from mulligan.limit import EVERYBODY, LimitBook, RetryBudget
+from mulligan.records.limit import EVERYBODY, LimitBook, RetryBudget
 
 BUDGET = "budget"
 

@@ -11,8 +11,8 @@ from conformance.bench import MINUTE, SECOND
 from conformance.examples import MachineTests
 from conformance.machine import OpenStore, StoreMachine
 from conformance.machine_draws import FAIR
-from mulligan.job import NewJob
-from mulligan.limit import LimitBook
+from mulligan.records.job import NewJob
+from mulligan.records.limit import LimitBook
 from mulligan.store.protocols import Claim, Store
 
 USUAL_EXAMPLES = 60

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from conformance.model_jobs import ModelJob
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 
 ONE_JOB = timedelta(milliseconds=1)
 IDLE = timedelta(minutes=1)

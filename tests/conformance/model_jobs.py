@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.job import Fence, Job, NewJob
+from mulligan.records.job import Fence, Job, NewJob
 from mulligan.lifecycle import State
 
 # What the store does not say of a job, or says in another way.

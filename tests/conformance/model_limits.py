@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from conformance.model_jobs import ModelJob
 from mulligan.lifecycle import State
-from mulligan.limit import EVERYBODY, LimitBook
+from mulligan.records.limit import EVERYBODY, LimitBook
 
 LIMIT = "limit"
 

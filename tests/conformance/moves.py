@@ -10,7 +10,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, at_once, failin
 from mulligan.errors import Conflict, IllegalMove, JobNotFound
 from mulligan.failure.policy import Release, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.protocols import Settled, Store
 

@@ -8,7 +8,7 @@ import pytest
 from conformance.bench import HOUR, WORKER, Bench, verdict
 from mulligan.failure.policy import Cancel, Retry, Succeed
 from mulligan.failure.service import Service, ServiceBook
-from mulligan.job import Called, NewJob
+from mulligan.records.job import Called, NewJob
 from mulligan.lifecycle import Move, State
 from mulligan.service import Family, ServiceRequest
 from mulligan.store.protocols import Outcome

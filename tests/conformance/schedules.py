@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from conformance.bench import HOUR, KIND, MINUTE, Bench, at_once
-from mulligan.job import JobFilter
+from mulligan.records.job import JobFilter
 from mulligan.lifecycle import (
     SCHEDULE_PAUSED,
     SCHEDULE_PLANNED,
@@ -14,8 +14,8 @@ from mulligan.lifecycle import (
     SCHEDULE_RUN,
     State,
 )
-from mulligan.pause import PauseRequest
-from mulligan.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord, job_id_of
+from mulligan.records.pause import PauseRequest
+from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord, job_id_of
 
 NIGHTLY = Definition(kind=KIND, expression="30 2 * * *", timezone="Europe/Berlin", missed="once", arguments='{"n":1}')
 

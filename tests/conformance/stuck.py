@@ -19,7 +19,7 @@ from conformance.bench import (
 )
 from mulligan.errors import IllegalMove, JobNotFound, StillRunning
 from mulligan.failure.policy import Decision, Succeed
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.store.protocols import Outcome, Settled, Store
 

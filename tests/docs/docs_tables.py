@@ -6,7 +6,10 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import checked, job, logs, payload, rate, redrive, switchboard, task
+from mulligan import checked, logs, payload, switchboard, task
+from mulligan.records import job
+from mulligan.records import rate
+from mulligan.records import redrive
 from mulligan.attempt import MOST_CALLS
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY

@@ -20,7 +20,7 @@ from drill import FAULTS, SECOND, Remote, Report, Setting, line
 
 from mulligan import App, Exponential, RetryPolicy
 from mulligan.app import Parts
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.failure.service import Change
 from mulligan.settings import Settings
 from mulligan.store.protocols import Store

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import State
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)

@@ -14,7 +14,7 @@ from mulligan.failure import ErrorClass, Exponential, Failure, Fixed, Ledger, Re
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
 from mulligan.failure.policy import MAX_MISFITS, Decision, Fail, Release, Retry, Snooze, decide, schedule
-from mulligan.job import MAX_LOSSES
+from mulligan.records.job import MAX_LOSSES
 
 PLAIN = RetryPolicy(backoff=Fixed("10s"))
 

@@ -9,9 +9,9 @@ import pytest
 
 from mulligan import App, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadPolicies, BadPolicy
-from mulligan.job import FollowUp, NewJob
+from mulligan.records.job import FollowUp, NewJob
 from mulligan.policies import Policies, PolicyFile, Quotas, read
-from mulligan.rate import parse_rate
+from mulligan.records.rate import parse_rate
 from mulligan.testing.virtual import VirtualClock
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.job import Fence
+from mulligan.records.job import Fence
 from simulator.broken import require
 from simulator.chronicle import Chronicle
 from simulator.door import DoorWatch

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import SubmitRateExceeded
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.values.clock import microseconds
 from simulator.broken import require
 from simulator.lives import Life, Lives

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.failure.policy import Decision, Fail, Succeed
 from mulligan.failure.service import Service
-from mulligan.job import Fence, Lease
+from mulligan.records.job import Fence, Lease
 from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome
 from simulator.broken import Broken, require

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.job import Fence
+from mulligan.records.job import Fence
 from simulator.broken import require
 from simulator.gateway import ServiceWatch
 from simulator.lives import Life, Lives

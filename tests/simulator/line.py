@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreClosed, StoreUnavailable
-from mulligan.limit import LimitBook
+from mulligan.records.limit import LimitBook
 from simulator.faults import Fate, Strike
 from simulator.strand import Strand, current_strand
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mulligan.job import Fence
+from mulligan.records.job import Fence
 from simulator.broken import require
 from simulator.office import COLUMNS
 

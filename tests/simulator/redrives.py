@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mulligan.redrive import Redrive, RedriveState
+from mulligan.records.redrive import Redrive, RedriveState
 from mulligan.values.clock import microseconds
 from simulator.broken import require
 from simulator.lives import Life

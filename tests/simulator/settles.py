@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mulligan.failure.decision import Fail, Park, Release, Retry, Snooze, Succeed
-from mulligan.job import MAX_LOSSES
+from mulligan.records.job import MAX_LOSSES
 from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome, Settled
 from simulator.bodies import Bodies

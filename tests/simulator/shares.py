@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mulligan.errors import SubmitRateExceeded
-from mulligan.job import NewJob
-from mulligan.rate import Rate
+from mulligan.records.job import NewJob
+from mulligan.records.rate import Rate
 from mulligan.store.owners import IDLE
 from mulligan.store.shares import step
 from simulator.broken import Broken, require

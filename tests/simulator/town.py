@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mulligan.batch import NewBatch
+from mulligan.records.batch import NewBatch
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
-from mulligan.job import Job, JobFilter, NewJob
+from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.redrive import Redrive
+from mulligan.records.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request
 from mulligan.testing.virtual import START

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mulligan.rate import parse_rate
+from mulligan.records.rate import parse_rate
 from mulligan.store.shares import ONE_JOB, Bucket, Share, give_ranks, returned, share_of, step, totals
 
 OWNERS = {"a": 1.0, "b": 3.0, "c": 0.5, "d": 10.0}

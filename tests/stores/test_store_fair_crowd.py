@@ -9,7 +9,7 @@ import pytest
 from postgres_server import emptied
 
 from conformance.bench import at_once
-from mulligan.job import Lease, NewJob
+from mulligan.records.job import Lease, NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim, Store
 from mulligan.store.sqlite import SqliteStore

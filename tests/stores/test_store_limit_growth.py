@@ -9,8 +9,8 @@ from postgres_server import emptied
 from test_store_postgres_growth import BUFFERS, ROWS, Reading
 from test_store_sqlite_growth import STEPS, steps_of
 
-from mulligan.job import NewJob
-from mulligan.limit import LimitBook
+from mulligan.records.job import NewJob
+from mulligan.records.limit import LimitBook
 from mulligan.store.admission import GATE
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim

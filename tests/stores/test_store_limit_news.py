@@ -8,7 +8,7 @@ import pytest
 from postgres_suite import PostgresBench
 
 from conformance.bench import KIND, SECOND, Bench
-from mulligan.limit import LimitBook
+from mulligan.records.limit import LimitBook
 from mulligan.store import limits
 from mulligan.store.sqlite import SqliteStore
 

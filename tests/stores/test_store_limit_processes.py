@@ -100,7 +100,7 @@ def test_stores_together_never_run_more_than_the_limits_allow(tmp_path: Path) ->
     """Each counts what runs while it holds its own jobs: whatever the moment, no more than the limit."""
     answers, left = tried(
         """
-        from mulligan.limit import LimitBook
+        from mulligan.records.limit import LimitBook
 
         BOOK = LimitBook(kinds={"send": 3}, owners={"*": 2})
 

@@ -10,9 +10,9 @@ from transactions import enqueue_on, held, meanwhile
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, retrying
 from mulligan.failure.policy import Succeed
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.lifecycle import State
-from mulligan.limit import LimitBook, RetryBudget
+from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.clock import Now
 from mulligan.store.door import Look
 from mulligan.store.postgres import PostgresStore

@@ -11,7 +11,7 @@ from postgres_server import PostgresServer
 
 from conformance.bench import retrying
 from mulligan.failure.policy import Succeed
-from mulligan.job import JobFilter, NewJob
+from mulligan.records.job import JobFilter, NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres import schema as postgres_schema
 from mulligan.store.protocols import Claim, Outcome, Settled

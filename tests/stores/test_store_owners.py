@@ -11,8 +11,8 @@ from transactions import enqueue_on, held, meanwhile, until_blocked
 
 from conformance.bench import DAY, HOUR, SECOND, Bench
 from mulligan.failure.policy import Succeed
-from mulligan.job import Lease, NewJob
-from mulligan.rate import parse_rate
+from mulligan.records.job import Lease, NewJob
+from mulligan.records.rate import parse_rate
 from mulligan.store.beats import EVERY
 from mulligan.store.owners import FORGOTTEN_AT_ONCE, IDLE
 from mulligan.store.postgres import PostgresStore

@@ -12,8 +12,8 @@ from postgres_server import PostgresServer, binaries, postgres_server
 
 from live import eventually
 from mulligan import App
-from mulligan.finding import Check, Finding, Level, Limits
-from mulligan.job import NewJob
+from mulligan.records.finding import Check, Finding, Level, Limits
+from mulligan.records.job import NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim
 

@@ -12,11 +12,11 @@ from transactions import Held
 
 from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
-from mulligan.job import Fence, Lease, NewJob
+from mulligan.records.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.pause import PauseRequest
-from mulligan.rate import parse_rate
-from mulligan.retention import PurgeRequest
+from mulligan.records.pause import PauseRequest
+from mulligan.records.rate import parse_rate
+from mulligan.records.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import SQL, play, row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request

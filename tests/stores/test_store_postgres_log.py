@@ -15,14 +15,14 @@ from transactions import enqueue_on, held
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 from mulligan import App, attempt
-from mulligan.batch import BatchRetry, NewBatch
+from mulligan.records.batch import BatchRetry, NewBatch
 from mulligan.cli.root import root
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.failure.policy import Succeed
-from mulligan.job import Job, Lease, NewJob
+from mulligan.records.job import Job, Lease, NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.limit import LimitBook
-from mulligan.pause import PauseRequest
+from mulligan.records.limit import LimitBook
+from mulligan.records.pause import PauseRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import play
 from mulligan.store.protocols import Claim, Outcome, Request, Settled

@@ -21,7 +21,7 @@ from transactions import held, until_blocked
 from live import SOON, eventually, working
 from mulligan import App
 from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable, UndeclaredProxy
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.settings import Settings
 from mulligan.store.postgres import PostgresStore, connections, schema
 from mulligan.store.protocols import Claim

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.store.sqlite import SqliteStore
 
 PRELUDE = """
@@ -21,7 +21,7 @@ PRELUDE = """
     from mulligan.errors import StoreError
     from mulligan.failure.policy import Release, Retry, Succeed
     from mulligan.failure.verdict import worker_lost
-    from mulligan.job import JobFilter, NewJob
+    from mulligan.records.job import JobFilter, NewJob
     from mulligan.store.protocols import Claim, Outcome, Settled
     from mulligan.store.sqlite import SqliteStore
 

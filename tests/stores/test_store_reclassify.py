@@ -10,7 +10,7 @@ from postgres_server import PostgresServer
 from live import eventually
 from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.errors import BadFilter
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.reclassify import PAGE
 from mulligan.store import script
 

@@ -12,17 +12,17 @@ from postgres_server import PostgresServer
 
 from live import eventually
 from mulligan import App, JobFilter
-from mulligan.redrive import Redrive, RedriveState
+from mulligan.records.redrive import Redrive, RedriveState
 
 JOBS = 60
 # In the worker processes: how long the hold of a killed one lasts is not what is tested.
 IMPATIENT = """
 from datetime import timedelta
 
-import mulligan.redrive
+import mulligan.records.redrive
 import mulligan.upkeep.redrive
 
-mulligan.redrive.HOLD = timedelta(seconds=3)
+mulligan.records.redrive.HOLD = timedelta(seconds=3)
 mulligan.upkeep.redrive.ASKING_SECONDS = 1.0
 """
 SHOP = """

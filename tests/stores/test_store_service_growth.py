@@ -15,7 +15,7 @@ from test_store_sqlite_growth import STEPS, steps_of
 from conformance.bench import worker
 from conformance.services import blaming
 from mulligan.failure.policy import Succeed
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.service import ServiceRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome

@@ -17,7 +17,7 @@ from conformance.suite import StoreSuite
 from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.failure.policy import Fail, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import JobFilter, Lease, NewJob
+from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move
 from mulligan.store import open_store
 from mulligan.store.protocols import Beat, Claim, Outcome, Request

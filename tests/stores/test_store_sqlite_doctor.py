@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.finding import Check, Finding, Level, Limits
+from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.store.sqlite import SqliteStore, health
 from mulligan.store.sqlite.driver import sqlite3 as driver
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.pause import PauseRequest
-from mulligan.rate import parse_rate
-from mulligan.retention import PurgeRequest
+from mulligan.records.pause import PauseRequest
+from mulligan.records.rate import parse_rate
+from mulligan.records.retention import PurgeRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.rows import to_time
 from mulligan.store.sqlite import SqliteStore

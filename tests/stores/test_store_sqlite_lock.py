@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.errors import StoreUnavailable
-from mulligan.job import JobFilter, NewJob
+from mulligan.records.job import JobFilter, NewJob
 from mulligan.store.sqlite import SqliteStore
 
 SHORT = timedelta(milliseconds=100)
@@ -112,7 +112,7 @@ def test_a_program_that_writes_for_long_is_named_too(path: Path) -> None:
 
 FORKING = """
     import os, signal, subprocess, sys
-    from mulligan.job import NewJob
+    from mulligan.records.job import NewJob
     from mulligan.store.sqlite import SqliteStore
 
     store = SqliteStore("sqlite:///" + sys.argv[1], threaded=False)

@@ -19,7 +19,7 @@ import pytest
 from mulligan.errors import IllegalMove, StoreDamaged, StoreFull, StoreUnavailable
 from mulligan.failure.policy import Fail, Retry, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.job import Job, JobFilter, Lease, NewJob
+from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
 from mulligan.store.sqlite import SqliteStore
@@ -174,7 +174,7 @@ TRY_TO_USE = """
     import os, sys
     from urllib.parse import quote
     from mulligan.errors import StoreError
-    from mulligan.job import JobFilter, NewJob
+    from mulligan.records.job import JobFilter, NewJob
     from mulligan.store.sqlite import SqliteStore
 
     if os.geteuid() == 0:
@@ -233,7 +233,7 @@ def test_a_file_that_may_not_be_written_is_named_in_one_sentence(
 EXAMINE = """
     import encodings.unicode_escape  # that user may not be able to reach it later
     import os, sys
-    from mulligan.finding import Level, Limits
+    from mulligan.records.finding import Level, Limits
     from mulligan.store.sqlite import SqliteStore
 
     if os.geteuid() == 0:

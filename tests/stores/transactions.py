@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.store.postgres import PostgresStore
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.policy import RetryPolicy
-from mulligan.job import MAX_LOSSES, ONCE, Lease, NewJob
+from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.store.protocols import Beat, Claim, WorkerRecord

@@ -9,10 +9,10 @@ import pytest
 
 from live import eventually, working
 from mulligan import App, Service
-from mulligan.duty import Chores, Round
+from mulligan.records.duty import Chores, Round
 from mulligan.errors import StoreUnavailable
-from mulligan.job import NewJob
-from mulligan.pause import PauseRequest
+from mulligan.records.job import NewJob
+from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore

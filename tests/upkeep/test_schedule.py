@@ -7,8 +7,8 @@ import pytest
 
 from mulligan import App, JobFilter
 from mulligan.errors import StoreUnavailable
-from mulligan.pause import PauseRequest
-from mulligan.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
+from mulligan.records.pause import PauseRequest
+from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 from mulligan.timetable import Timetable

@@ -13,7 +13,7 @@ import pytest
 from mulligan import App, FinalError, RateLimitedError, RetryPolicy, Snooze, State, attempt
 from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
-from mulligan.job import ONCE
+from mulligan.records.job import ONCE
 from mulligan.settings import Settings
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore

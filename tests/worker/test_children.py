@@ -20,7 +20,7 @@ from mulligan.errors import BadTask
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.policy import Release
 from mulligan.failure.verdict import Ledger
-from mulligan.job import Job, NewJob
+from mulligan.records.job import Job, NewJob
 from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.testing import crashing, sandbox
 from mulligan.values.size import BadSize, describe_size, parse_size

@@ -35,7 +35,7 @@ from mulligan import (
 from mulligan.app import Parts
 from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.policy import Release
-from mulligan.job import Called
+from mulligan.records.job import Called
 from mulligan.settings import Settings
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore

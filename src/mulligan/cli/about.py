@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import trouble
 from mulligan.explain.words import relative
-from mulligan.job import ANOTHER_VERSION
+from mulligan.records.job import ANOTHER_VERSION
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
 
 if TYPE_CHECKING:
-    from mulligan.event import Event
-    from mulligan.job import Job
+    from mulligan.records.event import Event
+    from mulligan.records.job import Job
 
 
 WHOLE_ID = 36

@@ -10,11 +10,11 @@ from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened
 from mulligan.cli.screen import say, say_json
 from mulligan.explain.words import counted
-from mulligan.finding import Level
+from mulligan.records.finding import Level
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.finding import Finding
+    from mulligan.records.finding import Finding
 
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 WIDTH = max(map(len, Level))

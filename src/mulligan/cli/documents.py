@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mulligan.event import Event
-    from mulligan.job import Job
+    from mulligan.records.event import Event
+    from mulligan.records.job import Job
 
 Document = dict[str, Any]
 

@@ -16,7 +16,7 @@ from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.event import Event
+    from mulligan.records.event import Event
 
 PAGE = 500
 LISTED, FOLLOWED = 50, 10

@@ -10,7 +10,7 @@ from mulligan.lifecycle import State
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.job import JobFilter
+    from mulligan.records.job import JobFilter
 
 Function = Callable[..., Any]
 
@@ -32,7 +32,7 @@ _OPTIONS = (
 
 def job_filter(app: "App", wanted: Mapping[str, Any]) -> "JobFilter":
     """What the options say. The id of a batch may be a part of it."""
-    from mulligan.job import JobFilter
+    from mulligan.records.job import JobFilter
 
     batch = wanted.get("batch")
     return JobFilter(**{**wanted, "batch": batch and app.console.whole_id("batch", batch)})

@@ -25,8 +25,8 @@ from mulligan.values.duration import describe
 from mulligan.values.text import safe, safe_lines
 
 if TYPE_CHECKING:
-    from mulligan.event import Event
-    from mulligan.job import Job, Page
+    from mulligan.records.event import Event
+    from mulligan.records.job import Job, Page
 
 # Shown in their own way.
 APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")

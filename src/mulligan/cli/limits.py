@@ -7,7 +7,7 @@ from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_table
-from mulligan.limit import LimitRecord, SpendingRecord
+from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.values.text import safe
 
 

@@ -20,7 +20,7 @@ from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.job import Job
+    from mulligan.records.job import Job
 
 HELP = {
     Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero. A stuck one is taken from its worker first.",

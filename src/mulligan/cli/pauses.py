@@ -15,7 +15,7 @@ from mulligan.explain.words import at, quoted, relative
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.pause import Pause
+    from mulligan.records.pause import Pause
 
 # Each is an option of both commands.
 THINGS = {

@@ -9,7 +9,7 @@ from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.redrive import Redrive
+    from mulligan.records.redrive import Redrive
 
 # Changes are hints only: look again after so many seconds.
 LOOK_AGAIN = 1.0

@@ -47,7 +47,7 @@ def reclassify(
 
     A preview; with --apply those are retried, each as by hand.
     """
-    from mulligan.job import JobFilter
+    from mulligan.records.job import JobFilter
 
     wanted = JobFilter(kind=kind, code=code, owner=owner, since=since)
     with opened_existing_with_tasks(given) as app:

@@ -22,7 +22,7 @@ from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
-    from mulligan.redrive import Redrive
+    from mulligan.records.redrive import Redrive
 
 LIST_FIRST = 20
 
@@ -79,7 +79,7 @@ def redrive(
     it stops itself and says why; the same holds later for the newest fifty. With --follow the exit code is 0 when it is
     done, 5 when it was stopped or cancelled. Of an ID, six characters of its beginning or its end are enough.
     """
-    from mulligan.job import JobFilter
+    from mulligan.records.job import JobFilter
 
     if context.invoked_subcommand is not None:
         return

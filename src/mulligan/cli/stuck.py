@@ -16,7 +16,7 @@ from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.job import Job
+    from mulligan.records.job import Job
 
 
 @click.command("stuck", cls=Command)

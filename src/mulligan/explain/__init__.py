@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.batch import BatchRecord
-from mulligan.event import Event
+from mulligan.records.batch import BatchRecord
+from mulligan.records.event import Event
 from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
 from mulligan.explain.held import blocked_by
 from mulligan.explain.words import at
-from mulligan.job import Job
-from mulligan.limit import LimitRecord, SpendingRecord
-from mulligan.pause import Pause
+from mulligan.records.job import Job
+from mulligan.records.limit import LimitRecord, SpendingRecord
+from mulligan.records.pause import Pause
 from mulligan.service import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import ended, quoted, stamp, worker_name
-from mulligan.job import Job
-from mulligan.schedule import TAG, job_id_of
+from mulligan.records.job import Job
+from mulligan.records.schedule import TAG, job_id_of
 from mulligan.store.protocols import WorkerRecord
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail

@@ -7,9 +7,9 @@ from typing import Any
 
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import counted, ended, quoted
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import State
-from mulligan.pause import Pause
+from mulligan.records.pause import Pause
 from mulligan.service import ServiceStatus
 
 LIVE = (State.WAITING, State.QUEUED)

@@ -28,7 +28,7 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Park, Reasons, Rel
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.failure.windows import Window, next_allowed, require_an_instant
-from mulligan.job import MAX_LOSSES, RECOVERING, Job
+from mulligan.records.job import MAX_LOSSES, RECOVERING, Job
 from mulligan.values.duration import LONGEST, Duration, parse
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
-from mulligan.job import ONCE, Job
+from mulligan.records.job import ONCE, Job
 from mulligan.policies.section import Section
 
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.errors import BadRate
 from mulligan.failure.checks import fill, number, refused, whole
 from mulligan.policies.queue import at_once, checked_name
-from mulligan.rate import Rate, parse_rate
+from mulligan.records.rate import Rate, parse_rate
 
 EVERYBODY = "*"
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1_000.0

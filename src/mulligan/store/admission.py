@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mulligan.limit import EVERYBODY
+from mulligan.records.limit import EVERYBODY
 
 GATE = "limit/"
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome, takes_none_back
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome, takes_none_back
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, StoreDamaged
-from mulligan.job import Job, NewJob
+from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import (
     BATCH_ABORTED,
     BATCH_EXPIRED,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from mulligan.job import Fence
+from mulligan.records.job import Fence
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import LimitDesk
 from mulligan.store.owners import OwnerSteps

@@ -12,7 +12,7 @@ from typing import Any
 
 from mulligan.failure.verdict import budget_exhausted
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
+from mulligan.records.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
 from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.script import Statement, Steps

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from mulligan.job import JobFilter
+from mulligan.records.job import JobFilter
 from mulligan.lifecycle import State
-from mulligan.retention import Pile, PurgeRequest
+from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.store.clock import Now
 from mulligan.store.requests import told
 from mulligan.store.rows import from_time, to_json, to_piles, to_time

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mulligan.errors import Conflict
-from mulligan.job import Job, NewJob
+from mulligan.records.job import Job, NewJob
 from mulligan.store.rows import Record, to_arguments, to_job, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from mulligan.batch import BatchRecord
-from mulligan.job import FollowUp, NewJob
+from mulligan.records.batch import BatchRecord
+from mulligan.records.job import FollowUp, NewJob
 from mulligan.values.clock import id_from, microseconds
 
 logger = logging.getLogger("mulligan.store")

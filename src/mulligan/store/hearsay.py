@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mulligan.failure.policy import Fail, Park, Retry, Snooze, Succeed
 from mulligan.failure.service import Call, Standing, State
-from mulligan.job import Called, Lease
+from mulligan.records.job import Called, Lease
 from mulligan.service import PROBE_KIND
 from mulligan.store.protocols import Outcome
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.event import Cursor, Event
+from mulligan.records.event import Cursor, Event
 from mulligan.store.clock import Now
 from mulligan.store.rows import to_cursor, to_event, to_histories, to_json
 from mulligan.store.script import Statement, Steps

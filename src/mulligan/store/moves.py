@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
-from mulligan.job import Job
+from mulligan.records.job import Job
 from mulligan.lifecycle import TABLE, State
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.rate import Rate
+from mulligan.records.rate import Rate
 from mulligan.store.rows import to_duration, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.shares import Bucket, Row, Share, give_ranks, returned, totals

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.lifecycle import pause_events
-from mulligan.pause import Pause, PauseRequest
+from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.clock import Now, moment
 from mulligan.store.requests import Told, told
 from mulligan.store.rows import to_pause

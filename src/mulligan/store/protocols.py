@@ -11,19 +11,19 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from mulligan.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.duty import Chores, Round
-from mulligan.event import Cursor, Event
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.duty import Chores, Round
+from mulligan.records.event import Cursor, Event
 from mulligan.failure.classify import Verdict
 from mulligan.failure.policy import Decision
-from mulligan.finding import Finding, Limits
-from mulligan.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.records.finding import Finding, Limits
+from mulligan.records.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.lifecycle import Move, State
-from mulligan.limit import LimitBook, LimitRecord, SpendingRecord
-from mulligan.pause import Pause, PauseRequest
-from mulligan.redrive import Match, Redrive
-from mulligan.retention import Pile, PurgeRequest
-from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.redrive import Match, Redrive
+from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import JobNotFound
-from mulligan.job import Job, JobFilter, Lease, Page
+from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.clock import Now, moment
 from mulligan.store.protocols import NEWEST_IDS, Lane, WorkerRecord
 from mulligan.store.rows import complete, from_time, to_counts, to_job, to_json, to_lane, to_page, to_worker

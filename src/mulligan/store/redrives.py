@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
-from mulligan.job import JobFilter, Page
+from mulligan.records.job import JobFilter, Page
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
+from mulligan.records.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.moves import Hands, MoveSteps

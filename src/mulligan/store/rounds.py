@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mulligan.duty import Chores, Round
-from mulligan.schedule import SEEN_EVERY
+from mulligan.records.duty import Chores, Round
+from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.clock import Now
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
 from mulligan.store.script import Statement, Steps

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from mulligan.batch import BatchRecord, BatchState
-from mulligan.duty import Round
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.duty import Round
 from mulligan.errors import LeaseLost, StoreDamaged
-from mulligan.event import Cursor, Event
-from mulligan.job import ONCE, Fence, Job, Lease, Page
+from mulligan.records.event import Cursor, Event
+from mulligan.records.job import ONCE, Fence, Job, Lease, Page
 from mulligan.lifecycle import State
-from mulligan.pause import Pause
-from mulligan.retention import Pile
-from mulligan.schedule import Definition, ScheduleRecord
+from mulligan.records.pause import Pause
+from mulligan.records.retention import Pile
+from mulligan.records.schedule import Definition, ScheduleRecord
 from mulligan.store.protocols import Lane, WorkerRecord
 from mulligan.values.clock import EPOCH, microseconds
 

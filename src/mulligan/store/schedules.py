@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mulligan.job import NewJob
-from mulligan.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.job import NewJob
+from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.clock import Now
 from mulligan.store.requests import is_done
 from mulligan.store.rows import to_schedule

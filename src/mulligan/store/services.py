@@ -40,7 +40,7 @@ from mulligan.failure.service import (
 from mulligan.failure.service import standing as standings
 from mulligan.failure.service import tally as tallies
 from mulligan.failure.service.config import LONGEST_WINDOW
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.service import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.clock import Now, moment
 from mulligan.store.hearsay import Hearsay, hearsay, merged

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from mulligan.errors import SubmitRateExceeded
-from mulligan.rate import Rate
+from mulligan.records.rate import Rate
 
 Row = dict[str, Any]
 

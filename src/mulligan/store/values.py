@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from mulligan.batch import BatchRecord, BatchState, NewBatch
-from mulligan.duty import Round
+from mulligan.records.batch import BatchRecord, BatchState, NewBatch
+from mulligan.records.duty import Round
 from mulligan.failure.classify import Verdict
-from mulligan.job import Fence, Job, JobFilter, NewJob
+from mulligan.records.job import Fence, Job, JobFilter, NewJob
 from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
-from mulligan.pause import PauseRequest
-from mulligan.retention import PurgeRequest
-from mulligan.schedule import ScheduleNote, ScheduleRecord
+from mulligan.records.pause import PauseRequest
+from mulligan.records.retention import PurgeRequest
+from mulligan.records.schedule import ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settlement import Settlement

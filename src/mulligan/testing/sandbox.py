@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
-from mulligan.duty import Chores
+from mulligan.records.duty import Chores
 from mulligan.failure.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from mulligan.retention import Keep
+from mulligan.records.retention import Keep
 from mulligan.store.protocols import Store
 from mulligan.upkeep.rounds import whole_passes
 

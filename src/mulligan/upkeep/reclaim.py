@@ -4,7 +4,7 @@ import logging
 from datetime import datetime, timedelta
 
 from mulligan.failure.classify import worker_lost
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.upkeep.rounds import whole_passes

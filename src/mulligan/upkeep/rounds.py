@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.duty import Chores, Round
+from mulligan.records.duty import Chores, Round
 from mulligan.store.protocols import Upkeep
 from mulligan.values.clock import Clock
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mulligan.errors import StoreError
-from mulligan.job import Fence
+from mulligan.records.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
 from mulligan.values.clock import Clock
 from mulligan.worker.ended import Why

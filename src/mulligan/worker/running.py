@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.store.protocols import Progress
 from mulligan.worker.ended import Why
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.service import ServiceChange
 from mulligan.store.protocols import Outcome, Settled

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mulligan.failure.verdict import Verdict
-from mulligan.job import Called, Fence, Job
+from mulligan.records.job import Called, Fence, Job
 from mulligan.worker.ended import Why
 from mulligan.worker.home import Home
 

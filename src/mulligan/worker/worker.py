@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from mulligan.attempt import Ports
 from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
 from mulligan.failure.classify import Failure, worker_lost
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.judge import Judge
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
 from mulligan.task import Registry, Task

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 
 from mulligan import App
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.values.duration import describe
 
 PAGE = 1_000

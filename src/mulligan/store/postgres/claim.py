@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from mulligan.job import Job, Lease
+from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import AGAIN

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from mulligan.job import Job, NewJob
+from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from mulligan.errors import UndeclaredProxy
-from mulligan.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.store.postgres.changes import CHANNEL, NOTIFY
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.proxy import Between, look

@@ -2,7 +2,7 @@
 
 import threading
 
-from mulligan.event import Event
+from mulligan.records.event import Event
 from mulligan.store.rows import to_event
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements

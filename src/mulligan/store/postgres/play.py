@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from mulligan.job import Job, Lease
+from mulligan.records.job import Job, Lease
 from mulligan.store import script
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.rows import Record, records, to_leases

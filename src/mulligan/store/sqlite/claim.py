@@ -7,7 +7,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from mulligan.job import Job, Lease
+from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.limits import AGAIN
 from mulligan.store.protocols import Claim, Claimed

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import StoreDamaged
-from mulligan.job import Job, NewJob
+from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move
 from mulligan.store.batches import BatchSteps
 from mulligan.store.duplicates import answers, refuse_other_calls

@@ -8,7 +8,7 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
 from mulligan.store.sqlite.lock import WRITING, holder, lock_file

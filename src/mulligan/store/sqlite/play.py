@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from mulligan.job import Lease
+from mulligan.records.job import Lease
 from mulligan.store import script
 from mulligan.store.rows import Record, records, to_leases
 from mulligan.store.script import Statement, Steps

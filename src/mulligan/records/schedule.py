@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mulligan.job import NewJob
+from mulligan.records.job import NewJob
 from mulligan.values.clock import id_from, microseconds
 
 TAG = "schedule:"

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
-from mulligan.rate import Rate
+from mulligan.records.rate import Rate
 from mulligan.values.text import WORD_ALLOWED, is_word
 
 R = TypeVar("R", covariant=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mulligan.job import PRIORITIES, Job, NewJob
+from mulligan.records.job import PRIORITIES, Job, NewJob
 
 EVERYBODY = "*"
 # Of a retry budget, in percent: the last part is kept for what is more urgent.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mulligan.job import FollowUp
+from mulligan.records.job import FollowUp
 
 
 class BatchState(StrEnum):

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
-from mulligan.job import JobFilter
-from mulligan.rate import Rate
+from mulligan.records.job import JobFilter
+from mulligan.records.rate import Rate
 from mulligan.values.duration import describe
 
 # How long the next attempt of a retried job may take to end; then its silence counts against the operation.

@@ -1,0 +1,1 @@
+"""What is stored and shown: one record a file, without any I/O."""
