@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mulligan import App, Job, JobFilter, RetryPolicy, Service
-from mulligan.records.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.checked import PARAMETERS
 from mulligan.console import Console
 from mulligan.errors import BadArgument, BadDuration, BadFilter, MulliganError
+from mulligan.records.batch import BatchState
 from mulligan.switchboard import ServiceHandle
 from mulligan.testing import sandbox
 

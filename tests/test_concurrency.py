@@ -10,8 +10,8 @@ import pytest
 from mulligan import App, Fixed, Owner, Queue, RetryableError, RetryPolicy
 from mulligan.errors import BadPolicies, BadTask
 from mulligan.lifecycle import State
-from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.policies import load
+from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.testing import sandbox
 
 

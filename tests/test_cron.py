@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mulligan.records.cron import ALIASES, Cron, upcoming
 from mulligan.errors import BadSchedule
+from mulligan.records.cron import ALIASES, Cron, upcoming
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mulligan import RetryPolicy, State
-from mulligan.records.event import Event
 from mulligan.explain import Explanation, explain
 from mulligan.explain.happened import TELLERS
 from mulligan.explain.words import relative
@@ -16,8 +15,9 @@ from mulligan.failure.backoff import Fixed
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Ledger, Verdict, worker_lost
 from mulligan.failure.policy import Decision, decide
-from mulligan.records.job import Fence, Job, Lease
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
+from mulligan.records.event import Event
+from mulligan.records.job import Fence, Job, Lease
 from mulligan.store.protocols import Outcome, WorkerRecord
 from mulligan.store.settlement import settlement
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mulligan import App, RateLimitedError, RetryPolicy, Service, State
-from mulligan.failure.service import MOST_RETURNS
 from mulligan.records.job import Job
+from mulligan.service import MOST_RETURNS
 from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
 

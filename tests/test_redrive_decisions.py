@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import BadRate, Conflict, IllegalMove, InsufficientCredits, JobNotFound, NotAllowed, StoreDamaged
-from mulligan.records.job import JobFilter
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import JobFilter
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
     HOLD,

@@ -21,7 +21,7 @@ from mulligan import App, Failure
 from mulligan.failure.policy import Retry, Succeed
 from mulligan.records.finding import Check, Level
 from mulligan.records.job import JobFilter, NewJob
-from mulligan.service import ServiceRequest
+from mulligan.service.records import ServiceRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, WorkerRecord
 
 RUNBOOK = (Path(__file__).parent.parent / "docs" / "operations" / "runbook.md").read_text("utf-8")

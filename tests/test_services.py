@@ -28,10 +28,10 @@ from mulligan import (
 )
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
-from mulligan.failure.service import ServiceBook
 from mulligan.records.finding import Check, Level, Limits
 from mulligan.records.job import Job, JobFilter
-from mulligan.service import PROBE_KIND
+from mulligan.service import ServiceBook
+from mulligan.service.records import PROBE_KIND
 from mulligan.testing import sandbox
 from mulligan.upkeep.probe import Prober
 

@@ -2,7 +2,6 @@
 
 from mulligan.app import App
 from mulligan.attempt import attempt
-from mulligan.records.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.errors import (
     BadBatch,
@@ -44,11 +43,12 @@ from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Fu
 from mulligan.failure.catalogue import ErrorCode
 from mulligan.failure.classify import Failure, Rule, Verdict
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.service import Service
 from mulligan.failure.windows import Window
-from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import State
 from mulligan.policies import Owner, Queue
+from mulligan.records.batch import BatchState
+from mulligan.records.job import Job, JobFilter
+from mulligan.service import Service
 
 __all__ = [
     "Added",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.records.cron import Cron, upcoming
 from mulligan.errors import BadSchedule, JobNotFound, ScheduleInUse, StoreUnavailable, UnknownSchedule
-from mulligan.records.job import Job
 from mulligan.lifecycle import SCHEDULE_REMOVED, SCHEDULE_RUN
+from mulligan.records.cron import Cron, upcoming
+from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store

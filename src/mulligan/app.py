@@ -17,34 +17,34 @@ from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from mulligan.agenda import Agenda, ScheduleStatus
-from mulligan.records.batch import BatchState
 from mulligan.batches import Batch
 from mulligan.checked import checked
 from mulligan.console import Console
 from mulligan.doctor import Doctor
-from mulligan.records.duty import RETRY_REASONS
 from mulligan.errors import BadSchedule, JobCancelled, JobFailed
-from mulligan.records.event import Event
 from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.records.finding import Finding, Limits
-from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import LIVE, State
-from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.packs import packs
-from mulligan.records.pause import Pause
 from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas
-from mulligan.records.rate import Rate
 from mulligan.reclassify import Reclassification
+from mulligan.records.batch import BatchState
+from mulligan.records.duty import RETRY_REASONS
+from mulligan.records.event import Event
+from mulligan.records.finding import Finding, Limits
+from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
+from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.pause import Pause
+from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
 from mulligan.roster import DutyStatus, Plan, Roster
-from mulligan.service import PROBE_KIND, ServiceStatus
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import PROBE_KIND, ServiceStatus
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store

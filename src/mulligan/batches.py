@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.checked import checked_calls
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
-from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import LIVE, Move, State
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.job import Job, JobFilter
 from mulligan.records.limit import EVERYBODY
 from mulligan.store.protocols import Request, Store
 from mulligan.task import Binding, Client, Task, checked_name, checked_on_settled

@@ -9,31 +9,31 @@ from functools import partial
 from typing import Any
 
 from mulligan.agenda import Agenda, ScheduleStatus
-from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.batches import Batch, Batches, Retried
 from mulligan.brakes import Brakes
 from mulligan.checked import LARGEST_PAGE, checked_calls
 from mulligan.doctor import Doctor
-from mulligan.records.duty import RETRY_REASONS, Round
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
-from mulligan.records.event import Event
 from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
-from mulligan.records.finding import Finding, Limits
 from mulligan.ids import whole_id
-from mulligan.records.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
+from mulligan.permission import require_permission
+from mulligan.reclassify import Reclassification, Reclassify
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.duty import RETRY_REASONS, Round
+from mulligan.records.event import Event
+from mulligan.records.finding import Finding, Limits
+from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord, subjects_of
 from mulligan.records.pause import Pause
-from mulligan.permission import require_permission
 from mulligan.records.rate import Rate
-from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.records.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.roster import DutyStatus, Roster
-from mulligan.service import ServiceStatus
+from mulligan.service.records import ServiceStatus
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
 from mulligan.switchboard import Switchboard

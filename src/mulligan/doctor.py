@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.follows import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
-from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
-from mulligan.records.job import JobFilter, Lease
 from mulligan.lifecycle import State
 from mulligan.policies import Names, PolicyFile, strangers
-from mulligan.service import Family, ServiceRecord
+from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.records.job import JobFilter, Lease
+from mulligan.service.records import Family, ServiceRecord
 from mulligan.store.protocols import Lane, Store, WorkerRecord
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe

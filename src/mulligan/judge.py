@@ -12,9 +12,9 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
 from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, RetryPolicy, Succeed, decide
-from mulligan.failure.service import ServiceBook, service_open
-from mulligan.records.job import Job, Lease
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
+from mulligan.records.job import Job, Lease
+from mulligan.service import ServiceBook, service_open
 from mulligan.store.settlement import damaged
 from mulligan.task import DEFAULT_TIMEOUT, Registry
 from mulligan.values.duration import parse

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.errors import BadFilter, StoreDamaged
+from mulligan.lifecycle import FINAL
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page, described
-from mulligan.lifecycle import FINAL
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Store
 from mulligan.values.duration import describe

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mulligan.errors import BadFilter, MulliganError
-from mulligan.records.event import Event
 from mulligan.failure.policy import Decision, Fail, Retry, Snooze
 from mulligan.failure.verdict import Verdict
-from mulligan.records.job import Job, JobFilter, Page
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.event import Event
+from mulligan.records.job import Job, JobFilter, Page
 from mulligan.store.protocols import Store
 from mulligan.store.settlement import failure_kept
 

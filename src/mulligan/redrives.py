@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
-from mulligan.records.job import JobFilter, described
 from mulligan.lifecycle import State
+from mulligan.records.job import JobFilter, described
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
     MOST_CANARIES,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mulligan.records.duty import DUTIES, KnownDuty, Round, duty_named
 from mulligan.explain.follows import is_alive
+from mulligan.records.duty import DUTIES, KnownDuty, Round, duty_named
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
 from mulligan.values.clock import Clock

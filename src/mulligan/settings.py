@@ -13,9 +13,9 @@ from typing import Any
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.lifecycle import FINAL
 from mulligan.records.retention import Keep
+from mulligan.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.store.protocols import TIMEOUT
 from mulligan.values.duration import BadDuration, parse
 from mulligan.values.file import Unreadable, contents

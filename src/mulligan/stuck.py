@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mulligan.failure.classify import timed_out
-from mulligan.records.job import Lease
 from mulligan.judge import Judge
+from mulligan.records.job import Lease
 from mulligan.store.protocols import Outcome, Settled, Store
 
 

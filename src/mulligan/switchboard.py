@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mulligan.errors import UnknownService
-from mulligan.failure.service import Service, ServiceBook
 from mulligan.records.pause import Pause
-from mulligan.service import Demand, ServiceRecord, ServiceRequest, ServiceStatus
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
 from mulligan.store.protocols import Store
 from mulligan.task import Task
 

@@ -9,16 +9,16 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
-from mulligan.records.batch import BatchRecord
 from mulligan.errors import BadArgument, BadBatch, BadConnection, BadPolicy, BadTask, InvalidArguments, UnknownKind
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.service.config import one_service
-from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
-from mulligan.records.limit import EVERYBODY
 from mulligan.payload import Payload
 from mulligan.policies import InForce, Quotas
 from mulligan.policies.queue import MOST_AT_ONCE
+from mulligan.records.batch import BatchRecord
+from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, PRIORITIES, FollowUp, Job, NewJob
+from mulligan.records.limit import EVERYBODY
+from mulligan.service.config import one_service
 from mulligan.store import foreign
 from mulligan.store.protocols import JobStore
 from mulligan.values.clock import id_from, is_id

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from mulligan.records.cron import Cron
 from mulligan.errors import BadSchedule, BadTask, Refused
+from mulligan.records.cron import Cron
 from mulligan.records.job import NewJob
 from mulligan.records.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
 from mulligan.task import Binding, Task, checked_name

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from chaos.ledger import append
 from chaos.load import Order, Orders
-from mulligan.records.batch import BatchRetry
 from mulligan.errors import StoreError
-from mulligan.records.job import JobFilter
 from mulligan.lifecycle import State
+from mulligan.records.batch import BatchRetry
+from mulligan.records.job import JobFilter
 from mulligan.store import open_store
 from mulligan.store.protocols import Store
 

@@ -11,9 +11,9 @@ import psycopg
 from chaos.app import FAIR, GATEWAY
 from conformance.invariants import all_batches
 from mulligan.records.batch import BatchRecord
-from mulligan.failure.service import tally as tallies
-from mulligan.failure.service.tally import Tally
 from mulligan.records.limit import LimitRecord
+from mulligan.service import window as tallies
+from mulligan.service.window import Tally
 from mulligan.store.protocols import Store
 
 

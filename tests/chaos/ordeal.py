@@ -18,7 +18,7 @@ from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
 from conformance.invariants import PAGE, all_events, all_jobs
 from mulligan.records.job import JobFilter
-from mulligan.service import ServiceRequest
+from mulligan.service.records import ServiceRequest
 from mulligan.store import open_store
 from mulligan.store.protocols import Store, WorkerRecord
 

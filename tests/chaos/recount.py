@@ -8,9 +8,6 @@ from chaos.app import LIMITED_OWNER, LIMITS, PROBES
 from chaos.books import Books
 from chaos.ledger import Run
 from conformance.invariants import check_batch
-from mulligan.records.event import Event
-from mulligan.failure.service.tally import SLOTS, Tally
-from mulligan.records.job import Job
 from mulligan.lifecycle import (
     BATCH_PUBLISHED,
     BATCH_REOPENED,
@@ -21,6 +18,9 @@ from mulligan.lifecycle import (
     SERVICE_OPENED,
     State,
 )
+from mulligan.records.event import Event
+from mulligan.records.job import Job
+from mulligan.service.window import SLOTS, Tally
 from mulligan.values.clock import microseconds
 
 SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)

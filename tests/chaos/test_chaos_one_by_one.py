@@ -12,9 +12,9 @@ import pytest
 from chaos.ledger import Run, runs
 from chaos.workers import CONCURRENCY, Life, Workers, environment
 from live import eventually
+from mulligan.lifecycle import State
 from mulligan.records.event import Event
 from mulligan.records.job import MAX_LOSSES, Job, JobFilter, NewJob
-from mulligan.lifecycle import State
 from mulligan.store import open_store
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite.lock import FileLock

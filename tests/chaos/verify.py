@@ -13,8 +13,8 @@ from chaos.plan import LEASE
 from chaos.reader import written
 from chaos.recount import RECOUNTS
 from conformance.invariants import check_history, check_row
-from mulligan.records.job import MAX_LOSSES, Job
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import MAX_LOSSES, Job
 
 FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
 BY_HAND = TABLE[Move.RETRY_BY_HAND, State.FAILED].event

@@ -28,8 +28,8 @@ from mulligan.cli.demo.story import Happening, Weight, tell
 from mulligan.cli.demo.summary import sum_up
 from mulligan.cli.demo.view import Scene, lengths, most_notable, picture
 from mulligan.cli.demo.weather import ROUND, WORDS, Phase, Weather
-from mulligan.records.event import Event
 from mulligan.lifecycle import State
+from mulligan.records.event import Event
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 SECONDS = 5

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
-from mulligan.records.duty import DUTIES
 from mulligan.lifecycle import State
+from mulligan.records.duty import DUTIES
 from mulligan.store.protocols import Claim
 
 Invoke = Callable[..., Result]

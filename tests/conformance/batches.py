@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
-from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, IllegalMove
-from mulligan.records.event import Event
 from mulligan.failure.policy import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import FollowUp, Job, JobFilter, Lease
 from mulligan.lifecycle import (
     BATCH_ABORTED,
     BATCH_EVENTS,
@@ -26,6 +23,9 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.event import Event
+from mulligan.records.job import FollowUp, Job, JobFilter, Lease
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.store.protocols import Outcome, Settled

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from conformance.invariants import check
-from mulligan.records.event import Event
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Decision, Fail, Retry, Succeed
-from mulligan.failure.service import ServiceBook
 from mulligan.failure.verdict import Verdict
-from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.event import Event
+from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
+from mulligan.service import ServiceBook
 from mulligan.store.protocols import (
     Beat,
     BeatReply,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
-from mulligan.records.batch import BatchState, NewBatch
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
+from mulligan.records.batch import BatchState, NewBatch
+from mulligan.records.job import FollowUp, Job, JobFilter
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Outcome, Store
 

@@ -8,12 +8,12 @@ import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
 from mulligan.failure.policy import Decision, Fail, Park, Retry, Snooze, Succeed
-from mulligan.failure.service import MOST_RETURNS, Service, ServiceBook
-from mulligan.records.job import RECOVERING, Called, Job, Lease
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import RECOVERING, Called, Job, Lease
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
-from mulligan.service import PROBE_KIND, ServiceRequest
+from mulligan.service import MOST_RETURNS, Service, ServiceBook
+from mulligan.service.records import PROBE_KIND, ServiceRequest
 from mulligan.store import probes
 from mulligan.store.protocols import Answers, Outcome, Settled
 

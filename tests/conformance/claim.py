@@ -21,8 +21,8 @@ from conformance.bench import (
 )
 from mulligan.errors import LeaseLost
 from mulligan.failure.policy import Release
-from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import Job, Lease
 from mulligan.store.protocols import Settled, Store
 from mulligan.testing.virtual import VirtualClock
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, retrying, verdict
-from mulligan.records.duty import Chores, Round
 from mulligan.failure.policy import Snooze
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import Job
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
+from mulligan.records.duty import Chores, Round
+from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
 from mulligan.store.protocols import Store

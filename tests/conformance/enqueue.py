@@ -9,8 +9,8 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once
 from mulligan.errors import Conflict, StoreError
-from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import FINAL, LIVE, State
+from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.store.protocols import Store
 
 ACTIVE: dict[str, Any] = {"dedupe_key": "k"}

@@ -8,8 +8,8 @@ import pytest
 
 from conformance.bench import HOUR, WORKER, Bench, at_once, failing, retrying, verdict
 from mulligan.failure.policy import Cancel, Decision, Release, Snooze, Succeed
-from mulligan.records.job import ONCE, Lease
 from mulligan.lifecycle import REFUSED, State
+from mulligan.records.job import ONCE, Lease
 from mulligan.store.protocols import Outcome, Settled
 
 DECISIONS: list[Decision] = [

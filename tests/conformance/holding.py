@@ -6,11 +6,11 @@ import pytest
 
 from conformance.bench import MINUTE, SECOND, Bench, verdict
 from mulligan.failure.policy import Retry, Succeed
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.records.job import Called
 from mulligan.lifecycle import pause_events
+from mulligan.records.job import Called
 from mulligan.records.pause import PauseRequest
-from mulligan.service import Demand, ServiceRequest
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import Demand, ServiceRequest
 from mulligan.store.protocols import Answers, Outcome
 
 LANES = [("queue", "bulk"), ("kind", "send"), ("service", "gateway")]

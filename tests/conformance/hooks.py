@@ -9,8 +9,8 @@ import pytest
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed, worker_lost
-from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter
 from mulligan.store.protocols import Outcome, Settled
 
 CLEANUP = "clean up"

@@ -11,10 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from mulligan.records.batch import BatchRecord, BatchState, outcome
-from mulligan.records.event import Event
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import (
     BATCH_EVENTS,
     BATCH_EXPIRED,
@@ -29,8 +26,11 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.records.batch import BatchRecord, BatchState, outcome
+from mulligan.records.event import Event
+from mulligan.records.job import Job, JobFilter
 from mulligan.records.pause import PauseRequest
-from mulligan.service import ServiceRequest
+from mulligan.service.records import ServiceRequest
 from mulligan.store.protocols import Claim, Store
 from mulligan.testing.virtual import VirtualClock
 

@@ -10,8 +10,8 @@ from conformance.bench import DAY, HOUR, KIND, WORKER, Bench, failing, retrying,
 from mulligan.errors import IllegalMove
 from mulligan.failure.policy import Cancel, Decision, Park, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import Job
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.records.job import Job
 from mulligan.records.limit import LimitBook
 from mulligan.store.protocols import Settled
 

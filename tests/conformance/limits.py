@@ -11,11 +11,11 @@ import pytest
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 from mulligan.failure.policy import Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import FollowUp, JobFilter, Lease
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import FollowUp, JobFilter, Lease
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.records.pause import PauseRequest
-from mulligan.service import ServiceRequest
+from mulligan.service.records import ServiceRequest
 from mulligan.store.protocols import Claim, Store
 
 OTHER = "other"

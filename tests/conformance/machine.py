@@ -36,11 +36,11 @@ from conformance.machine_draws import (
 from conformance.model import Model
 from conformance.model_jobs import Refusal
 from conformance.model_limits import subjects_of, taken
-from mulligan.records.batch import BatchRetry, BatchState, NewBatch
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.lifecycle import BATCH_EVENTS, FINAL, JOB_EVENTS, Move, State
+from mulligan.records.batch import BatchRetry, BatchState, NewBatch
+from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.records.redrive import Redrive, carried_out, request_of

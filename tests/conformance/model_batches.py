@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from conformance.model_jobs import ModelJob
-from mulligan.records.batch import BatchState, NewBatch
 from mulligan.lifecycle import LIVE, State
+from mulligan.records.batch import BatchState, NewBatch
 
 BATCH = "batch"
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.records.job import Fence, Job, NewJob
 from mulligan.lifecycle import State
+from mulligan.records.job import Fence, Job, NewJob
 
 # What the store does not say of a job, or says in another way.
 ITS_OWN = ("asked", "rank", "claim", "parked", "has_place", "touched_at", "settled", "refused")

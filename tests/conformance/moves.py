@@ -10,8 +10,8 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, at_once, failin
 from mulligan.errors import Conflict, IllegalMove, JobNotFound
 from mulligan.failure.policy import Release, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
-from mulligan.records.job import Job
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Job
 from mulligan.store.protocols import Settled, Store
 
 BY_HAND = [move for move in Move if move.verb]

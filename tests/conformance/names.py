@@ -7,10 +7,10 @@ import pytest
 
 from conformance.bench import HOUR, WORKER, Bench, verdict
 from mulligan.failure.policy import Cancel, Retry, Succeed
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.records.job import Called, NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.service import Family, ServiceRequest
+from mulligan.records.job import Called, NewJob
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import Family, ServiceRequest
 from mulligan.store.protocols import Outcome
 
 DAY = timedelta(days=1)

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once, failing, retrying, verdict
-from mulligan.records.batch import BatchState, NewBatch
 from mulligan.errors import RedriveNotFound
 from mulligan.failure.policy import Release, Succeed
-from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import (
     BATCH_REOPENED,
     REDRIVE_CANCELLED,
@@ -23,6 +21,8 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.records.batch import BatchState, NewBatch
+from mulligan.records.job import Job, JobFilter
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
     MOVED_ON,

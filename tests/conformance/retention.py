@@ -7,8 +7,8 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, failing
 from mulligan.errors import JobNotFound
-from mulligan.records.job import Job, JobFilter
 from mulligan.lifecycle import FINAL, LIVE, PURGED, Move, State
+from mulligan.records.job import Job, JobFilter
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.store.protocols import Settled
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from conformance.bench import HOUR, KIND, MINUTE, Bench, at_once
-from mulligan.records.job import JobFilter
 from mulligan.lifecycle import (
     SCHEDULE_PAUSED,
     SCHEDULE_PLANNED,
@@ -14,6 +13,7 @@ from mulligan.lifecycle import (
     SCHEDULE_RUN,
     State,
 )
+from mulligan.records.job import JobFilter
 from mulligan.records.pause import PauseRequest
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord, job_id_of
 

@@ -15,10 +15,10 @@ from hypothesis.stateful import invariant, rule
 from conformance.bench import HOUR, MINUTE, SECOND, failing, verdict
 from conformance.examples import MachineTests, OneRuleMachine
 from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
-from mulligan.service import ServiceRecord, ServiceRequest
+from mulligan.records.job import Job, JobFilter, Lease, NewJob
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids

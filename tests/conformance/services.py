@@ -20,13 +20,13 @@ from conformance.bench import (
     failing,
     verdict,
 )
-from mulligan.records.event import Event
 from mulligan.failure.policy import Fail, Release, Retry, Snooze, Succeed
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.records.job import Called, Job, Lease
 from mulligan.lifecycle import SERVICE_EVENTS, Move, State
+from mulligan.records.event import Event
+from mulligan.records.job import Called, Job, Lease
 from mulligan.records.pause import PauseRequest
-from mulligan.service import PROBE_KIND, ServiceRecord, ServiceRequest
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import PROBE_KIND, ServiceRecord, ServiceRequest
 from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.testing.virtual import VirtualClock
 

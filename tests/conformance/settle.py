@@ -10,8 +10,8 @@ from conformance.bench import HOUR, MINUTE, SECOND, WORKER, Bench, failing, retr
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Failure, Ledger, Verdict
-from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import Job, Lease
 from mulligan.store.protocols import Outcome, Progress, Settled
 from mulligan.store.settlement import failure_kept
 

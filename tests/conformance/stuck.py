@@ -19,8 +19,8 @@ from conformance.bench import (
 )
 from mulligan.errors import IllegalMove, JobNotFound, StillRunning
 from mulligan.failure.policy import Decision, Succeed
-from mulligan.records.job import Lease
 from mulligan.lifecycle import REFUSED, Move, State
+from mulligan.records.job import Lease
 from mulligan.store.protocols import Outcome, Settled, Store
 
 LIMIT = 30 * MINUTE

@@ -7,9 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from mulligan import checked, logs, payload, switchboard, task
-from mulligan.records import job
-from mulligan.records import rate
-from mulligan.records import redrive
 from mulligan.attempt import MOST_CALLS
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
@@ -17,9 +14,10 @@ from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.policy import MAX_MISFITS
 from mulligan.failure.redact import LONGEST_TEXT
-from mulligan.failure.service.config import MOST_SERVICES, Service
 from mulligan.policies import reading
 from mulligan.program import streams
+from mulligan.records import job, rate, redrive
+from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.store.operations import KEPT

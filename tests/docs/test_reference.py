@@ -8,9 +8,9 @@ import pytest
 from docs_tables import REFERENCE, TABLES, with_tables
 
 from mulligan import App, RetryPolicy
+from mulligan.lifecycle import EVENT_TYPES, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job
-from mulligan.lifecycle import EVENT_TYPES, State
 
 # Every field name of the source documents.
 THEIRS = """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from mulligan.failure.service import (
+from mulligan.service import (
     Call,
     Change,
     Figures,

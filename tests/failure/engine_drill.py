@@ -21,7 +21,7 @@ from drill import FAULTS, SECOND, Remote, Report, Setting, line
 from mulligan import App, Exponential, RetryPolicy
 from mulligan.app import Parts
 from mulligan.records.event import Event
-from mulligan.failure.service import Change
+from mulligan.service import Change
 from mulligan.settings import Settings
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from mulligan.records.job import Job
 from mulligan.lifecycle import State
+from mulligan.records.job import Job
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

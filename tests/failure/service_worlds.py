@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mulligan.failure.service import (
+from mulligan.service import (
     Allowance,
     Call,
     Change,

@@ -8,7 +8,7 @@ from service_worlds import SECOND, World
 
 from mulligan.errors import BadPolicy
 from mulligan.failure import Catalogue, ErrorClass, ErrorCode
-from mulligan.failure.service import (
+from mulligan.service import (
     Call,
     Service,
     ServiceBook,
@@ -19,9 +19,9 @@ from mulligan.failure.service import (
     is_restricted,
     service_open,
 )
-from mulligan.failure.service.allowance import FLOOR, allowance, fails_fast
-from mulligan.failure.service.pace import CALM, CEILING, HEADROOM
-from mulligan.failure.service.tally import Slot, width_of
+from mulligan.service.allowance import FLOOR, allowance, fails_fast
+from mulligan.service.pace import CALM, CEILING, HEADROOM
+from mulligan.service.window import Slot, width_of
 
 
 def world(**given: Any) -> World:

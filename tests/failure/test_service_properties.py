@@ -9,22 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from service_worlds import SECOND, Running, World
 
-from mulligan.failure.service import (
-    Call,
-    Figures,
-    Service,
-    Standing,
-    State,
-    Tally,
-    allowance,
-    figures,
-    forced,
-    heard,
-    is_quiet,
-)
-from mulligan.failure.service import standing as standings
-from mulligan.failure.service import tally as tallies
-from mulligan.failure.service.allowance import FLOOR
+from mulligan.service import Call, Figures, Service, Standing, State, Tally, allowance, figures, forced, heard, is_quiet
+from mulligan.service import state as standings
+from mulligan.service import window as tallies
+from mulligan.service.allowance import FLOOR
 
 SERVICES = st.builds(
     Service,

@@ -9,8 +9,8 @@ import pytest
 
 from mulligan import App, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadPolicies, BadPolicy
-from mulligan.records.job import FollowUp, NewJob
 from mulligan.policies import Policies, PolicyFile, Quotas, read
+from mulligan.records.job import FollowUp, NewJob
 from mulligan.records.rate import parse_rate
 from mulligan.testing.virtual import VirtualClock
 

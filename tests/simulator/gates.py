@@ -4,8 +4,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mulligan.records.limit import part_of
 from mulligan.policies import Owner
+from mulligan.records.limit import part_of
 from mulligan.store.budgets import Periods
 from simulator.broken import require
 from simulator.lives import Life, Lives

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.failure.policy import Decision, Fail, Succeed
-from mulligan.failure.service import Service
 from mulligan.records.job import Fence, Lease
-from mulligan.service import PROBE_KIND
+from mulligan.service import Service
+from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome
 from simulator.broken import Broken, require
 from simulator.office import Call, Entry

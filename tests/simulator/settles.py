@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.failure.decision import Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.records.job import MAX_LOSSES
-from mulligan.service import PROBE_KIND
+from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome, Settled
 from simulator.bodies import Bodies
 from simulator.broken import Broken, require

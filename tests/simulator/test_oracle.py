@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from conformance.bench import retrying, verdict, worker
-from mulligan.records.batch import NewBatch
 from mulligan.errors import BatchClosed
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.decision import Decision, Fail, Release, Retry, Succeed
 from mulligan.failure.policy import RetryPolicy, decide
-from mulligan.records.job import MAX_LOSSES, Lease, NewJob
 from mulligan.lifecycle import Move
-from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.policies import Owner
+from mulligan.records.batch import NewBatch
+from mulligan.records.job import MAX_LOSSES, Lease, NewJob
+from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.records.rate import parse_rate
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Settled
 from simulator.gateway import NAME as GATEWAY

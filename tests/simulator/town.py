@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mulligan.records.batch import NewBatch
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
-from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.batch import NewBatch
+from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.redrive import Redrive
 from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request

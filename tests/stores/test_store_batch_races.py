@@ -5,11 +5,11 @@ from test_store_postgres_races import Racing
 from transactions import enqueue_on, held, meanwhile, until_blocked
 
 from conformance.bench import failing
-from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.errors import BatchBusy
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import Lease
 from mulligan.lifecycle import BATCH_REOPENED, BATCH_SETTLED, Move, State
+from mulligan.records.batch import BatchRecord, BatchState, NewBatch
+from mulligan.records.job import Lease
 from mulligan.store.postgres import store as postgres
 from mulligan.store.protocols import Outcome, Settled
 

@@ -26,10 +26,10 @@ from sqlalchemy.pool import NullPool
 from mulligan import App, Conflict, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
 from mulligan.failure.policy import Succeed
+from mulligan.policies import Quotas
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook
-from mulligan.policies import Quotas
-from mulligan.service import Family
+from mulligan.service.records import Family
 from mulligan.store import foreign
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.task import Binding

@@ -21,8 +21,8 @@ from conformance.bench import MINUTE, failing, worker
 from conformance.invariants import all_events, all_jobs, check_history, check_row
 from mulligan.errors import IllegalMove
 from mulligan.failure.policy import Release, Succeed
-from mulligan.records.job import Lease, NewJob
 from mulligan.lifecycle import Move
+from mulligan.records.job import Lease, NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.store.sqlite import SqliteStore

@@ -10,8 +10,8 @@ from transactions import enqueue_on, held, meanwhile
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, retrying
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import Lease
 from mulligan.lifecycle import State
+from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.clock import Now
 from mulligan.store.door import Look

@@ -12,8 +12,8 @@ from transactions import Held
 
 from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import Fence, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import Fence, Lease, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest

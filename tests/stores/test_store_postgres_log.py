@@ -15,12 +15,12 @@ from transactions import enqueue_on, held
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 from mulligan import App, attempt
-from mulligan.records.batch import BatchRetry, NewBatch
 from mulligan.cli.root import root
-from mulligan.records.event import Event
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import Job, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.batch import BatchRetry, NewBatch
+from mulligan.records.event import Event
+from mulligan.records.job import Job, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.store.postgres import PostgresStore

@@ -13,9 +13,9 @@ from transactions import held, meanwhile, until_blocked
 from conformance.bench import HOUR, MINUTE, SECOND, verdict
 from conformance.services import blaming
 from mulligan.failure.policy import Retry, Succeed
-from mulligan.failure.service import Service, ServiceBook
 from mulligan.records.job import Lease
-from mulligan.service import ServiceRequest
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import ServiceRequest
 from mulligan.store.postgres import PostgresStore, connections
 from mulligan.store.protocols import Outcome, Settled
 

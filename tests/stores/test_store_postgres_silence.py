@@ -17,11 +17,11 @@ from postgres_server import PostgresServer
 from chaos.proxy import Proxy
 from live import eventually
 from mulligan import App
-from mulligan.records.batch import NewBatch
 from mulligan.errors import StoreUnavailable
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.batch import NewBatch
+from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.settings import Settings
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Settled, WorkerRecord

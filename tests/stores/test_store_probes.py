@@ -8,7 +8,7 @@ from postgres_server import PostgresServer
 
 from live import eventually, working
 from mulligan import App, JobFilter, RetryPolicy, Service, State
-from mulligan.service import PROBE_KIND
+from mulligan.service.records import PROBE_KIND
 from mulligan.settings import Settings
 
 

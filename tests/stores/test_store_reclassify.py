@@ -10,8 +10,8 @@ from postgres_server import PostgresServer
 from live import eventually
 from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.errors import BadFilter
-from mulligan.records.job import Job
 from mulligan.reclassify import PAGE
+from mulligan.records.job import Job
 from mulligan.store import script
 
 FINAL = "kinds: {convert: {rules: [{code: GATEWAY, class: final, status: 500-599}]}}"

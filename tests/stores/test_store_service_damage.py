@@ -9,9 +9,9 @@ import pytest
 
 from conformance.services import blaming
 from mulligan.failure.policy import Succeed
-from mulligan.failure.service import Service, ServiceBook
 from mulligan.records.job import Lease, NewJob
-from mulligan.service import ServiceRequest
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import ServiceRequest
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock

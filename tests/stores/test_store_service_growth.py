@@ -16,7 +16,7 @@ from conformance.bench import worker
 from conformance.services import blaming
 from mulligan.failure.policy import Succeed
 from mulligan.records.job import NewJob
-from mulligan.service import ServiceRequest
+from mulligan.service.records import ServiceRequest
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Beat, Claim, Outcome
 from mulligan.store.sqlite import SqliteStore

@@ -8,8 +8,8 @@ from postgres_server import PostgresServer
 from test_store_postgres_growth import PLANS, Reading
 from test_store_sqlite_growth import steps_of
 
-from mulligan.failure.service import Service, ServiceBook
 from mulligan.records.job import NewJob
+from mulligan.service import Service, ServiceBook
 from mulligan.store.names import CHECKED_AT_ONCE
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres import play as postgres_play

@@ -27,7 +27,7 @@ OPENS = {
 }
 WORDS = """
         from mulligan.failure.catalogue import ErrorClass
-        from mulligan.failure.service import Service, ServiceBook
+        from mulligan.service import Service, ServiceBook
         from mulligan.failure.verdict import Verdict
 
         def jobs(store, number):

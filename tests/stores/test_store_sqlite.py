@@ -17,8 +17,8 @@ from conformance.suite import StoreSuite
 from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.failure.policy import Fail, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move
+from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.store import open_store
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore, database, schema

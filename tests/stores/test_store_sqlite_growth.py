@@ -6,8 +6,8 @@ from typing import Any
 
 from conformance.bench import failing, worker
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest

@@ -19,8 +19,8 @@ import pytest
 from mulligan.errors import IllegalMove, StoreDamaged, StoreFull, StoreUnavailable
 from mulligan.failure.policy import Fail, Retry, Succeed
 from mulligan.failure.verdict import deadline_passed
-from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.lifecycle import Move, State
+from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock

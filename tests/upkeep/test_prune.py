@@ -9,8 +9,8 @@ from live import eventually, working
 from mulligan import App
 from mulligan.errors import BadSetting
 from mulligan.failure.policy import Succeed
-from mulligan.records.job import JobFilter, NewJob
 from mulligan.lifecycle import FINAL, Move, State
+from mulligan.records.job import JobFilter, NewJob
 from mulligan.records.retention import Keep
 from mulligan.settings import Settings, load
 from mulligan.store.protocols import Claim, Outcome, Request

@@ -7,9 +7,9 @@ import pytest
 
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.policy import RetryPolicy
-from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
+from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task import Registry

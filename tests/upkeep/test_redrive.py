@@ -12,8 +12,8 @@ from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
-from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
+from mulligan.records.job import Job, NewJob
 from mulligan.records.redrive import HOLD, PATIENCE, Redrive, RedriveState
 from mulligan.redrives import Redrives
 from mulligan.settings import Settings

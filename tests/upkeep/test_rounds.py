@@ -9,8 +9,8 @@ import pytest
 
 from live import eventually, working
 from mulligan import App, Service
-from mulligan.records.duty import Chores, Round
 from mulligan.errors import StoreUnavailable
+from mulligan.records.duty import Chores, Round
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import trouble
 from mulligan.explain.words import relative
-from mulligan.records.job import ANOTHER_VERSION
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
+from mulligan.records.job import ANOTHER_VERSION
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
 

@@ -19,7 +19,7 @@ from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.service import ServiceStatus
+    from mulligan.service.records import ServiceStatus
 
 NAME = click.Argument(["name"], metavar="NAME", type=text)
 SHARED = "for names beyond those that are told apart"

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.records.batch import BatchRecord
-from mulligan.records.event import Event
 from mulligan.explain.follows import Surroundings, follows
 from mulligan.explain.happened import sentence
 from mulligan.explain.held import blocked_by
 from mulligan.explain.words import at
+from mulligan.records.batch import BatchRecord
+from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
-from mulligan.service import ServiceStatus
+from mulligan.service.records import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 
 __all__ = ["Explanation", "blocked_by", "explain"]

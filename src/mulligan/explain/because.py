@@ -2,7 +2,7 @@
 
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import times
-from mulligan.failure.service import FAILS_FAST
+from mulligan.service import FAILS_FAST
 from mulligan.values.duration import describe
 
 # For failures that were not decided upon, and so have no reasons.

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.records.batch import BatchRecord, BatchState
-from mulligan.records.duty import duty_of
-from mulligan.records.event import Event
 from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.held import held, waits_for_budget, waits_for_service
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
-from mulligan.records.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.duty import duty_of
+from mulligan.records.event import Event
+from mulligan.records.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.records.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.records.pause import Pause
-from mulligan.service import ServiceStatus
+from mulligan.service.records import ServiceStatus
 from mulligan.store.protocols import WorkerRecord
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mulligan.records.event import Event
 from mulligan.explain.because import because, was_not_tried
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import ended, quoted, stamp, worker_name
+from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.records.schedule import TAG, job_id_of
 from mulligan.store.protocols import WorkerRecord

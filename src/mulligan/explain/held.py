@@ -7,10 +7,10 @@ from typing import Any
 
 from mulligan.explain.facts import Facts
 from mulligan.explain.words import counted, ended, quoted
-from mulligan.records.job import Job
 from mulligan.lifecycle import State
+from mulligan.records.job import Job
 from mulligan.records.pause import Pause
-from mulligan.service import ServiceStatus
+from mulligan.service.records import ServiceStatus
 
 LIVE = (State.WAITING, State.QUEUED)
 At = Callable[[datetime], str]

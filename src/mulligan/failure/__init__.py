@@ -4,7 +4,6 @@ from mulligan.failure.backoff import Added, Backoff, Decorrelated, Exponential, 
 from mulligan.failure.catalogue import Catalogue, ErrorClass, ErrorCode
 from mulligan.failure.classify import Failure, Ledger, Rule, Verdict
 from mulligan.failure.policy import Decision, RetryPolicy, decide, schedule
-from mulligan.failure.service import Service, ServiceBook
 from mulligan.failure.windows import Window
 
 __all__ = [
@@ -23,8 +22,6 @@ __all__ = [
     "Linear",
     "RetryPolicy",
     "Rule",
-    "Service",
-    "ServiceBook",
     "Steps",
     "Verdict",
     "Window",

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
-from mulligan.records.job import ONCE, Job
 from mulligan.policies.section import Section
+from mulligan.records.job import ONCE, Job
 
 R = TypeVar("R")
 

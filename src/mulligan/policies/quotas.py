@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from mulligan.errors import BadPolicy
-from mulligan.records.job import FollowUp, NewJob
-from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.policies.file import NO_FILE, PolicyFile
 from mulligan.policies.owner import EVERYBODY, Owner, SaidOwners
 from mulligan.policies.queue import Queue, SaidQueues
 from mulligan.policies.reading import Policies
+from mulligan.records.job import FollowUp, NewJob
+from mulligan.records.limit import LimitBook, RetryBudget
 
 T = TypeVar("T", Queue, Owner)
 

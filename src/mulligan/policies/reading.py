@@ -12,11 +12,11 @@ from mulligan.failure.backoff import Added, Decorrelated, Full
 from mulligan.failure.checks import refused
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
-from mulligan.failure.service.config import ServiceBook, checked_name
 from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
 from mulligan.policies.inforce import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
+from mulligan.service.config import ServiceBook, checked_name
 from mulligan.values.duration import LONGEST
 from mulligan.values.suggest import did_you_mean
 

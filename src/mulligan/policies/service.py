@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mulligan.failure.service.config import LARGEST_WINDOW, Service, ServiceBook
+from mulligan.service.config import LARGEST_WINDOW, Service, ServiceBook
 
 KEYS = ("mode", "window", "min_calls", "open_at", "cooldown", "probes", "budget", "rate", "fail_code", "most")
 

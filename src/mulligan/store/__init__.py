@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mulligan.errors import BadUrl
-from mulligan.failure.service import ServiceBook
+from mulligan.service import ServiceBook
 from mulligan.store.protocols import TIMEOUT, Store
 
 __all__ = ["has_database", "open_store"]

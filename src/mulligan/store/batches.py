@@ -10,9 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, BatchStep, NewBatch, next_step, outcome, takes_none_back
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, StoreDamaged
-from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import (
     BATCH_ABORTED,
     BATCH_EXPIRED,
@@ -24,6 +22,17 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
+from mulligan.records.batch import (
+    BatchRecord,
+    BatchRetry,
+    BatchState,
+    BatchStep,
+    NewBatch,
+    next_step,
+    outcome,
+    takes_none_back,
+)
+from mulligan.records.job import Job, NewJob
 from mulligan.store.clock import Now
 from mulligan.store.follow import callback
 from mulligan.store.protocols import Outcome, Settled, Upkeep

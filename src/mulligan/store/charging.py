@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from mulligan.failure.policy import Fail, Park, Retry, Snooze
-from mulligan.failure.service import Standing, State, borne_because
 from mulligan.records.job import Fence
-from mulligan.service import PROBE_KIND
+from mulligan.service import Standing, State, borne_because
+from mulligan.service.records import PROBE_KIND
 from mulligan.store.hearsay import is_blamed
 from mulligan.store.protocols import Outcome
 

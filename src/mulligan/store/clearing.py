@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from mulligan.records.job import JobFilter
 from mulligan.lifecycle import State
+from mulligan.records.job import JobFilter
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.store.clock import Now
 from mulligan.store.requests import told

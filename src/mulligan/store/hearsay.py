@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from mulligan.failure.policy import Fail, Park, Retry, Snooze, Succeed
-from mulligan.failure.service import Call, Standing, State
 from mulligan.records.job import Called, Lease
-from mulligan.service import PROBE_KIND
+from mulligan.service import Call, Standing, State
+from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome
 
 

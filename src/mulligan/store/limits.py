@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from mulligan.records.job import Lease, NewJob
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Lease, NewJob
 from mulligan.records.limit import EVERYBODY, Limit, LimitBook, LimitRecord, SpendingRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetDesk

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
-from mulligan.records.job import Job
 from mulligan.lifecycle import TABLE, State
+from mulligan.records.job import Job
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now
 from mulligan.store.protocols import Outcome, Request

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.failure.service import ServiceBook
-from mulligan.service import Family
+from mulligan.service import ServiceBook
+from mulligan.service.records import Family
 from mulligan.store.rows import to_duration, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from mulligan.errors import StoreDamaged
-from mulligan.records.job import JobFilter
 from mulligan.lifecycle import REDRIVE_CANCELLED, REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED, State
+from mulligan.records.job import JobFilter
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import Course, Match, Redrive, RedriveState, Watched
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time

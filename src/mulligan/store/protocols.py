@@ -11,20 +11,20 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from mulligan.failure.classify import Verdict
+from mulligan.failure.policy import Decision
+from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.duty import Chores, Round
 from mulligan.records.event import Cursor, Event
-from mulligan.failure.classify import Verdict
-from mulligan.failure.policy import Decision
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import Move, State
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service.records import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.script import Script
 
 # Among so many an id is found by its end: there is no index of that.

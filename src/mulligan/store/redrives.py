@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
-from mulligan.records.job import JobFilter, Page
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import JobFilter, Page
 from mulligan.records.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment

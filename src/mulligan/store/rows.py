@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from mulligan.errors import LeaseLost, StoreDamaged
+from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.records.duty import Round
-from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.records.event import Cursor, Event
 from mulligan.records.job import ONCE, Fence, Job, Lease, Page
-from mulligan.lifecycle import State
 from mulligan.records.pause import Pause
 from mulligan.records.retention import Pile
 from mulligan.records.schedule import Definition, ScheduleRecord

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mulligan.failure.service import (
+from mulligan.records.job import Lease
+from mulligan.service import (
     Allowance,
     Call,
     Change,
@@ -37,11 +38,10 @@ from mulligan.failure.service import (
     retry_allowance,
     stays_refused,
 )
-from mulligan.failure.service import standing as standings
-from mulligan.failure.service import tally as tallies
-from mulligan.failure.service.config import LONGEST_WINDOW
-from mulligan.records.job import Lease
-from mulligan.service import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service import state as standings
+from mulligan.service import window as tallies
+from mulligan.service.config import LONGEST_WINDOW
+from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.clock import Now, moment
 from mulligan.store.hearsay import Hearsay, hearsay, merged
 from mulligan.store.names import NameDesk

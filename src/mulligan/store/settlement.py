@@ -13,8 +13,8 @@ from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import Failure, Ledger, Verdict
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
-from mulligan.records.job import ANOTHER_VERSION, RECOVERING
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import ANOTHER_VERSION, RECOVERING
 from mulligan.store.hearsay import told_of
 from mulligan.store.protocols import Outcome, signed
 

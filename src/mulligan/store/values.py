@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from mulligan.failure.classify import Verdict
+from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.records.duty import Round
-from mulligan.failure.classify import Verdict
 from mulligan.records.job import Fence, Job, JobFilter, NewJob
-from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
 from mulligan.records.pause import PauseRequest
 from mulligan.records.retention import PurgeRequest
 from mulligan.records.schedule import ScheduleNote, ScheduleRecord

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
 from mulligan.records.duty import Chores
-from mulligan.failure.service import ServiceBook
+from mulligan.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop

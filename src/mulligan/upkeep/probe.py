@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mulligan.attempt import attempt
-from mulligan.failure.service import Service, ServiceBook
-from mulligan.service import ServiceRecord
+from mulligan.service import Service, ServiceBook
+from mulligan.service.records import ServiceRecord
 from mulligan.store.protocols import Store
 from mulligan.task import Task
 

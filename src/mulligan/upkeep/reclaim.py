@@ -4,8 +4,8 @@ import logging
 from datetime import datetime, timedelta
 
 from mulligan.failure.classify import worker_lost
-from mulligan.records.job import Lease
 from mulligan.judge import Judge
+from mulligan.records.job import Lease
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.upkeep.rounds import whole_passes
 from mulligan.values.clock import Clock

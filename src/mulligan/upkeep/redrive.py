@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import MulliganError, StoreError
-from mulligan.records.job import Job, Page
 from mulligan.lifecycle import Move
 from mulligan.permission import require_permission
+from mulligan.records.job import Job, Page
 from mulligan.records.redrive import (
     HOLD,
     Redrive,

@@ -30,8 +30,8 @@ from mulligan.failure.evidence import DETAIL_LIMIT
 from mulligan.failure.redact import kept, password_of
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.interruption import Interrupted
-from mulligan.records.job import Job, Lease
 from mulligan.logs import JobContext, extras
+from mulligan.records.job import Job, Lease
 from mulligan.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt

@@ -22,10 +22,10 @@ from weakref import WeakSet
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
-from mulligan.records.job import Job, Lease
 from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
 from mulligan.program.watch import MARK, descendants, end_strays
+from mulligan.records.job import Job, Lease
 from mulligan.task import Task
 from mulligan.values.clock import Clock
 from mulligan.worker import wire

@@ -10,9 +10,9 @@ from typing import Any
 
 from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
-from mulligan.records.job import Lease
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
-from mulligan.service import ServiceChange
+from mulligan.records.job import Lease
+from mulligan.service.records import ServiceChange
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.services import MANY
 from mulligan.values.duration import describe

@@ -5,8 +5,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Job, Lease
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import AGAIN
 from mulligan.store.postgres.connections import Connection

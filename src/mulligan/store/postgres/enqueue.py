@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Job, NewJob
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.duplicates import answers, refuse_other_calls

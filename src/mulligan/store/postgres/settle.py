@@ -10,8 +10,8 @@ import psycopg
 
 from mulligan.errors import StoreDamaged
 from mulligan.failure.policy import Park
-from mulligan.records.job import Fence
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Fence
 from mulligan.store.charging import charged, first_of_each, may_be_spared
 from mulligan.store.clock import Now
 from mulligan.store.follow import FailedRow, follow_ups

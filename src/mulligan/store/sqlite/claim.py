@@ -7,8 +7,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from mulligan.records.job import Job, Lease
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Job, Lease
 from mulligan.store.limits import AGAIN
 from mulligan.store.protocols import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases

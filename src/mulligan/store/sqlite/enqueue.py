@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import StoreDamaged
-from mulligan.records.job import Job, NewJob
 from mulligan.lifecycle import TABLE, Move
+from mulligan.records.job import Job, NewJob
 from mulligan.store.batches import BatchSteps
 from mulligan.store.duplicates import answers, refuse_other_calls
 from mulligan.store.limits import LimitDesk

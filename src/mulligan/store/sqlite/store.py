@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from mulligan.errors import StoreError
+from mulligan.failure.classify import Verdict
+from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.duty import Chores, Round
-from mulligan.errors import StoreError
 from mulligan.records.event import Cursor, Event
-from mulligan.failure.classify import Verdict
-from mulligan.failure.service import ServiceBook
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
-from mulligan.lifecycle import State
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.service import Demand, Family, ServiceRecord, ServiceRequest
+from mulligan.service import ServiceBook
+from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import let_in
 from mulligan.store.beats import BeatSteps
 from mulligan.store.clearing import ClearingSteps

@@ -5,7 +5,7 @@ import os
 
 from mulligan import App, Exponential, RetryPolicy
 from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, Plan
-from mulligan.failure.service import Service
+from mulligan.service import Service
 
 SERVICE = "gateway"
 

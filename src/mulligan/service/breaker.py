@@ -14,11 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.failure.checks import refused
-from mulligan.failure.service.config import LONGEST_COOLDOWN, Service
-from mulligan.failure.service.pace import ceiling, paced, started
-from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, cooldown_of
-from mulligan.failure.service.tally import SECOND, Call, Figures, microseconds
 from mulligan.lifecycle import SERVICE_CLOSED, SERVICE_FORCED, SERVICE_HALF_OPENED, SERVICE_OPENED
+from mulligan.service.config import LONGEST_COOLDOWN, Service
+from mulligan.service.pace import ceiling, paced, started
+from mulligan.service.state import Change, Forced, Standing, State, Turn, cooldown_of
+from mulligan.service.window import SECOND, Call, Figures, microseconds
 from mulligan.values.duration import Duration, parse
 
 

@@ -12,7 +12,7 @@ from statistics import fmean
 import msgspec
 from msgspec import Struct
 
-from mulligan.failure.service.config import Service
+from mulligan.service.config import Service
 
 SECOND = 1_000_000
 # Of retries and of the rate. Long enough for a timeout of half a minute to leave something from before it.

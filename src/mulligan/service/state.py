@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from mulligan.failure.service.config import Service
-from mulligan.failure.service.tally import microseconds
+from mulligan.service.config import Service
+from mulligan.service.window import microseconds
 
 # What a row may say: with other numbers nobody could reckon.
 Rate = Annotated[float, Meta(ge=1e-4, le=1e9)]

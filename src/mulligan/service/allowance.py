@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.service.config import Service
-from mulligan.failure.service.standing import Bucket, Forced, Standing, State
-from mulligan.failure.service.tally import AHEAD, SECOND, Figures
 from mulligan.failure.verdict import Verdict
+from mulligan.service.config import Service
+from mulligan.service.state import Bucket, Forced, Standing, State
+from mulligan.service.window import AHEAD, SECOND, Figures
 
 # What may be claimed at once after a pause, in seconds of the pace.
 BURST = 0.1

@@ -10,10 +10,10 @@ all that waits would come at once.
 
 from msgspec.structs import replace
 
-from mulligan.failure.service.allowance import SHORT
-from mulligan.failure.service.standing import Change, Pace, Standing, Turn
-from mulligan.failure.service.tally import SECOND, Call, Figures
 from mulligan.lifecycle import SERVICE_PACED
+from mulligan.service.allowance import SHORT
+from mulligan.service.state import Change, Pace, Standing, Turn
+from mulligan.service.window import SECOND, Call, Figures
 
 STEP = SECOND // 2
 SLOWEST = 1.0

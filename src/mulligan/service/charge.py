@@ -7,7 +7,7 @@ closed, still paced           the service, for the first calls of a job: a servi
 closed                        the job
 """
 
-from mulligan.failure.service.standing import Standing, State
+from mulligan.service.state import Standing, State
 
 # Failed calls of a job that a recovering service is charged for, in all. Beyond them, the job is.
 MOST_RETURNS = 20

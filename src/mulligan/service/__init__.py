@@ -11,7 +11,7 @@ The row is written where the standing is another one than before, and it was rea
 change within an epoch.
 """
 
-from mulligan.failure.service.allowance import (
+from mulligan.service.allowance import (
     FAILS_FAST,
     Allowance,
     allowance,
@@ -21,11 +21,11 @@ from mulligan.failure.service.allowance import (
     service_open,
     stays_refused,
 )
-from mulligan.failure.service.changes import due, forced, heard, held, is_quiet
-from mulligan.failure.service.charge import MOST_RETURNS, borne_because
-from mulligan.failure.service.config import Service, ServiceBook
-from mulligan.failure.service.standing import Change, Forced, Standing, State, Turn, is_milestone, is_restricted
-from mulligan.failure.service.tally import Call, Figures, Tally, figures
+from mulligan.service.breaker import due, forced, heard, held, is_quiet
+from mulligan.service.charge import MOST_RETURNS, borne_because
+from mulligan.service.config import Service, ServiceBook
+from mulligan.service.state import Change, Forced, Standing, State, Turn, is_milestone, is_restricted
+from mulligan.service.window import Call, Figures, Tally, figures
 
 __all__ = [
     "FAILS_FAST",
