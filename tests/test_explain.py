@@ -13,8 +13,10 @@ from mulligan.explain.happened import TELLERS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import Ledger, Verdict, worker_lost
-from mulligan.failure.policy import Decision, decide
+from mulligan.failure.classify import worker_lost
+from mulligan.failure.decide import decide
+from mulligan.failure.decision import Decision
+from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, Lease

@@ -18,7 +18,7 @@ import pytest
 from conformance.bench import failing, verdict
 from live import eventually
 from mulligan import App, Failure
-from mulligan.failure.policy import Retry, Succeed
+from mulligan.failure.decision import Retry, Succeed
 from mulligan.records.finding import Check, Level
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.service.records import ServiceRequest

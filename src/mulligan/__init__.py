@@ -41,8 +41,9 @@ from mulligan.errors import (
 )
 from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
 from mulligan.failure.catalogue import ErrorCode
-from mulligan.failure.classify import Failure, Rule, Verdict
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.rule import Rule
+from mulligan.failure.verdict import Failure, Verdict
 from mulligan.failure.windows import Window
 from mulligan.lifecycle import State
 from mulligan.policies import Owner, Queue

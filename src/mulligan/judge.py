@@ -10,8 +10,11 @@ from typing import TypeVar
 from mulligan import packs
 from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
-from mulligan.failure.classify import AnyRule, Failure, Verdict, classify
-from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, RetryPolicy, Succeed, decide
+from mulligan.failure.classify import AnyRule, classify
+from mulligan.failure.decide import decide
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
+from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
 from mulligan.service import ServiceBook, service_open

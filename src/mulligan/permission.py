@@ -4,8 +4,8 @@ from inspect import isawaitable
 from typing import Any
 
 from mulligan.errors import MulliganError, NotAllowed
-from mulligan.failure.classify import Failure
 from mulligan.failure.redact import bounded
+from mulligan.failure.verdict import Failure
 from mulligan.records.job import Job
 from mulligan.task import CanRetry, Registry
 

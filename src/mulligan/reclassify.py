@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mulligan.errors import BadFilter, MulliganError
-from mulligan.failure.policy import Decision, Fail, Retry, Snooze
+from mulligan.failure.decision import Decision, Fail, Retry, Snooze
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State

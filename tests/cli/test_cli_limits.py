@@ -10,7 +10,7 @@ from click.testing import Result
 
 from conformance.bench import verdict
 from mulligan import App
-from mulligan.failure.policy import Retry
+from mulligan.failure.decision import Retry
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.protocols import Claim, Outcome

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import Called, NewJob
 from mulligan.store.protocols import Claim, Outcome
 

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, IllegalMove
-from mulligan.failure.policy import Cancel, Decision, Release, Succeed
+from mulligan.failure.decision import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import (
     BATCH_ABORTED,

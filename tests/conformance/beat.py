@@ -4,7 +4,7 @@ import pytest
 
 from conformance.bench import HOUR, INSTANT, MINUTE, SECOND, WORKER, Bench, retrying, worker
 from conformance.fence import WRONG, mistaken
-from mulligan.failure.policy import Release, Succeed
+from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Fence, Lease
 from mulligan.store.beats import EVERY

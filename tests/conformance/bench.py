@@ -14,7 +14,7 @@ import pytest
 
 from conformance.invariants import check
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.policy import Decision, Fail, Retry, Succeed
+from mulligan.failure.decision import Decision, Fail, Retry, Succeed
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.event import Event

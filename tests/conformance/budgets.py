@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, SECOND, Bench, at_once, failing, retrying
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchState, NewBatch
 from mulligan.records.job import FollowUp, Job, JobFilter

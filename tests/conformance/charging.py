@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
-from mulligan.failure.policy import Decision, Fail, Park, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Retry, Snooze, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import RECOVERING, Called, Job, Lease
 from mulligan.records.limit import LimitBook

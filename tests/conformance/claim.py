@@ -20,7 +20,7 @@ from conformance.bench import (
     retrying,
 )
 from mulligan.errors import LeaseLost
-from mulligan.failure.policy import Release
+from mulligan.failure.decision import Release
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
 from mulligan.store.protocols import Settled, Store

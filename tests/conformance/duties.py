@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, retrying, verdict
-from mulligan.failure.policy import Snooze
+from mulligan.failure.decision import Snooze
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
 from mulligan.records.duty import Chores, Round

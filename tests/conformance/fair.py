@@ -10,7 +10,7 @@ import pytest
 
 from conformance.bench import HOUR, INSTANT, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
 from mulligan.errors import SubmitRateExceeded
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import FollowUp, Job, JobFilter, Lease, NewJob
 from mulligan.records.rate import parse_rate
 from mulligan.store.protocols import Outcome

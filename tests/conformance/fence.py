@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, WORKER, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.policy import Cancel, Decision, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Release, Snooze, Succeed
 from mulligan.lifecycle import REFUSED, State
 from mulligan.records.job import ONCE, Lease
 from mulligan.store.protocols import Outcome, Settled

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import MINUTE, SECOND, Bench, verdict
-from mulligan.failure.policy import Retry, Succeed
+from mulligan.failure.decision import Retry, Succeed
 from mulligan.lifecycle import pause_events
 from mulligan.records.job import Called
 from mulligan.records.pause import PauseRequest

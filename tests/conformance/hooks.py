@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed, worker_lost
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, KIND, WORKER, Bench, failing, retrying, verdict
 from mulligan.errors import IllegalMove
-from mulligan.failure.policy import Cancel, Decision, Park, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Park, Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Job

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.policy import Release, Snooze, Succeed
+from mulligan.failure.decision import Release, Snooze, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import FollowUp, JobFilter, Lease

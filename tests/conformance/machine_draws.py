@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, failing, verdict
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger
 from mulligan.lifecycle import Move
 from mulligan.records.limit import LimitBook, RetryBudget

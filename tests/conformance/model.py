@@ -15,7 +15,7 @@ from conformance.model_budgets import BUDGET, Budgets
 from conformance.model_fair import Turns
 from conformance.model_jobs import ModelJob, Refusal
 from conformance.model_limits import LIMIT, Limits
-from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
 from mulligan.records.duty import duty_of

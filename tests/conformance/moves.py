@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import Conflict, IllegalMove, JobNotFound
-from mulligan.failure.policy import Release, Snooze, Succeed
+from mulligan.failure.decision import Release, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job

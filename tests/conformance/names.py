@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, WORKER, Bench, verdict
-from mulligan.failure.policy import Cancel, Retry, Succeed
+from mulligan.failure.decision import Cancel, Retry, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Called, NewJob
 from mulligan.service import Service, ServiceBook

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import RedriveNotFound
-from mulligan.failure.policy import Release, Succeed
+from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import (
     BATCH_REOPENED,
     REDRIVE_CANCELLED,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conformance.bench import DAY, HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import JobNotFound
-from mulligan.failure.policy import Snooze, Succeed
+from mulligan.failure.decision import Snooze, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.store.protocols import Changes

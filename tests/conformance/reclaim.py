@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.bench import HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.policy import Decision, Fail, Release, Succeed
+from mulligan.failure.decision import Decision, Fail, Release, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.records.job import Lease

@@ -14,7 +14,7 @@ from hypothesis.stateful import invariant, rule
 
 from conformance.bench import HOUR, MINUTE, SECOND, failing, verdict
 from conformance.examples import MachineTests, OneRuleMachine
-from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.service import Service, ServiceBook

@@ -20,7 +20,7 @@ from conformance.bench import (
     failing,
     verdict,
 )
-from mulligan.failure.policy import Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Release, Retry, Snooze, Succeed
 from mulligan.lifecycle import SERVICE_EVENTS, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Called, Job, Lease

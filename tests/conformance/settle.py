@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import HOUR, MINUTE, SECOND, WORKER, Bench, failing, retrying, verdict
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.policy import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease

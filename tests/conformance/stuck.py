@@ -18,7 +18,7 @@ from conformance.bench import (
     retrying,
 )
 from mulligan.errors import IllegalMove, JobNotFound, StillRunning
-from mulligan.failure.policy import Decision, Succeed
+from mulligan.failure.decision import Decision, Succeed
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Outcome, Settled, Store

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mulligan.errors import BadPolicy
-from mulligan.failure import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
-from mulligan.failure.backoff import LONGEST_DELAY
+from mulligan.failure.backoff import LONGEST_DELAY, Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
 
 ALMOST_ONE = 1 - 2**-53
 

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 
 from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableError
 from mulligan.errors import Snooze as SnoozeRequest
-from mulligan.failure import ErrorClass, Exponential, Failure, Fixed, Ledger, RetryPolicy, Rule, Steps, Verdict, Window
-from mulligan.failure.backoff import LONGEST_DELAY
+from mulligan.failure.backoff import LONGEST_DELAY, Exponential, Fixed, Steps
+from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
-from mulligan.failure.policy import MAX_MISFITS, Decision, Fail, Release, Retry, Snooze, decide, schedule
+from mulligan.failure.decide import MAX_MISFITS, decide
+from mulligan.failure.decision import Decision, Fail, Release, Retry, Snooze
+from mulligan.failure.delays import schedule
+from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.rule import Rule
+from mulligan.failure.verdict import Failure, Ledger, Verdict
+from mulligan.failure.windows import Window
 from mulligan.records.job import MAX_LOSSES
 
 PLAIN = RetryPolicy(backoff=Fixed("10s"))

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
-from mulligan.failure import ErrorClass, Failure
+from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
 from mulligan.failure.text import LEFT_OUT, clipped, first_line
+from mulligan.failure.verdict import Failure
 
 
 def raised(exception: BaseException) -> BaseException:

@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy
 from postgres_server import PostgresServer, postgres_server
 
-from mulligan.failure import Failure, Verdict
 from mulligan.failure.classify import classify
 from mulligan.failure.packs import PACKS, database
+from mulligan.failure.verdict import Failure, Verdict
 
 CONNECTIONS = 8
 PATIENCE = 20.0

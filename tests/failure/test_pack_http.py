@@ -9,9 +9,9 @@ import pytest
 from http_server import CLIENTS, PATIENCE, SHORT, Server, closed_port, distrusted, serving
 
 from mulligan import Fixed, RetryPolicy
-from mulligan.failure import Failure, Verdict
 from mulligan.failure.classify import classify
 from mulligan.failure.packs import PACKS, http
+from mulligan.failure.verdict import Failure, Verdict
 
 
 @pytest.fixture(autouse=True)

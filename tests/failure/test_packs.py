@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.failure import ErrorClass, Failure
+from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import classify
 from mulligan.failure.packs import BUILT_IN, PACKS, process, system
+from mulligan.failure.verdict import Failure
 
 
 def refused_connection() -> None:

@@ -6,9 +6,12 @@ import pytest
 from failure_jobs import NOW, a_job
 
 from mulligan.errors import RetryableError
-from mulligan.failure import Added, Exponential, Failure, RetryPolicy, Steps
+from mulligan.failure.backoff import Added, Exponential, Steps
 from mulligan.failure.classify import classify
-from mulligan.failure.policy import Fail, Retry, decide
+from mulligan.failure.decide import decide
+from mulligan.failure.decision import Fail, Retry
+from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.verdict import Failure
 
 WATERMARK = RetryPolicy(max_attempts=4, backoff=Steps(["1m", "5m", "15m"]))
 SCREENSHOT = RetryPolicy(max_attempts=4, backoff=Exponential("5s", factor=5, jitter=None))

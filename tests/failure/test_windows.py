@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import BadPolicy
-from mulligan.failure import Window
-from mulligan.failure.windows import is_allowed, next_allowed, require_an_instant
+from mulligan.failure.windows import Window, is_allowed, next_allowed, require_an_instant
 
 MINUTE = timedelta(minutes=1)
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.failure.policy import Decision, Fail, Succeed
+from mulligan.failure.decision import Decision, Fail, Succeed
 from mulligan.records.job import Fence, Lease
 from mulligan.service import Service
 from mulligan.service.records import PROBE_KIND

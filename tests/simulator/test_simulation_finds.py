@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mulligan.failure.policy import Release
+from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
 from mulligan.store.protocols import Outcome
 from mulligan.store.script import Steps

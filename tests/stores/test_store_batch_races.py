@@ -6,7 +6,7 @@ from transactions import enqueue_on, held, meanwhile, until_blocked
 
 from conformance.bench import failing
 from mulligan.errors import BatchBusy
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import BATCH_REOPENED, BATCH_SETTLED, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.records.job import Lease

@@ -20,7 +20,7 @@ from postgres_server import emptied
 from conformance.bench import MINUTE, failing, worker
 from conformance.invariants import all_events, all_jobs, check_history, check_row
 from mulligan.errors import IllegalMove
-from mulligan.failure.policy import Release, Succeed
+from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move
 from mulligan.records.job import Lease, NewJob
 from mulligan.store.postgres import PostgresStore

@@ -9,7 +9,7 @@ from postgres_server import emptied
 from transactions import enqueue_on, held, meanwhile
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, retrying
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import State
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget

@@ -10,7 +10,7 @@ import pytest
 from postgres_server import PostgresServer
 
 from conformance.bench import retrying
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres import schema as postgres_schema

@@ -10,7 +10,7 @@ from postgres_server import emptied
 from transactions import enqueue_on, held, meanwhile, until_blocked
 
 from conformance.bench import DAY, HOUR, SECOND, Bench
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.rate import parse_rate
 from mulligan.store.beats import EVERY

@@ -11,7 +11,7 @@ from postgres_server import PostgresServer
 from transactions import Held
 
 from conformance.bench import failing, worker
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Fence, Lease, NewJob
 from mulligan.records.pause import PauseRequest

@@ -16,7 +16,7 @@ from transactions import enqueue_on, held
 from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 from mulligan import App, attempt
 from mulligan.cli.root import root
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRetry, NewBatch
 from mulligan.records.event import Event

@@ -14,7 +14,7 @@ from transactions import Held, enqueue_on, held, meanwhile, until_blocked
 
 from conformance.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 from mulligan.errors import JobNotFound, StoreUnavailable
-from mulligan.failure.policy import Release, Succeed
+from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Lease
 from mulligan.records.retention import PurgeRequest

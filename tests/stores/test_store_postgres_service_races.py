@@ -12,7 +12,7 @@ from transactions import held, meanwhile, until_blocked
 
 from conformance.bench import HOUR, MINUTE, SECOND, verdict
 from conformance.services import blaming
-from mulligan.failure.policy import Retry, Succeed
+from mulligan.failure.decision import Retry, Succeed
 from mulligan.records.job import Lease
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRequest

@@ -18,7 +18,7 @@ from chaos.proxy import Proxy
 from live import eventually
 from mulligan import App
 from mulligan.errors import StoreUnavailable
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import JobFilter, Lease, NewJob

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.services import blaming
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRequest

@@ -14,7 +14,7 @@ from test_store_sqlite_growth import STEPS, steps_of
 
 from conformance.bench import worker
 from conformance.services import blaming
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.records.job import NewJob
 from mulligan.service.records import ServiceRequest
 from mulligan.store.postgres import PostgresStore

@@ -15,7 +15,7 @@ import pytest
 from conformance.bench import worker
 from conformance.suite import StoreSuite
 from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
-from mulligan.failure.policy import Fail, Succeed
+from mulligan.failure.decision import Fail, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move
 from mulligan.records.job import JobFilter, Lease, NewJob

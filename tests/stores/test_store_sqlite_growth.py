@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from conformance.bench import failing, worker
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from mulligan.errors import IllegalMove, StoreDamaged, StoreFull, StoreUnavailable
-from mulligan.failure.policy import Fail, Retry, Succeed
+from mulligan.failure.decision import Fail, Retry, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob

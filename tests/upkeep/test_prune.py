@@ -8,7 +8,7 @@ from conformance.bench import failing
 from live import eventually, working
 from mulligan import App
 from mulligan.errors import BadSetting
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import FINAL, Move, State
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.records.retention import Keep

@@ -18,7 +18,7 @@ from live import SOON, eventually, working
 from mulligan import App, RetryPolicy, State
 from mulligan.errors import BadTask
 from mulligan.failure.classify import worker_lost
-from mulligan.failure.policy import Release
+from mulligan.failure.decision import Release
 from mulligan.failure.verdict import Ledger
 from mulligan.records.job import Job, NewJob
 from mulligan.store.protocols import Claim, Outcome, Settled

@@ -21,8 +21,8 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, FinalError, ProgramFailed, ProgramTimedOut, RetryPolicy, Rule, State, attempt
 from mulligan.errors import BadProgram
-from mulligan.failure import Failure
-from mulligan.failure.policy import Cancel
+from mulligan.failure.decision import Cancel
+from mulligan.failure.verdict import Failure
 from mulligan.interruption import Interrupted, interrupt
 from mulligan.program import Output, program
 from mulligan.program.streams import Head, Lines, Tail

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from mulligan import App, State
-from mulligan.failure.policy import Succeed
+from mulligan.failure.decision import Succeed
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.values.clock import SystemClock
 from mulligan.worker.caller import Caller

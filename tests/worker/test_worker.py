@@ -34,7 +34,7 @@ from mulligan import (
 )
 from mulligan.app import Parts
 from mulligan.errors import StoreClosed, StoreUnavailable
-from mulligan.failure.policy import Release
+from mulligan.failure.decision import Release
 from mulligan.records.job import Called
 from mulligan.settings import Settings
 from mulligan.store.protocols import Outcome, Settled

@@ -19,7 +19,8 @@ from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.failure.policy import RetryPolicy, Row
+    from mulligan.failure.delays import Row
+    from mulligan.failure.policy import RetryPolicy
     from mulligan.failure.rule import AnyRule
     from mulligan.packs import Pack
     from mulligan.policies import InForce, Names, Policies, PolicyFile, Strangers
@@ -171,7 +172,7 @@ def _file_document(file: "PolicyFile", unknown: "Strangers") -> dict[str, Any] |
 @pass_given
 def schedule(given: Given, kind: str, owner: str) -> None:
     """Show when a job that keeps failing is tried again."""
-    from mulligan.failure.policy import schedule as rows_of
+    from mulligan.failure.delays import schedule as rows_of
 
     with opened_with_tasks(given) as app:
         task = app.tasks[kind]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from mulligan.failure.policy import Fail, Park, Retry, Snooze
+from mulligan.failure.decision import Fail, Park, Retry, Snooze
 from mulligan.records.job import Fence
 from mulligan.service import Standing, State, borne_because
 from mulligan.service.records import PROBE_KIND

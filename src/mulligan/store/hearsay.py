@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
-from mulligan.failure.policy import Fail, Park, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Park, Retry, Snooze, Succeed
 from mulligan.records.job import Called, Lease
 from mulligan.service import Call, Standing, State
 from mulligan.service.records import PROBE_KIND

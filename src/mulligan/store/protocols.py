@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from mulligan.failure.classify import Verdict
-from mulligan.failure.policy import Decision
+from mulligan.failure.decision import Decision
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.duty import Chores, Round

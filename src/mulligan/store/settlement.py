@@ -10,9 +10,9 @@ import msgspec
 
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import Failure, Ledger, Verdict
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.policy import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
 from mulligan.store.hearsay import told_of

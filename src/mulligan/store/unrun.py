@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.failure.classify import Verdict
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps, Enqueueing
 from mulligan.store.clock import Now

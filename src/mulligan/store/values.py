@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from mulligan.failure.classify import Verdict
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.records.duty import Round

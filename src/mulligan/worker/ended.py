@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from mulligan.failure.classify import Failure, Verdict
+from mulligan.failure.verdict import Failure, Verdict
 
 
 class Success(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any
 from mulligan.attempt import CURRENT
 from mulligan.errors import MulliganError, StoreError
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import Failure, misfit
+from mulligan.failure.classify import misfit
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
+from mulligan.failure.verdict import Failure
 from mulligan.payload import Misfit, PayloadError
 from mulligan.task import Task
 from mulligan.values.duration import describe

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.failure.policy import Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Lease

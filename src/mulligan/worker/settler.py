@@ -9,8 +9,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from mulligan.errors import StoreClosed
-from mulligan.failure.classify import Verdict
-from mulligan.failure.policy import Cancel, Decision, Release, Succeed
+from mulligan.failure.decision import Cancel, Decision, Release, Succeed
+from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
 from mulligan.store.charging import may_be_spared
 from mulligan.store.protocols import Outcome, Settled, Store

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from mulligan.failure.policy import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from mulligan.attempt import Ports
 from mulligan.errors import LeaseLost, StoreError, StoreUnavailable, WornOut
-from mulligan.failure.classify import Failure, worker_lost
+from mulligan.failure.classify import worker_lost
+from mulligan.failure.verdict import Failure
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord

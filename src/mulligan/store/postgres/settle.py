@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.policy import Park
+from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
 from mulligan.store.charging import charged, first_of_each, may_be_spared

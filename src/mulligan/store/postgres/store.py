@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import psycopg
 
 from mulligan.errors import BatchBusy, UndeclaredProxy
-from mulligan.failure.classify import Verdict
 from mulligan.failure.text import storable
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.duty import Chores, Round

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mulligan.failure.classify import Verdict
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.rows import records, to_json
 from mulligan.store.script import Rows, Statement, Steps

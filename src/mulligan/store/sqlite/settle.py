@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.policy import Park
+from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
 from mulligan.store.charging import charged, first_of_each, may_be_spared
