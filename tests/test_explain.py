@@ -9,7 +9,7 @@ import pytest
 
 from mulligan import RetryPolicy, State
 from mulligan.explain import Explanation, explain
-from mulligan.explain.happened import TELLERS
+from mulligan.explain.history import TELLERS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
 from mulligan.failure.catalogue import ErrorClass

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan import App, Failure, Rule, packs
-from mulligan.failure.packs import BUILT_IN
+from mulligan import App, Failure, Rule
+from mulligan.failure.packs import BUILT_IN, installed
 
 GUIDE = Path(__file__).parents[1] / "docs/guides/your-own-pack.md"
 ACME = """
@@ -32,8 +32,8 @@ Install = Callable[..., None]
 
 
 def forget() -> None:
-    packs.packs.cache_clear()
-    packs.rules.cache_clear()
+    installed.packs.cache_clear()
+    installed.rules.cache_clear()
     sys.modules.pop("acme_rules", None)
 
 
@@ -94,12 +94,12 @@ def test_the_task_is_asked_first_then_the_app_then_packs_and_nobody_knows_the_re
 
 def test_a_pack_may_have_functions_and_a_distribution_many_packs(app: App, install: Install) -> None:
     install("b = acme_rules:RULES\na = acme_rules:MORE")
-    assert [(pack.name, pack.source) for pack in packs.packs()][:2] == [
+    assert [(pack.name, pack.source) for pack in installed.packs()][:2] == [
         ("a", "acme_rules 1.2"),
         ("b", "acme_rules 1.2"),
     ]
     assert rule_of(app, Answered(418, "a mood")) == ("MOODY", "moody")
-    assert [pack.name for pack in packs.packs()[2:]] == list(BUILT_IN)
+    assert [pack.name for pack in installed.packs()[2:]] == list(BUILT_IN)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_broken_pack_is_left_out_and_said(
     with caplog.at_level(logging.WARNING, "mulligan.packs"):
         assert rule_of(app, Answered(418)) == ("HTTP_4XX", "http.4xx")
         assert rule_of(app, Answered(418)) == ("HTTP_4XX", "http.4xx")
-    broken = packs.packs()[0]
+    broken = installed.packs()[0]
     assert (broken.name, broken.rules) == ("broken", ())
     assert problem in (broken.problem or "")
     assert len(caplog.messages) == 1
@@ -181,7 +181,7 @@ def test_packs_are_listed(install: Install, tmp_path: Path) -> None:
 def test_the_guide_shows_what_happens(install: Install, app: App, tmp_path: Path) -> None:
     toml, code, shown = re.findall(r"```(?:toml|python|console)\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     project = tomllib.loads(toml)["project"]
-    (name, value), *_ = project["entry-points"][packs.GROUP].items()
+    (name, value), *_ = project["entry-points"][installed.GROUP].items()
     install(f"{name} = {value}", source=code, version=project["version"], project=project["name"])
     assert listed(tmp_path).lstrip().startswith(shown.partition("\n")[2].removesuffix("…\n"))
     assert rule_of(app, Answered(403, "Account closed")) == ("ACME_CLOSED", "acme.closed")

@@ -28,8 +28,8 @@ from mulligan import (
     attempt,
 )
 from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
-from mulligan.payload import Misfit, Payload, PayloadError
-from mulligan.task import Task
+from mulligan.task.payload import Misfit, Payload, PayloadError
+from mulligan.task.task import Task
 from mulligan.testing import sandbox
 from mulligan.values.clock import is_id
 
@@ -295,7 +295,7 @@ def test_an_id_holds_for_calls_made_together_in_a_batch_and_asynchronously() -> 
 
 ORDERLY = """
 import sys
-from mulligan.payload import Payload
+from mulligan.task.payload import Payload
 def pay(tags: frozenset[str]): ...
 sys.stdout.write(Payload(pay, "pay").encode((frozenset(map(str, range(50))),), {}, in_order=True))
 """

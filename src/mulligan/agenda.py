@@ -12,7 +12,7 @@ from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store
-from mulligan.timetable import LATE, Schedule, Timetable
+from mulligan.task.schedule import LATE, Schedule, Timetable
 
 SCHEDULE = "schedule"
 SHOWN_TICKS = 3

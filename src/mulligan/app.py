@@ -25,12 +25,13 @@ from mulligan.errors import BadSchedule, JobCancelled, JobFailed
 from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
+from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.failure.rule import check_rules
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import LIVE, State
-from mulligan.packs import packs
 from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas
 from mulligan.reclassify import Reclassification
 from mulligan.records.batch import BatchState
@@ -50,20 +51,11 @@ from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
 from mulligan.stuck import Stuck
 from mulligan.switchboard import ServiceHandle, Switchboard
-from mulligan.task import (
-    DEFAULT_TIMEOUT,
-    Binding,
-    CanRetry,
-    Client,
-    Priority,
-    Registry,
-    ServiceName,
-    Task,
-    checked_bindings,
-    checked_rules,
-    checked_version,
-)
-from mulligan.timetable import Schedule, Timetable
+from mulligan.task.checks import CanRetry, Priority, ServiceName, check_version
+from mulligan.task.client import Client
+from mulligan.task.registry import Registry
+from mulligan.task.schedule import Schedule, Timetable
+from mulligan.task.task import DEFAULT_TIMEOUT, Binding, Task, check_bindings
 from mulligan.upkeep.expire import Expire
 from mulligan.upkeep.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
 from mulligan.upkeep.promote import Promote
@@ -146,7 +138,7 @@ class App:
         self.tasks = Registry()
         self.timetable = Timetable()
         self.hooks = Hooks(lifespan)
-        self.version = checked_version(version)
+        self.version = check_version(version)
         self.catalogue = Catalogue.default().with_codes(catalogue)
         self._store: Store | None = None
         self._opening = threading.Lock()
@@ -158,7 +150,7 @@ class App:
         self.quotas = Quotas(queues, owners, file=self.policies)
         self.judge = Judge(
             self.tasks,
-            rules=checked_rules(rules, "the rules of the app"),
+            rules=check_rules(rules, "the rules of the app"),
             catalogue=self.catalogue,
             default=self.settings.default_policy,
             draw=lambda: self._parts.randomness.random(),
@@ -420,10 +412,10 @@ class App:
 
         `connection` is one of your own: they go into its transaction, as with `task.options(connection=…)`.
         """
-        return self.client.enqueue(checked_bindings(bindings), connection=connection)
+        return self.client.enqueue(check_bindings(bindings), connection=connection)
 
     async def enqueue_many_async(self, bindings: Iterable[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
-        return await self.client.enqueue_async(checked_bindings(bindings), connection=connection)
+        return await self.client.enqueue_async(check_bindings(bindings), connection=connection)
 
     def batch(
         self,

@@ -12,7 +12,7 @@ from mulligan import program
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.checks import refused
 from mulligan.failure.redact import bounded
-from mulligan.interruption import Interrupted
+from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Called, Fence, Job, Lease
 from mulligan.service.config import one_service
 from mulligan.values.clock import Ids, SystemClock, system_randomness

@@ -13,7 +13,9 @@ from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.limit import EVERYBODY
 from mulligan.store.protocols import Request, Store
-from mulligan.task import Binding, Client, Task, checked_name, checked_on_settled
+from mulligan.task.checks import check_name
+from mulligan.task.client import Client
+from mulligan.task.task import Binding, Task, settled_follow_up
 from mulligan.values.duration import Duration, parse
 
 # One transaction each, so that nobody waits for whoever adds a hundred thousand.
@@ -92,7 +94,7 @@ class Batches:
             success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
             abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
             expires_in=None if expires_in is None else _time(expires_in),
-            on_settled=checked_on_settled(on_settled, self._client, owner=owner),
+            on_settled=settled_follow_up(on_settled, self._client, owner=owner),
         )
         return self._seen(self._store().create_batch(new))
 
@@ -209,7 +211,7 @@ def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:
 
 def _name(what: str, name: str) -> str:
     try:
-        return checked_name(what, name)
+        return check_name(what, name)
     except MulliganError as error:
         raise BadBatch(str(error)) from None
 

@@ -8,7 +8,7 @@ from mulligan.records.job import JobFilter
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
 from mulligan.switchboard import Switchboard
-from mulligan.task import Registry
+from mulligan.task.registry import Registry
 
 KIND = "kind"
 

@@ -20,7 +20,6 @@ from mulligan.ids import whole_id
 from mulligan.judge import Judge
 from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
-from mulligan.permission import require_permission
 from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.records.duty import RETRY_REASONS, Round
@@ -37,7 +36,10 @@ from mulligan.service.records import ServiceStatus
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
 from mulligan.stuck import Stuck
 from mulligan.switchboard import Switchboard
-from mulligan.task import Client, Registry, Task
+from mulligan.task.client import Client
+from mulligan.task.permission import require_permission
+from mulligan.task.registry import Registry
+from mulligan.task.task import Task
 from mulligan.values.duration import Duration, parse
 
 logger = logging.getLogger("mulligan.console")

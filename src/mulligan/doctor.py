@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
-from mulligan.explain.follows import is_alive
+from mulligan.explain.next import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.lifecycle import State
-from mulligan.policies import Names, PolicyFile, strangers
+from mulligan.policies import Names, PolicyFile, find_unknown_names
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
 from mulligan.service.records import Family, ServiceRecord
@@ -308,7 +308,7 @@ def policies_file(file: PolicyFile, names: Names) -> Finding:
             str(file.problem),
             "mend it, then: mulligan policies check; workers keep the version they had, but none starts with this one",
         )
-    if found := list(strangers(file.current, names)):
+    if found := list(find_unknown_names(file.current, names)):
         (what, (first, *_)), *_ = found
         named = ", and ".join(f"{one} that this app does not have: {listed(missing)}" for one, missing in found)
         return warning(

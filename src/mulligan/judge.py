@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from mulligan import packs
 from mulligan.errors import StoreDamaged
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
+from mulligan.failure.packs import installed
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
 from mulligan.service import ServiceBook, service_open
 from mulligan.store.settlement import damaged
-from mulligan.task import DEFAULT_TIMEOUT, Registry
+from mulligan.task.registry import Registry
+from mulligan.task.task import DEFAULT_TIMEOUT
 from mulligan.values.duration import parse
 
 R = TypeVar("R")
@@ -53,7 +54,7 @@ class Judge:
     def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
         """What the failure is: the rules of the policies file, then the task's, the app's, installed packs', ours."""
         own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *packs.rules())
+        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *installed.rules())
         return classify(failure, kind=kind, rules=rules, catalogue=self.catalogue)
 
     def decision(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mulligan.explain.follows import is_alive
+from mulligan.explain.next import is_alive
 from mulligan.records.duty import DUTIES, KnownDuty, Round, duty_named
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store

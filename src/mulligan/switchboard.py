@@ -9,7 +9,7 @@ from mulligan.records.pause import Pause
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
 from mulligan.store.protocols import Store
-from mulligan.task import Task
+from mulligan.task.task import Task
 
 SERVICE = "service"
 # Counting stops here.

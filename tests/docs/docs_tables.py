@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import checked, logs, payload, switchboard, task
+from mulligan import checked, logs, switchboard
 from mulligan.attempt import MOST_CALLS
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
@@ -22,6 +22,7 @@ from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
 from mulligan.store.operations import KEPT
 from mulligan.store.protocols import NEWEST_IDS
+from mulligan.task import checks, options, payload
 from mulligan.values import text
 from mulligan.values.duration import LONGEST, describe
 from mulligan.values.size import describe_size
@@ -69,9 +70,9 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "computed names of services of one pattern", f"{Service('*').most:,}", "new ones share a service (`most=`)"
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
     yield "jobs counted that wait for a service", f"{switchboard.MANY:,}", "counting ends there"
-    yield "tags of a job", f"{task.MOST_TAGS}", "refused"
-    yield "dedupe key, or an id of one's own", f"{task.LONGEST_KEY} characters", "refused"
-    yield "priority", f"±{task.PRIORITY_BOUND:,}", "refused"
+    yield "tags of a job", f"{options.MOST_TAGS}", "refused"
+    yield "dedupe key, or an id of one's own", f"{options.LONGEST_KEY} characters", "refused"
+    yield "priority", f"±{checks.PRIORITY_BOUND:,}", "refused"
     yield "delay before a retry", describe(LONGEST_DELAY), "shortened to that"
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"

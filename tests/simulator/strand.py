@@ -12,7 +12,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from mulligan.interruption import Interrupted
+from mulligan.program.interrupt import Interrupted
 
 
 class Strand(greenlet):  # type: ignore[misc]  # it has no types

@@ -32,7 +32,7 @@ from mulligan.records.limit import LimitBook
 from mulligan.service.records import Family
 from mulligan.store import foreign
 from mulligan.store.protocols import Claim, Outcome
-from mulligan.task import Binding
+from mulligan.task.task import Binding
 from mulligan.testing import sandbox
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"

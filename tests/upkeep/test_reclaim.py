@@ -12,7 +12,7 @@ from mulligan.lifecycle import State
 from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
 from mulligan.store.protocols import Beat, Claim, WorkerRecord
 from mulligan.store.sqlite import SqliteStore
-from mulligan.task import Registry
+from mulligan.task.registry import Registry
 from mulligan.testing.virtual import VirtualClock
 from mulligan.upkeep.reclaim import Reclaim
 

@@ -19,7 +19,7 @@ from mulligan.redrives import Redrives
 from mulligan.settings import Settings
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
-from mulligan.task import Registry
+from mulligan.task.registry import Registry
 from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
 from mulligan.testing.virtual import VirtualClock

@@ -10,8 +10,8 @@ from mulligan.errors import StoreUnavailable
 from mulligan.records.pause import PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
 from mulligan.store.sqlite import SqliteStore
+from mulligan.task.schedule import Timetable
 from mulligan.testing.virtual import VirtualClock
-from mulligan.timetable import Timetable
 from mulligan.upkeep.schedule import Tick
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_600, 86_400))

@@ -23,8 +23,8 @@ from mulligan import App, FinalError, ProgramFailed, ProgramTimedOut, RetryPolic
 from mulligan.errors import BadProgram
 from mulligan.failure.decision import Cancel
 from mulligan.failure.verdict import Failure
-from mulligan.interruption import Interrupted, interrupt
 from mulligan.program import Output, program
+from mulligan.program.interrupt import Interrupted, interrupt
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
 from mulligan.settings import Settings

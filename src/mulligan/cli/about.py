@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mulligan.explain.facts import Facts
-from mulligan.explain.held import trouble
+from mulligan.explain.event_data import Facts
+from mulligan.explain.holds import trouble
 from mulligan.explain.words import relative
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
 from mulligan.records.job import ANOTHER_VERSION

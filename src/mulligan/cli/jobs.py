@@ -17,7 +17,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.stuck import process_stuck, stuck
-from mulligan.explain.facts import Facts
+from mulligan.explain.event_data import Facts
 from mulligan.explain.words import at, relative, stamp, stands
 from mulligan.lifecycle import State
 from mulligan.values.clock import SystemClock

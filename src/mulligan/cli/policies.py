@@ -20,11 +20,11 @@ from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.failure.delays import Row
+    from mulligan.failure.packs.installed import Pack
     from mulligan.failure.policy import RetryPolicy
     from mulligan.failure.rule import AnyRule
-    from mulligan.packs import Pack
-    from mulligan.policies import InForce, Names, Policies, PolicyFile, Strangers
-    from mulligan.task import Task
+    from mulligan.policies import InForce, Names, Policies, PolicyFile, UnknownNames
+    from mulligan.task.task import Task
 
 
 OWNER = click.option("--owner", type=text, default="", help="As it is for the jobs of this owner.")
@@ -47,7 +47,7 @@ policies.add_command(reclassify)
 def check(given: Given, file: Path | None) -> None:
     """Look for mistakes in a policies file. By default the one in the settings; each is named with its path."""
     from mulligan.errors import BadPolicies
-    from mulligan.policies import Policies, load, strangers
+    from mulligan.policies import Policies, find_unknown_names, load
 
     path, names = _checked(given, file)
     found, mistakes = Policies(), tuple[str, ...]()
@@ -55,13 +55,13 @@ def check(given: Given, file: Path | None) -> None:
         found = load(path)
     except BadPolicies as error:
         mistakes = error.mistakes
-    unknown = None if names is None else strangers(found, names)
+    unknown = None if names is None else find_unknown_names(found, names)
     if given.as_json:
         document = {"file": str(path), "version": found.version, "mistakes": list(mistakes)}
         say_json(document | _unknown_document(unknown))
     elif not mistakes:
         say(safe(f"{path} can be used: version {found.version}, {_size(found)}."))
-        _say_strangers(unknown)
+        _print_unknown_names(unknown)
     else:
         for mistake in mistakes:
             click.echo(safe(f"{path}: {mistake}"), err=True)
@@ -98,12 +98,12 @@ def _checked(given: Given, file: Path | None) -> "tuple[Path, Names | None]":
 @pass_given
 def show(given: Given, kind: str | None, owner: str) -> None:
     """Say what is in force. For each task or for one, and which part of the policies file says so."""
-    from mulligan.policies import strangers
+    from mulligan.policies import find_unknown_names
 
     with opened_with_tasks(given) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
-        file, unknown = app.policies, strangers(app.policies.current, app.names())
+        file, unknown = app.policies, find_unknown_names(app.policies.current, app.names())
     if given.as_json:
         documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
         say_json({"policies": documents, "file": _file_document(file, unknown)})
@@ -124,7 +124,7 @@ def _sources(standing: "InForce") -> list[str]:
     return [f"By the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
 
 
-def _say_file(file: "PolicyFile", unknown: "Strangers") -> None:
+def _say_file(file: "PolicyFile", unknown: "UnknownNames") -> None:
     if file.path is None:
         return
     say()
@@ -136,7 +136,7 @@ def _say_file(file: "PolicyFile", unknown: "Strangers") -> None:
     for what, said in _besides_kinds(file.current).items():
         for name, values in said.items():
             say(safe(f"It sets of {what.removesuffix('s')} {name}: {_settings(values)}."))
-    _say_strangers(unknown)
+    _print_unknown_names(unknown)
 
 
 def _besides_kinds(found: "Policies") -> dict[str, Mapping[str, Mapping[str, Any]]]:
@@ -147,18 +147,18 @@ def _settings(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in values.items()) or "nothing"
 
 
-def _say_strangers(unknown: "Strangers | None") -> None:
+def _print_unknown_names(unknown: "UnknownNames | None") -> None:
     for what, names in unknown or ():
         say(safe(f"It names {what} that this app does not have: {', '.join(names)}."))
 
 
-def _unknown_document(unknown: "Strangers | None") -> dict[str, Any]:
+def _unknown_document(unknown: "UnknownNames | None") -> dict[str, Any]:
     """Null where no app was named whose names could be compared."""
     kinds = ("kinds", "queues", "services")
     return {f"unknown_{what}": None if unknown is None else list(getattr(unknown, what)) for what in kinds}
 
 
-def _file_document(file: "PolicyFile", unknown: "Strangers") -> dict[str, Any] | None:
+def _file_document(file: "PolicyFile", unknown: "UnknownNames") -> dict[str, Any] | None:
     if file.path is None:
         return None
     mistakes = list(file.problem.mistakes) if file.problem else []
@@ -194,7 +194,7 @@ def schedule(given: Given, kind: str, owner: str) -> None:
 @pass_given
 def packs(given: Given) -> None:
     """List the packs of rules. They are asked after the rules of the task and of the app."""
-    from mulligan.packs import packs as found
+    from mulligan.failure.packs.installed import packs as found
 
     if given.as_json:
         say_json({"packs": [_pack_document(pack) for pack in found()]})

@@ -12,7 +12,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED, said
 from mulligan.cli.place import opened_existing, opened_existing_with_tasks
 from mulligan.cli.screen import say, say_json, say_pairs, say_table
-from mulligan.explain.held import a_second, because
+from mulligan.explain.holds import a_second, because
 from mulligan.explain.words import at, counted, quoted, relative
 from mulligan.switchboard import MANY
 from mulligan.values.duration import describe

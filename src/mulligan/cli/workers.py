@@ -9,7 +9,7 @@ from mulligan.cli.documents import document_of
 from mulligan.cli.given import Command, Given, pass_given
 from mulligan.cli.place import opened_existing
 from mulligan.cli.screen import say, say_json, say_table
-from mulligan.explain.follows import is_alive
+from mulligan.explain.next import is_alive
 from mulligan.explain.words import relative
 from mulligan.values.clock import SystemClock
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.explain.follows import Surroundings, follows
-from mulligan.explain.happened import sentence
-from mulligan.explain.held import blocked_by
+from mulligan.explain.history import sentence
+from mulligan.explain.holds import blocked_by
+from mulligan.explain.next import Surroundings, follows
 from mulligan.explain.words import at
 from mulligan.records.batch import BatchRecord
 from mulligan.records.event import Event

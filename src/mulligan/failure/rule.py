@@ -2,11 +2,12 @@
 
 import errno
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
+from mulligan.errors import BadTask
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
 from mulligan.failure.checks import refused
@@ -280,3 +281,10 @@ def _pattern(field: str, message: str | re.Pattern[str] | None) -> Pattern | Non
     if reach is None:
         raise refused(field, message, QUICK)
     return Pattern(compiled, reach)
+
+
+def check_rules(rules: Sequence[AnyRule], what: str) -> tuple[AnyRule, ...]:
+    listed = tuple(rules) if isinstance(rules, Iterable) and not callable(rules) else None
+    if listed is None or not all(callable(rule) for rule in listed):
+        raise BadTask(f"{what} must be a list of Rule(…) or functions of a Failure, not {rules!r:.200}")
+    return listed

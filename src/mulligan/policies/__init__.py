@@ -1,13 +1,13 @@
 """Policies at run time: a YAML file that overrides what the code says, per kind and owner, without a restart."""
 
 from mulligan.policies.file import NO_FILE, PolicyFile, load
-from mulligan.policies.inforce import InForce
+from mulligan.policies.in_force import InForce
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.quotas import Quotas
 from mulligan.policies.reading import Policies, read
 from mulligan.policies.section import Section
-from mulligan.policies.strangers import Names, Strangers, strangers
+from mulligan.policies.unknown_names import Names, UnknownNames, find_unknown_names
 
 __all__ = [
     "NO_FILE",
@@ -19,8 +19,8 @@ __all__ = [
     "Queue",
     "Quotas",
     "Section",
-    "Strangers",
+    "UnknownNames",
+    "find_unknown_names",
     "load",
     "read",
-    "strangers",
 ]

@@ -14,7 +14,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
-from mulligan.policies.inforce import InForce
+from mulligan.policies.in_force import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
 from mulligan.service.config import ServiceBook, checked_name
 from mulligan.values.duration import LONGEST
@@ -74,7 +74,7 @@ class Policies:
     def all_kinds(self) -> list[str]:
         return [*self.kinds, *self.job_types]
 
-    def strangers(self, kinds: Iterable[str]) -> list[str]:
+    def unknown_kinds(self, kinds: Iterable[str]) -> list[str]:
         """Those of its kinds that are none of these."""
         known = set(kinds)
         folded = {name.casefold() for name in known}
@@ -108,13 +108,13 @@ def _owned(sections: Mapping[str, Section], name: str) -> list[Section | None]:
 def read(content: bytes, shown: str) -> Policies:
     """The policies in a file's content. Raises BadPolicies with every mistake."""
     # Whoever has no file needs no YAML.
-    from mulligan.policies import document
+    from mulligan.policies import yaml
 
     reading = _Reading()
     if len(content) > LARGEST:
         raise BadPolicies(shown, [f"it takes more than {LARGEST:,} bytes, which is the limit"])
     try:
-        policies = reading.file(document.parse(content), version_of(content))
+        policies = reading.file(yaml.parse(content), version_of(content))
     except BadPolicy as error:
         raise BadPolicies(shown, [str(error)]) from None
     if reading.mistakes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TypeAlias, TypedDict
 
 from mulligan.errors import BadProgram, ProgramFailed, ProgramTimedOut
-from mulligan.interruption import Interrupted, listening
+from mulligan.program.interrupt import Interrupted, listening
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
 from mulligan.values.clock import Clock, SystemClock

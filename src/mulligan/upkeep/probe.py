@@ -10,7 +10,7 @@ from mulligan.attempt import attempt
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRecord
 from mulligan.store.protocols import Store
-from mulligan.task import Task
+from mulligan.task.task import Task
 
 logger = logging.getLogger("mulligan.upkeep")
 

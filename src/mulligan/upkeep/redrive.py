@@ -8,7 +8,6 @@ from typing import Any
 
 from mulligan.errors import MulliganError, StoreError
 from mulligan.lifecycle import Move
-from mulligan.permission import require_permission
 from mulligan.records.job import Job, Page
 from mulligan.records.redrive import (
     HOLD,
@@ -26,7 +25,8 @@ from mulligan.records.redrive import (
 )
 from mulligan.redrives import MOST_ACTIVE
 from mulligan.store.protocols import Request, Store
-from mulligan.task import Registry
+from mulligan.task.permission import require_permission
+from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
 
 logger = logging.getLogger("mulligan.upkeep")

@@ -9,7 +9,7 @@ from mulligan.errors import StoreError
 from mulligan.lifecycle import SCHEDULE_PLANNED, SCHEDULE_SKIPPED
 from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.protocols import Store
-from mulligan.timetable import Schedule, Timetable
+from mulligan.task.schedule import Schedule, Timetable
 
 logger = logging.getLogger("mulligan.upkeep")
 

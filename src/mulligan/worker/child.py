@@ -29,10 +29,10 @@ from mulligan.failure import evidence
 from mulligan.failure.evidence import DETAIL_LIMIT
 from mulligan.failure.redact import kept, password_of
 from mulligan.failure.verdict import Failure, Ledger
-from mulligan.interruption import Interrupted
 from mulligan.logs import JobContext, extras
+from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Job, Lease
-from mulligan.task import Task
+from mulligan.task.task import Task
 from mulligan.worker import wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ended import Ended, Failed, Judged, Success

@@ -26,7 +26,7 @@ from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
 from mulligan.program.watch import MARK, descendants, end_strays
 from mulligan.records.job import Job, Lease
-from mulligan.task import Task
+from mulligan.task.task import Task
 from mulligan.values.clock import Clock
 from mulligan.worker import wire
 from mulligan.worker.ended import Ended, Failed, Judged, Success

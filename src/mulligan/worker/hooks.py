@@ -13,7 +13,7 @@ from contextlib import (
 from typing import Any
 
 from mulligan.errors import BadHook
-from mulligan.task import Task
+from mulligan.task.task import Task
 from mulligan.worker.drivers import Driver
 from mulligan.worker.forks import guarded, guarded_async
 from mulligan.worker.running import Running

@@ -11,8 +11,8 @@ from mulligan.failure.classify import misfit
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
 from mulligan.failure.verdict import Failure
-from mulligan.payload import Misfit, PayloadError
-from mulligan.task import Task
+from mulligan.task.payload import Misfit, PayloadError
+from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.worker import forks
 from mulligan.worker.drivers import Driver

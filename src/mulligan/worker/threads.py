@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mulligan.interruption import Interrupted, interrupt
+from mulligan.program.interrupt import Interrupted, interrupt
 from mulligan.worker import forks
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from mulligan.failure.verdict import Failure
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
-from mulligan.task import Registry, Task
+from mulligan.task.registry import Registry
+from mulligan.task.task import Task
 from mulligan.values.clock import Clock
 from mulligan.worker import said
 from mulligan.worker.caller import Caller, GaveUpError

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.explain.because import because, was_not_tried
-from mulligan.explain.facts import Facts
-from mulligan.explain.held import held, waits_for_budget, waits_for_service
+from mulligan.explain.event_data import Facts
+from mulligan.explain.holds import held, waits_for_budget, waits_for_service
+from mulligan.explain.reasons import because, was_not_tried
 from mulligan.explain.words import at, counted, ended, listed, quoted, relative, worker_name
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.records.batch import BatchRecord, BatchState

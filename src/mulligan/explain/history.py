@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mulligan.explain.because import because, was_not_tried
-from mulligan.explain.facts import Facts
+from mulligan.explain.event_data import Facts
+from mulligan.explain.reasons import because, was_not_tried
 from mulligan.explain.words import ended, quoted, stamp, worker_name
 from mulligan.records.event import Event
 from mulligan.records.job import Job

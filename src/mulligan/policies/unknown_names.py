@@ -21,7 +21,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
+class UnknownNames:
     """Names by what they are said to be."""
 
     kinds: Sequence[str] = ()
@@ -34,12 +34,12 @@ class Strangers:
         return iter([(what, names) for what, names in every if names])
 
 
-def strangers(policies: Policies, names: Names) -> Strangers:
+def find_unknown_names(policies: Policies, names: Names) -> UnknownNames:
     """Without tasks nothing can be said of it."""
     if not names.kinds:
-        return Strangers()
-    return Strangers(
-        policies.strangers(names.kinds),
+        return UnknownNames()
+    return UnknownNames(
+        policies.unknown_kinds(names.kinds),
         _missing(policies.queues, names.queues),
         [name for name in policies.services if not names.has_service(name)],
     )

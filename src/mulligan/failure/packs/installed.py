@@ -1,4 +1,4 @@
-"""Packs of rules: those that installed distributions bring through the entry points `mulligan.packs`, and ours."""
+"""Rule packs: those of installed distributions (entry points `mulligan.packs`), and ours."""
 
 import logging
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from mulligan.failure import evidence
 from mulligan.failure.packs import BUILT_IN
-from mulligan.failure.rule import AnyRule
+from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.failure.text import first_line
-from mulligan.task import checked_rules
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,7 +46,7 @@ def rules() -> tuple[AnyRule, ...]:
 def _loaded(entry: "EntryPoint") -> Pack:
     source = _source(entry)
     try:
-        return Pack(entry.name, source, checked_rules(entry.load(), f"a pack ({entry.value})"))
+        return Pack(entry.name, source, check_rules(entry.load(), f"a pack ({entry.value})"))
     except (Exception, SystemExit) as error:
         # Somebody's mistake costs his rules; it must not cost everybody's work.
         problem = first_line(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}")

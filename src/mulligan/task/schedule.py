@@ -10,7 +10,8 @@ from mulligan.errors import BadSchedule, BadTask, Refused
 from mulligan.records.cron import Cron
 from mulligan.records.job import NewJob
 from mulligan.records.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
-from mulligan.task import Binding, Task, checked_name
+from mulligan.task.checks import check_name
+from mulligan.task.task import Binding, Task
 from mulligan.values.text import LONGEST_NAME
 
 MISSED = ("once", "skip", "all")
@@ -129,7 +130,7 @@ class Timetable(Mapping[str, Schedule]):
 
 def _name(name: str) -> str:
     try:
-        return checked_name("a schedule's name", name, longest=LONGEST_SCHEDULE_NAME)
+        return check_name("a schedule's name", name, longest=LONGEST_SCHEDULE_NAME)
     except BadTask as error:
         raise BadSchedule(str(error)) from None
 

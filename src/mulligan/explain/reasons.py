@@ -1,6 +1,6 @@
 """Why no retry follows a failure: the reasons of a decision in plain words."""
 
-from mulligan.explain.facts import Facts
+from mulligan.explain.event_data import Facts
 from mulligan.explain.words import times
 from mulligan.service import FAILS_FAST
 from mulligan.values.duration import describe

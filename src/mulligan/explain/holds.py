@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mulligan.explain.facts import Facts
+from mulligan.explain.event_data import Facts
 from mulligan.explain.words import counted, ended, quoted
 from mulligan.lifecycle import State
 from mulligan.records.job import Job

@@ -7,7 +7,8 @@ from mulligan.errors import MulliganError, NotAllowed
 from mulligan.failure.redact import bounded
 from mulligan.failure.verdict import Failure
 from mulligan.records.job import Job
-from mulligan.task import CanRetry, Registry
+from mulligan.task.checks import CanRetry
+from mulligan.task.registry import Registry
 
 
 def require_permission(tasks: Registry, job: Job[Any]) -> None:

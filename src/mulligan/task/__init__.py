@@ -1,0 +1,1 @@
+"""Tasks: functions whose calls become durable jobs. Typed by the signature of the function."""

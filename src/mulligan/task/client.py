@@ -1,0 +1,71 @@
+"""The client: it stores bound calls as jobs."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import BadConnection
+from mulligan.policies import InForce, Quotas
+from mulligan.records.job import FollowUp, Job, NewJob
+from mulligan.store import foreign
+from mulligan.store.protocols import JobStore
+
+if TYPE_CHECKING:
+    from mulligan.task.task import Binding, Task
+
+
+class Client:
+    """Where bound calls are handed in. `uses_connections`: the sandbox takes every connection and uses none."""
+
+    def __init__(
+        self,
+        store: Callable[[], JobStore],
+        ids: Callable[[], str],
+        in_force: Callable[[str, str], InForce],
+        *,
+        quotas: Quotas,
+        uses_connections: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._in_force = in_force
+        self._quotas = quotas
+        self._uses_connections = uses_connections
+
+    def enqueue(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
+        """All or none, in one transaction: the caller's own, if there is a connection of his."""
+        used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
+        if used is None:
+            return self._store().enqueue(jobs)
+        return foreign.run(used, self._store().enqueue_script(jobs))
+
+    async def enqueue_async(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
+        used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
+        if used is None:
+            return await asyncio.to_thread(lambda: self._store().enqueue(jobs))
+        # In a thread too: the store may have to be opened, which blocks.
+        return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
+
+    def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
+        return [self.new_job(binding, binding.own_id or self._ids()) for binding in bindings]
+
+    def new_job(self, binding: "Binding[Any]", job_id: str) -> NewJob:
+        """With what is in force for its kind, queue and owner now."""
+        job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
+        return self._quotas.over(job)
+
+    def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:
+        """With its owner's weight, if its queue is a fair one now."""
+        return self._quotas.weighed(task.follow_up, owner)
+
+    def _used(self, bindings: "Sequence[Binding[Any]]", connection: Any) -> Any:
+        given = [
+            each for each in (connection, *(binding.options.connection for binding in bindings)) if each is not None
+        ]
+        if not given or not self._uses_connections():
+            return None
+        if any(each is not given[0] for each in given):
+            raise BadConnection(
+                given[0], "another call of the same enqueue_many has another; all go into one transaction"
+            )
+        return given[0]

@@ -1,0 +1,47 @@
+"""The tasks of an app, by name."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mulligan.errors import BadTask, UnknownKind
+from mulligan.task.task import Task
+
+
+class Registry(Mapping[str, Task[..., Any, Any]]):
+    """The tasks of an app by name. A job is run by name only: nothing is imported from data."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any, Any]] = {}
+        self._aliases: dict[str, str] = {}
+        self.concurrency: dict[str, int] = {}
+        """How many of a kind may run at once, where that is limited."""
+
+    def add(self, task: Task[..., Any, Any]) -> None:
+        for name in (task.name, *task.aliases):
+            if name in self._tasks or name in self._aliases:
+                raise BadTask(f"two tasks are named {name!r}; give one of them another name=")
+        self._tasks[task.name] = task
+        self._aliases |= dict.fromkeys(task.aliases, task.name)
+        if task.concurrency is not None:
+            # A new one: whoever compares it with the one before sees that it changed.
+            self.concurrency = {**self.concurrency, task.name: task.concurrency}
+
+    def __getitem__(self, kind: str) -> Task[..., Any, Any]:
+        try:
+            return self._tasks[self._aliases.get(kind, kind)]
+        except KeyError:
+            raise UnknownKind(kind, self._tasks) from None
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._tasks or kind in self._aliases
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Every name a job may carry, former ones included."""
+        return [*self._tasks, *self._aliases]

@@ -1,0 +1,321 @@
+"""A task: a function whose calls become durable jobs, typed by its own signature."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+from uuid import UUID
+
+from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments
+from mulligan.failure.classify import AnyRule
+from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.rule import check_rules
+from mulligan.policies import InForce
+from mulligan.records.batch import BatchRecord
+from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, FollowUp, Job, NewJob
+from mulligan.task.checks import (
+    CanRetry,
+    Priority,
+    ServiceName,
+    check_aliases,
+    check_callable,
+    check_computed_service,
+    check_concurrency,
+    check_cost,
+    check_isolate,
+    check_memory,
+    check_name,
+    check_retry,
+    check_service,
+    check_timeout,
+    priority_number,
+)
+from mulligan.task.client import Client
+from mulligan.task.options import (
+    Options,
+    batch_id,
+    check_id,
+    check_key,
+    check_label,
+    check_moment,
+    check_owner,
+    check_scope,
+    check_tags,
+    owner_in,
+)
+from mulligan.task.payload import Payload
+from mulligan.values.clock import id_from, is_id
+from mulligan.values.duration import Duration, parse
+
+P = ParamSpec("P")
+C = TypeVar("C", covariant=True)
+R = TypeVar("R", covariant=True)
+
+DEFAULT_TIMEOUT = "15m"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[R]):
+    """A call that was checked and encoded, but not made yet."""
+
+    task: "Task[..., Any, R]"
+    arguments: str
+    options: Options
+    service: str = ""
+
+    @property
+    def own_id(self) -> str | None:
+        """The id its caller gave, or the one made of it: any other string names a job of this owner and kind."""
+        given = self.options.id
+        if given is None or is_id(given):
+            return given
+        return id_from(f"{self.options.owner}\0{self.task.name}\0{given}")
+
+    def new_job(self, job_id: str, standing: InForce) -> NewJob:
+        """The job, with the limits that are in force for its kind and owner."""
+        task, options, retry, caps = self.task, self.options, standing.policy, standing.caps
+        return NewJob(
+            id=job_id,
+            kind=task.name,
+            arguments=self.arguments,
+            owner=options.owner,
+            queue=options.queue or task.queue,
+            service=self.service,
+            is_service_computed=callable(task.service),
+            priority=task.priority if options.priority is None else options.priority,
+            submitted_at=options.submitted_at,
+            delay=options.delay,
+            deadline=retry.deadline if options.deadline is None else options.deadline,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
+            timeout=standing.timeout,
+            dedupe_key=options.dedupe,
+            dedupe_scope=options.dedupe_scope,
+            dedupe_for=options.dedupe_for,
+            tags=options.tags,
+            cost=task.cost,
+            on_failed=None if task.on_failed is None else task.on_failed.follow_up,
+            batch=options.batch,
+            is_id_given=options.id is not None,
+        )
+
+
+class Submission(Generic[P, R]):
+    """A task with the options of one call."""
+
+    def __init__(self, task: "Task[P, Any, R]", options: Options) -> None:
+        self._task = task
+        self._options = options
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
+        """Check and encode a call for `app.enqueue_many`."""
+        # A set has another order in another process, where the same call must be the same JSON.
+        arguments = self._task.payload.encode(args, kwargs, in_order=self._options.id is not None)
+        return Binding(self._task, arguments, self._options, self._task.service_of(args, kwargs))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store the call as a job. When this returns, it survives a crash; with `connection=`, when that commits."""
+        (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
+        return job
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        (job,) = await self._task.client.enqueue_async([self.bind(*args, **kwargs)])
+        return job
+
+
+class Task(Generic[P, C, R]):
+    """A registered function. Calling it calls the function; `enqueue` makes it a job."""
+
+    def __init__(
+        self,
+        function: Callable[P, C],
+        *,
+        client: Client,
+        name: str,
+        retry: RetryPolicy,
+        rules: Sequence[AnyRule] = (),
+        service: ServiceName = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = "normal",
+        timeout: Duration = DEFAULT_TIMEOUT,
+        isolate: bool | None = None,
+        memory: int | str | None = None,
+        cost: int = 0,
+        concurrency: int | None = None,
+        can_retry: CanRetry | None = None,
+        on_failed: "Task[..., Any, Any] | None" = None,
+        at_most_once: bool = False,
+        aliases: Iterable[str] = (),
+    ) -> None:
+        self.function = function
+        self.client = client
+        self.name = check_name("a task's name", name)
+        self.at_most_once = at_most_once
+        self.retry = check_retry(self.name, retry, is_only=at_most_once)
+        self.rules = check_rules(rules, f"the rules of task {self.name!r}")
+        self.service = check_service(self.name, service)
+        self.queue = check_name("a queue's name", queue)
+        self.priority = priority_number(priority)
+        self.timeout = check_timeout(self.name, timeout)
+        self.memory = check_memory(self.name, memory)
+        self.isolate = check_isolate(self.name, isolate, self.memory)
+        self.cost = check_cost(cost)
+        self.concurrency = check_concurrency(concurrency)
+        self.can_retry = check_callable(self.name, "can_retry", can_retry)
+        self.on_failed = _check_on_failed(self.name, on_failed, client)
+        self.aliases = check_aliases(self.name, aliases)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.payload = Payload(function, self.name)
+        self._plain: Submission[P, R] = Submission(self, Options())
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+    def prepare(self) -> None:
+        """Raises what would keep its jobs from being run, or from being followed when they fail."""
+        self.payload.prepare()
+        if self.on_failed is not None:
+            self.on_failed.payload.encode((ANY_ID,), {})
+
+    def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The name of the service a call depends on, or nothing."""
+        if not callable(self.service):
+            return self.service or ""
+        try:
+            named = self.service(*args, **kwargs)
+        except Exception as error:
+            raise InvalidArguments(self.name, f"its service= failed: {type(error).__name__}: {error!s:.300}") from error
+        return "" if named is None or named == "" else check_computed_service(self.name, named)
+
+    @property
+    def follow_up(self) -> FollowUp:
+        """What is stored when a job fails whose task names this one as its `on_failed`."""
+        assert not callable(self.service)
+        caps = InForce(self.retry, self.timeout, at_most_once=self.at_most_once).caps
+        return FollowUp(
+            kind=self.name,
+            arguments=self.payload.encode((ANY_ID,), {}),
+            queue=self.queue,
+            service=self.service or "",
+            priority=self.priority,
+            deadline=self.retry.deadline,
+            max_attempts=caps["max_attempts"],
+            max_crashes=caps["max_crashes"],
+            max_snoozes=caps["max_snoozes"],
+            timeout=self.timeout,
+            cost=self.cost,
+            on_failed=None if self.on_failed is None else self.on_failed.follow_up,
+        )
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
+        """Check and encode a call for `app.enqueue_many`."""
+        return self._plain.bind(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store the call as a job; when this returns, it survives a crash."""
+        return self._plain.enqueue(*args, **kwargs)
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        return await self._plain.enqueue_async(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        owner: str = "",
+        queue: str | None = None,
+        priority: Priority | None = None,
+        delay: Duration = 0,
+        deadline: Duration | None = None,
+        submitted_at: datetime | None = None,
+        dedupe: str | None = None,
+        dedupe_scope: str = "active",
+        dedupe_for: Duration | None = None,
+        tags: Iterable[str] = (),
+        batch: BatchRecord | str | None = None,
+        id: UUID | str | None = None,  # noqa: A002
+        connection: Any = None,
+    ) -> Submission[P, R]:
+        """The same task with options for the calls that follow.
+
+        `id` makes a call repeatable: a UUID, which becomes the job's, or any other string of up to 500 characters, from
+        which with owner and kind one is made. The same call again is the same job, also after that is over, until it
+        is deleted; other arguments, another kind, owner or batch under that id raise `Conflict`.
+        `batch` is a draft, or its id: the job belongs to it, to its owner too, and waits until it is published.
+        `connection` is one of your own with a transaction open, to the app's own database (not checked): the job and
+        its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
+        looking, within 2 seconds. Errors of the connection's library are raised as they are.
+        """
+        if dedupe is None and dedupe_for is not None:
+            raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
+        owner = "" if owner == "" else check_owner(self.name, check_label(self.name, "owner", owner))
+        return Submission(
+            self,
+            Options(
+                owner=owner if batch is None else owner_in(self.name, batch, owner),
+                queue=None if queue is None else check_name("a queue's name", queue),
+                priority=None if priority is None else priority_number(priority),
+                delay=parse(delay),
+                deadline=None if deadline is None else parse(deadline),
+                submitted_at=check_moment(self.name, submitted_at),
+                dedupe=None if dedupe is None else check_key(self.name, dedupe),
+                dedupe_scope=check_scope(self.name, dedupe_scope),
+                dedupe_for=None if dedupe_for is None else parse(dedupe_for),
+                tags=check_tags(self.name, tags),
+                batch=batch_id(self.name, batch),
+                id=None if id is None else check_id(self.name, id),
+                connection=connection,
+            ),
+        )
+
+
+def check_bindings(bindings: Iterable[Binding[Any]]) -> list[Binding[Any]]:
+    found = list(bindings) if isinstance(bindings, Iterable) else [bindings]
+    for binding in found:
+        if not isinstance(binding, Binding):
+            raise BadArgument("what is enqueued", binding, "a call made with task.bind(…)")
+    return found
+
+
+def _check_on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client) -> Task[..., Any, Any] | None:
+    """A task that is there already, so no two can follow each other for ever."""
+    if on_failed is None:
+        return None
+    if not isinstance(on_failed, Task):
+        raise BadTask(f"on_failed of task {name!r} must be a task of the app, not {on_failed!r:.200}")
+    if on_failed.client is not client:
+        raise BadTask(f"on_failed of task {name!r} must be a task of the same app: {on_failed.name!r} is another's")
+    if name in (on_failed.name, *on_failed.aliases):
+        raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would bring another one")
+    if callable(on_failed.service):
+        raise BadTask(f"on_failed of task {name!r}: the service of {on_failed.name!r} must be a name, not a function")
+    try:
+        inspect.signature(on_failed.function).bind(ANY_ID)
+    except TypeError as error:
+        raise BadTask(
+            f"on_failed of task {name!r} is called with one argument, the failed job's id; {on_failed.name!r}: {error}"
+        ) from None
+    return on_failed
+
+
+def settled_follow_up(on_settled: Task[..., Any, Any] | None, client: Client, *, owner: str) -> FollowUp | None:
+    """What is stored when a batch is settled."""
+    if on_settled is None:
+        return None
+    if not isinstance(on_settled, Task) or on_settled.client is not client:
+        raise BadBatch(f"on_settled must be a task of the same app, not {on_settled!r:.200}")
+    if callable(on_settled.service):
+        raise BadBatch(f"on_settled: the service of {on_settled.name!r} must be a name, not a function")
+    try:
+        inspect.signature(on_settled.function).bind(ANY_ID)
+    except TypeError as error:
+        raise BadBatch(
+            f"on_settled is called with one argument, the batch's id; {on_settled.name!r}: {error}"
+        ) from None
+    return client.follow_up(on_settled, owner)
