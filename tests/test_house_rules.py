@@ -22,7 +22,7 @@ MAY_START_THREADS = {
     "store/sqlite/database.py": "drives the writer",
     "store/sqlite/lock.py": "waits in the kernel for another process",
     "worker/threads.py": "drives tasks and store calls",
-    "worker/child.py": "listens to its worker while the main thread runs a task",
+    "worker/children/process.py": "listens to its worker while the main thread runs a task",
     "worker/drivers.py": "drives keeper and listener",
     "testing/sandbox.py": "makes room for a loop beside the test's own",
 }

@@ -267,7 +267,7 @@ def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monk
 
 
 def test_a_machine_that_goes_away_does_not_flood_the_log(lines: Lines, tmp_path: Path) -> None:
-    from mulligan.upkeep.reclaim import LOST_NAMED, _report
+    from mulligan.duties.reclaim import LOST_NAMED, _report
 
     with App(f"sqlite:///{tmp_path}/lost.db") as app:
 

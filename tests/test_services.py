@@ -26,6 +26,7 @@ from mulligan import (
     State,
     attempt,
 )
+from mulligan.duties.probe import Prober
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.records.finding import Check, Level, Limits
@@ -33,7 +34,6 @@ from mulligan.records.job import Job, JobFilter
 from mulligan.service import ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.testing import sandbox
-from mulligan.upkeep.probe import Prober
 
 MINUTE = timedelta(minutes=1)
 

@@ -21,6 +21,14 @@ from mulligan.batches import Batch
 from mulligan.checked import checked
 from mulligan.console import Console
 from mulligan.doctor import Doctor
+from mulligan.duties.expire import Expire
+from mulligan.duties.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
+from mulligan.duties.promote import Promote
+from mulligan.duties.prune import Prune
+from mulligan.duties.reclaim import Reclaim
+from mulligan.duties.redrive import Redriving
+from mulligan.duties.runner import Logbook, Outlook, Rounds, Ticker, Work
+from mulligan.duties.schedule import Tick
 from mulligan.errors import BadSchedule, JobCancelled, JobFailed
 from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
@@ -56,26 +64,18 @@ from mulligan.task.client import Client
 from mulligan.task.registry import Registry
 from mulligan.task.schedule import Schedule, Timetable
 from mulligan.task.task import DEFAULT_TIMEOUT, Binding, Task, check_bindings
-from mulligan.upkeep.expire import Expire
-from mulligan.upkeep.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
-from mulligan.upkeep.promote import Promote
-from mulligan.upkeep.prune import Prune
-from mulligan.upkeep.reclaim import Reclaim
-from mulligan.upkeep.redrive import Redriving
-from mulligan.upkeep.rounds import Logbook, Outlook, Rounds, Ticker, Work
-from mulligan.upkeep.schedule import Tick
 from mulligan.values.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.values.duration import Duration, describe, parse
-from mulligan.worker.children import Children
+from mulligan.worker.children.locate import end_reading, home_of
+from mulligan.worker.children.pool import Children
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.home import end_reading, home_of
 from mulligan.worker.hooks import Hook, Hooks
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.lifespan import living
 from mulligan.worker.loop_guard import guarded_loop, run_through
-from mulligan.worker.own_process import collect_now_and_then, quick_turns, seldom_collected
 from mulligan.worker.settler import BATCH
+from mulligan.worker.tuning import collect_now_and_then, quick_turns, seldom_collected
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")

@@ -1,4 +1,4 @@
-"""Redrives as people start, watch and cancel them. Workers carry them out (`upkeep/redrive.py`)."""
+"""Redrives as people start, watch and cancel them. Workers carry them out (`duties/redrive.py`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -28,7 +28,7 @@ class Cradle:
         theirs.close()
 
     def start(self, _mark: str, *fds: int) -> Born:
-        """As `mulligan.worker.children` starts a child; but a fork cannot be marked."""
+        """As `mulligan.worker.children.pool` starts a child; but a fork cannot be marked."""
         return Born(self, self.ask({"path": [place for place in sys.path if isinstance(place, str)]}, fds))
 
     def ask(self, order: dict[str, Any], fds: tuple[int, ...] = ()) -> Any:
@@ -65,7 +65,7 @@ def _child(line: socket.socket, fds: list[int], path: list[str]) -> int:
 
 
 def _live(fds: list[int], path: list[str]) -> None:
-    from mulligan.worker.child import main
+    from mulligan.worker.children.process import main
 
     sys.path[:] = path
     main(*fds)

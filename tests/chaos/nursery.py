@@ -57,7 +57,7 @@ def main() -> None:
     import mulligan.logs
     import mulligan.store.postgres
     import mulligan.store.sqlite
-    import mulligan.worker.child  # noqa: F401
+    import mulligan.worker.children.process  # noqa: F401
 
     # What is never looked at is never copied for those who are born.
     gc.collect()
@@ -92,9 +92,9 @@ WORKER = "mulligan"
 def _work(arguments: list[str]) -> None:
     from chaos.cradle import Cradle
     from mulligan.cli import main as mulligan
-    from mulligan.worker import children
+    from mulligan.worker.children.pool import pool
 
-    children._start = Cradle().start  # type: ignore[assignment]
+    pool._start = Cradle().start  # type: ignore[assignment]
     sys.argv = ["mulligan", *arguments]
     mulligan()
 

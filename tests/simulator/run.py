@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mulligan.worker.own_process import seldom_collected
+from mulligan.worker.tuning import seldom_collected
 from simulator.sometimes import Reached
 from simulator.timeline import SECOND
 from simulator.world import World

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from mulligan.duties import redrive
+from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
 from mulligan.store.protocols import Outcome
@@ -13,8 +15,6 @@ from mulligan.store.shares import Bucket
 from mulligan.store.sqlite import settle
 from mulligan.store.sqlite.play import SQL
 from mulligan.store.unrun import UnrunSteps
-from mulligan.upkeep import redrive
-from mulligan.upkeep.reclaim import Reclaim
 from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.worker import Worker

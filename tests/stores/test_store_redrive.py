@@ -20,10 +20,10 @@ IMPATIENT = """
 from datetime import timedelta
 
 import mulligan.records.redrive
-import mulligan.upkeep.redrive
+import mulligan.duties.redrive
 
 mulligan.records.redrive.HOLD = timedelta(seconds=3)
-mulligan.upkeep.redrive.ASKING_SECONDS = 1.0
+mulligan.duties.redrive.ASKING_SECONDS = 1.0
 """
 SHOP = """
 from pathlib import Path

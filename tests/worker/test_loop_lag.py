@@ -16,7 +16,7 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App
 from mulligan.settings import Settings
-from mulligan.worker.lag import LoopWatch
+from mulligan.worker.loop_watch import LoopWatch
 from stores.postgres_server import postgres_server
 
 LEASE = 1.5

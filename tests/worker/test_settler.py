@@ -14,7 +14,7 @@ from mulligan.store.protocols import Claim, Outcome
 from mulligan.values.clock import SystemClock
 from mulligan.worker.caller import Caller
 from mulligan.worker.drivers import InlineDriver
-from mulligan.worker.ended import Success
+from mulligan.worker.ending import Success
 from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running
 from mulligan.worker.settler import Settler

@@ -12,7 +12,7 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, State
 from mulligan.settings import Settings
-from mulligan.worker.ended import Why
+from mulligan.worker.ending import Why
 from mulligan.worker.running import Running
 from mulligan.worker.worker import Worker
 

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
+from mulligan.duties.runner import Ticker
 from mulligan.records.duty import Chores
 from mulligan.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
-from mulligan.upkeep.rounds import Ticker
 from mulligan.values.duration import Duration, parse
 from mulligan.worker.drivers import InlineDriver
-from mulligan.worker.own_process import seldom_collected
+from mulligan.worker.tuning import seldom_collected
 
 SECOND = timedelta(seconds=1)
 

@@ -9,7 +9,7 @@ from mulligan.errors import StoreError
 from mulligan.store.protocols import Changes, Store
 from mulligan.values.clock import Clock, SystemClock
 from mulligan.worker.keeper import Keeper
-from mulligan.worker.lag import LoopWatch
+from mulligan.worker.loop_watch import LoopWatch
 from mulligan.worker.threads import Threads
 
 T = TypeVar("T")

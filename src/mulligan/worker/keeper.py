@@ -11,7 +11,7 @@ from mulligan.errors import StoreError
 from mulligan.records.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
 from mulligan.values.clock import Clock
-from mulligan.worker.ended import Why
+from mulligan.worker.ending import Why
 from mulligan.worker.outage import Outage
 from mulligan.worker.running import Running
 

@@ -16,7 +16,7 @@ from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.worker import forks
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.hooks import Hook, call_within
 from mulligan.worker.running import Running
 

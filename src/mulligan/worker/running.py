@@ -7,7 +7,7 @@ from datetime import timedelta
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Progress
-from mulligan.worker.ended import Why
+from mulligan.worker.ending import Why
 
 
 class Running:

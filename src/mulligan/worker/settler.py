@@ -15,9 +15,9 @@ from mulligan.judge import Judge
 from mulligan.store.charging import may_be_spared
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.values.clock import Clock
-from mulligan.worker import said
+from mulligan.worker import log
 from mulligan.worker.caller import Caller
-from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Success, Why
 from mulligan.worker.running import Running
 from mulligan.worker.summary import Summary
 
@@ -150,18 +150,18 @@ class Settler:
         outcomes = [self._outcome(end) for end in batch]
         for outcome in outcomes:
             if not may_be_spared(outcome):
-                said.decided(outcome)
+                log.decided(outcome)
         answers = await self._caller.persist(lambda: self._store.settle(outcomes), kind="settle")
-        said.changed(answers.changes)
+        log.changed(answers.changes)
         if answers.held:
             self._let_go(answers.held)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
         self._summary.count(settled, answers)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
             if may_be_spared(wanted):
-                said.decided(outcome)
+                log.decided(outcome)
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
-                said.answered(outcome, answer)
+                log.answered(outcome, answer)
 
     def _heard(self, batch: Sequence[End]) -> None:
         if self._unheard:

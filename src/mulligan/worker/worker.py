@@ -19,11 +19,11 @@ from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
 from mulligan.task.registry import Registry
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
-from mulligan.worker import said
+from mulligan.worker import log
 from mulligan.worker.caller import Caller, GaveUpError
-from mulligan.worker.children import START_SECONDS, Children
+from mulligan.worker.children.pool import START_SECONDS, Children
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ended import Ended, Failed, Interruption, Judged, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Why
 from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
 from mulligan.worker.outage import Outage
@@ -315,7 +315,7 @@ class Worker:
             await self._adopt()
 
     def _take_up(self, claimed: Claimed) -> None:
-        said.changed(claimed.changes)
+        log.changed(claimed.changes)
         self._hold(claimed.leases)
 
     @property
@@ -390,7 +390,7 @@ class Worker:
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[running] = None
-        said.started(lease)
+        log.started(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
         running.timeout = self._judge.in_force(lease.kind, lease.owner).timeout

@@ -28,13 +28,13 @@ from mulligan.program.watch import MARK, descendants, end_strays
 from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
-from mulligan.worker import wire
-from mulligan.worker.ended import Ended, Failed, Judged, Success
-from mulligan.worker.home import Home
+from mulligan.worker.children import wire
+from mulligan.worker.children.locate import Home
+from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
+from mulligan.worker.ending import Ended, Failed, Judged, Success
 from mulligan.worker.run import stopped
 from mulligan.worker.running import Running
 from mulligan.worker.threads import Threads
-from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 
 logger = logging.getLogger("mulligan.children")
 
@@ -49,7 +49,7 @@ GRACE_SECONDS = 2.0
 TRIES = 3
 LONGEST_WORDS = 16 * 1024
 
-_BOOT = "import sys; sys.path[:] = {path!r}; from mulligan.worker.child import main; main{fds!r}"
+_BOOT = "import sys; sys.path[:] = {path!r}; from mulligan.worker.children.process import main; main{fds!r}"
 
 
 class Unloadable(Exception):

@@ -12,7 +12,7 @@ from mulligan.service.records import ServiceRecord
 from mulligan.store.protocols import Store
 from mulligan.task.task import Task
 
-logger = logging.getLogger("mulligan.upkeep")
+logger = logging.getLogger("mulligan.duties")
 
 TIMEOUT_SECONDS = 30
 # Before the attempt's own end: a probe that does not answer is an answer, and no failed job.

@@ -11,8 +11,8 @@ import msgspec
 
 from mulligan.failure.verdict import Verdict
 from mulligan.records.job import Called, Fence, Job
-from mulligan.worker.ended import Why
-from mulligan.worker.home import Home
+from mulligan.worker.children.locate import Home
+from mulligan.worker.ending import Why
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from mulligan import App, JobFilter
+from mulligan.duties.schedule import Tick
 from mulligan.errors import StoreUnavailable
 from mulligan.records.pause import PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task.schedule import Timetable
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.schedule import Tick
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_600, 86_400))
 # A Monday, at noon.

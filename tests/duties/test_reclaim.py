@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.policy import RetryPolicy
 from mulligan.judge import Judge
@@ -14,7 +15,6 @@ from mulligan.store.protocols import Beat, Claim, WorkerRecord
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task.registry import Registry
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.reclaim import Reclaim
 
 LEASE = timedelta(seconds=60)
 BEAT = 20.0

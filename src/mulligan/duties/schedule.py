@@ -11,7 +11,7 @@ from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, ScheduleChange, 
 from mulligan.store.protocols import Store
 from mulligan.task.schedule import Schedule, Timetable
 
-logger = logging.getLogger("mulligan.upkeep")
+logger = logging.getLogger("mulligan.duties")
 
 
 class Tick:

@@ -3,15 +3,15 @@
 import logging
 from datetime import datetime, timedelta
 
+from mulligan.duties.runner import whole_passes
 from mulligan.failure.classify import worker_lost
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Outcome, Settled, Store
-from mulligan.upkeep.rounds import whole_passes
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
 
-logger = logging.getLogger("mulligan.upkeep")
+logger = logging.getLogger("mulligan.duties")
 
 # A bound for one step: whatever is left comes with the next.
 PASSES = 10

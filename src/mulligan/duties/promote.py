@@ -1,7 +1,7 @@
 """Promote and retry: let through the door what is due. Every claim does it too; this is for when all are busy."""
 
+from mulligan.duties.runner import whole_passes
 from mulligan.store.protocols import Upkeep
-from mulligan.upkeep.rounds import whole_passes
 
 PASSES = 10
 

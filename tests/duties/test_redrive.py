@@ -11,6 +11,7 @@ import pytest
 from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
+from mulligan.duties.redrive import Redriving
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.records.job import Job, NewJob
@@ -23,7 +24,6 @@ from mulligan.task.registry import Registry
 from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.redrive import Redriving
 from mulligan.values.clock import Ids
 
 FAILED = JobFilter(state="failed")

@@ -29,7 +29,7 @@ from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
 
-logger = logging.getLogger("mulligan.upkeep")
+logger = logging.getLogger("mulligan.duties")
 
 # Chunks of one operation in one step: what is left of the rate comes with the next.
 PASSES = 10

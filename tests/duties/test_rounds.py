@@ -9,6 +9,7 @@ import pytest
 
 from live import eventually, working
 from mulligan import App, Service
+from mulligan.duties.runner import NOTE_SECONDS, Logbook, Outlook, Rounds, whole_passes
 from mulligan.errors import StoreUnavailable
 from mulligan.records.duty import Chores, Round
 from mulligan.records.job import NewJob
@@ -17,7 +18,6 @@ from mulligan.settings import Settings
 from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.rounds import NOTE_SECONDS, Logbook, Outlook, Rounds, whole_passes
 
 
 class Sweeping:
@@ -158,7 +158,7 @@ def test_stuck_jobs_are_reported_but_left_with_their_worker(app: App, caplog: py
     scene = Reclaiming()
     scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}")])
     scene.store.claim(Claim(incarnation="other", number=1, kinds=["k"], limit=1, lease=timedelta(days=9)))
-    with caplog.at_level(logging.WARNING, "mulligan.upkeep"):
+    with caplog.at_level(logging.WARNING, "mulligan.duties"):
         scene.reclaim.step()
         scene.pass_time(1_700)
         scene.reclaim.step()

@@ -1,9 +1,9 @@
 """Expire: a job that did not get to run before its deadline is failed, visibly. Batches whose date has passed expire,
 and what is left of aborted ones is cancelled."""
 
+from mulligan.duties.runner import whole_passes
 from mulligan.failure.classify import deadline_passed
 from mulligan.store.protocols import Store
-from mulligan.upkeep.rounds import whole_passes
 
 PASSES = 100
 

@@ -7,6 +7,7 @@ import pytest
 from conformance.bench import failing
 from live import eventually, working
 from mulligan import App
+from mulligan.duties.prune import PASSES, Prune
 from mulligan.errors import BadSetting
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import FINAL, Move, State
@@ -16,7 +17,6 @@ from mulligan.settings import Settings, load
 from mulligan.store.protocols import Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
-from mulligan.upkeep.prune import PASSES, Prune
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

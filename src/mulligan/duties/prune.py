@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from mulligan.duties.runner import whole_passes
 from mulligan.records.retention import Keep
 from mulligan.store.protocols import Store
-from mulligan.upkeep.rounds import whole_passes
 
 PASSES = 50
 # However many there are: a client that repeats an enqueue must find its job, not store it again.

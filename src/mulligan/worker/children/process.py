@@ -33,16 +33,16 @@ from mulligan.logs import JobContext, extras
 from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
-from mulligan.worker import wire
+from mulligan.worker.children import wire
+from mulligan.worker.children.locate import load
+from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
-from mulligan.worker.ended import Ended, Failed, Judged, Success
+from mulligan.worker.ending import Ended, Failed, Judged, Success
 from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.home import load
 from mulligan.worker.lifespan import living_on
 from mulligan.worker.loop_guard import guarded_loop, run_through
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
-from mulligan.worker.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 
 T = TypeVar("T")
 Line = Wire[wire.ToChild]

@@ -1,0 +1,1 @@
+"""Child processes of a worker: attempts that are isolated from it."""
