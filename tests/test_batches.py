@@ -20,7 +20,7 @@ from mulligan import (
     Queue,
     RetryPolicy,
 )
-from mulligan.batches import CHUNK
+from mulligan.console.batches import CHUNK
 from mulligan.errors import BadBatch, BadFilter, InvalidArguments, NotAllowed
 from mulligan.records.job import Job
 from mulligan.testing import sandbox

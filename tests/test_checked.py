@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mulligan import App, Job, JobFilter, RetryPolicy, Service
-from mulligan.batches import Batch
-from mulligan.checked import PARAMETERS
-from mulligan.console import Console
+from mulligan.console.arguments import PARAMETERS
+from mulligan.console.batches import Batch
+from mulligan.console.console import Console
+from mulligan.console.services import ServiceHandle
 from mulligan.errors import BadArgument, BadDuration, BadFilter, MulliganError
 from mulligan.records.batch import BatchState
-from mulligan.switchboard import ServiceHandle
 from mulligan.testing import sandbox
 
 WRONG: tuple[Any, ...] = (

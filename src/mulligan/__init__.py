@@ -2,7 +2,7 @@
 
 from mulligan.app import App
 from mulligan.attempt import attempt
-from mulligan.batches import Batch
+from mulligan.console.batches import Batch
 from mulligan.errors import (
     BadBatch,
     BadDuration,

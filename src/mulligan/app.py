@@ -16,11 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from mulligan.agenda import Agenda, ScheduleStatus
-from mulligan.batches import Batch
-from mulligan.checked import checked
-from mulligan.console import Console
-from mulligan.doctor import Doctor
+from mulligan.console.arguments import checked
+from mulligan.console.batches import Batch
+from mulligan.console.console import Console
+from mulligan.console.dead_letters import Letter, Purge
+from mulligan.console.doctor import Doctor
+from mulligan.console.duties import DutyStatus, Plan, Roster
+from mulligan.console.reclassify import Reclassification
+from mulligan.console.schedules import Agenda, ScheduleStatus
+from mulligan.console.services import ServiceHandle, Switchboard
+from mulligan.console.stuck import Stuck
 from mulligan.duties.expire import Expire
 from mulligan.duties.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
 from mulligan.duties.promote import Promote
@@ -38,10 +43,8 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.failure.rule import check_rules
 from mulligan.judge import Judge
-from mulligan.letters import Letter, Purge
 from mulligan.lifecycle import LIVE, State
 from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas
-from mulligan.reclassify import Reclassification
 from mulligan.records.batch import BatchState
 from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.event import Event
@@ -51,14 +54,11 @@ from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
-from mulligan.roster import DutyStatus, Plan, Roster
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceStatus
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
 from mulligan.store.protocols import Changes, Store
-from mulligan.stuck import Stuck
-from mulligan.switchboard import ServiceHandle, Switchboard
 from mulligan.task.checks import CanRetry, Priority, ServiceName, check_version
 from mulligan.task.client import Client
 from mulligan.task.registry import Registry

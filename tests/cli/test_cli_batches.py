@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 
 from mulligan import App, BatchState, FinalError
-from mulligan.batches import Batch
+from mulligan.console.batches import Batch
 
 Invoke = Callable[..., Result]
 ReadJson = Callable[[Result], Any]

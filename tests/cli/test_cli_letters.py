@@ -10,8 +10,8 @@ from click.testing import Result
 
 from mulligan import App
 from mulligan.app import Parts
+from mulligan.console.dead_letters import BATCH, PAGE, PAGE_WITH_EVENTS
 from mulligan.errors import BadFilter, StoreDamaged
-from mulligan.letters import BATCH, PAGE, PAGE_WITH_EVENTS
 from mulligan.records.event import Event
 from mulligan.records.job import JobFilter
 from mulligan.store.sqlite import SqliteStore

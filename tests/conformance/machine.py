@@ -36,6 +36,7 @@ from conformance.machine_draws import (
 from conformance.model import Model
 from conformance.model_jobs import Refusal
 from conformance.model_limits import subjects_of, taken
+from mulligan.console.redrives import Redrives
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import BATCH_EVENTS, FINAL, JOB_EVENTS, Move, State
@@ -44,7 +45,6 @@ from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.records.redrive import Redrive, carried_out, request_of
-from mulligan.redrives import Redrives
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids

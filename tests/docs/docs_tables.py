@@ -6,8 +6,9 @@ from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
-from mulligan import checked, logs, switchboard
+from mulligan import logs
 from mulligan.attempt import MOST_CALLS
+from mulligan.console import arguments, services
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.catalogue import DEFAULT
@@ -69,7 +70,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "services described in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
     yield "computed names of services of one pattern", f"{Service('*').most:,}", "new ones share a service (`most=`)"
     yield "calls of services reported by an attempt", f"{MOST_CALLS}", "not counted"
-    yield "jobs counted that wait for a service", f"{switchboard.MANY:,}", "counting ends there"
+    yield "jobs counted that wait for a service", f"{services.MANY:,}", "counting ends there"
     yield "tags of a job", f"{options.MOST_TAGS}", "refused"
     yield "dedupe key, or an id of one's own", f"{options.LONGEST_KEY} characters", "refused"
     yield "priority", f"±{checks.PRIORITY_BOUND:,}", "refused"
@@ -77,7 +78,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "any other duration", describe(LONGEST), "refused"
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "attempts by workers of another version", MAX_MISFITS, "the job fails with `INVALID_INPUT`"
-    yield "jobs or events of one question", f"{checked.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
+    yield "jobs or events of one question", f"{arguments.LARGEST_PAGE:,}", "refused; go on with the cursor of the page"
     yield "an id or a word of a filter", f"{text.LONGEST_WORD:,} characters", "refused"
     yield "newest ids among which an end is looked for", f"{NEWEST_IDS:,}", "give the whole id, or its beginning"
     yield "policies file", describe_size(reading.LARGEST), "refused, as is what is no file"

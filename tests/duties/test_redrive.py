@@ -11,12 +11,12 @@ import pytest
 from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
+from mulligan.console.redrives import Redrives
 from mulligan.duties.redrive import Redriving
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.records.job import Job, NewJob
 from mulligan.records.redrive import HOLD, PATIENCE, Redrive, RedriveState
-from mulligan.redrives import Redrives
 from mulligan.settings import Settings
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore

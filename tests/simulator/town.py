@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mulligan.console.redrives import Redrives
 from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.redrive import Redrive
-from mulligan.redrives import Redrives
 from mulligan.store.protocols import Request
 from mulligan.testing.virtual import START
 from mulligan.values.clock import Ids

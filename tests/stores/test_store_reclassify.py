@@ -9,8 +9,8 @@ from postgres_server import PostgresServer
 
 from live import eventually
 from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy, State
+from mulligan.console.reclassify import PAGE
 from mulligan.errors import BadFilter
-from mulligan.reclassify import PAGE
 from mulligan.records.job import Job
 from mulligan.store import script
 

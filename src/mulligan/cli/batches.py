@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import short
-from mulligan.cli.documents import Document, document_of
-from mulligan.cli.given import Command, Given, Group, pass_given
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.output import say, say_json, say_pairs, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json, say_pairs, say_table
+from mulligan.cli.summaries import short
+from mulligan.console.documents import Document, document_of
 from mulligan.errors import BatchNotFound
 from mulligan.explain.words import at, counted, relative
 from mulligan.values.clock import SystemClock
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.batches import Batch, Retried
+    from mulligan.console.batches import Batch, Retried
 
 STATES = ("draft", "processing", "ready", "partial", "failed", "expired")
 ID = click.Argument(["batch_id"], metavar="ID", type=text)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.failing import NotNow
-from mulligan.cli.given import Command, Given, pass_given
-from mulligan.cli.place import opened
-from mulligan.cli.screen import say, say_json
+from mulligan.cli.errors import NotNow
+from mulligan.cli.opening import opened
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json
+from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
 from mulligan.records.finding import Level
 from mulligan.values.text import safe

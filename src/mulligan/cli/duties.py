@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.given import Command, Given, Group, pass_given
+from mulligan.cli.opening import opened_existing, opened_for_watching
+from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
-from mulligan.cli.place import opened_existing, opened_for_watching
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.console.documents import document_of
 from mulligan.explain.words import counted, relative
 from mulligan.values.clock import SystemClock
 from mulligan.values.duration import describe

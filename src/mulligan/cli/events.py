@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mulligan.cli.about import about_event, short
-from mulligan.cli.documents import event_document
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing, opened_for_watching
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import has_reader, say, say_json, say_json_line, say_table
 from mulligan.cli.parameters import text
-from mulligan.cli.place import opened_existing, opened_for_watching
-from mulligan.cli.screen import has_reader, say, say_json, say_json_line, say_table
+from mulligan.cli.summaries import about_event, short
+from mulligan.console.documents import event_document
 from mulligan.explain.words import stamp
 from mulligan.values.text import safe
 

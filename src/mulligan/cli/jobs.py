@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import about_event, about_job, short
-from mulligan.cli.documents import document_of, event_document, job_document, listed_document
+from mulligan.cli.dead_letters import export, purge
 from mulligan.cli.filters import filtered, job_filter
-from mulligan.cli.given import Given, Group, pass_given
-from mulligan.cli.letters import export, purge
 from mulligan.cli.moves import add_moves
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Given, Group, pass_given
+from mulligan.cli.output import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.parameters import text
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.stuck import process_stuck, stuck
+from mulligan.cli.summaries import about_event, about_job, short
+from mulligan.console.documents import document_of, event_document, job_document, listed_document
 from mulligan.explain.event_data import Facts
 from mulligan.explain.words import at, relative, stamp, stands
 from mulligan.lifecycle import State

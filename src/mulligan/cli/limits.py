@@ -2,11 +2,11 @@
 
 import click
 
-from mulligan.cli.documents import Document, document_of
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import text
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.console.documents import Document, document_of
 from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.values.text import safe
 

@@ -2,9 +2,9 @@
 
 import click
 
-from mulligan.cli.given import Command, Given, pass_given
-from mulligan.cli.place import opened
-from mulligan.cli.screen import say, say_json
+from mulligan.cli.opening import opened
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json
 from mulligan.errors import without_password
 from mulligan.values.text import safe
 

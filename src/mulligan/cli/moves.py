@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import job_document
-from mulligan.cli.failing import NotNow, stopped
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.errors import NotNow, stopped
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json
 from mulligan.cli.parameters import duration, login, text
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json
+from mulligan.console.documents import job_document
 from mulligan.errors import MulliganError
 from mulligan.explain.words import stands
 from mulligan.lifecycle import VERBS, Move

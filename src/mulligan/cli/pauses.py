@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing, opened_for_watching
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import duration, login, text
-from mulligan.cli.place import opened_existing, opened_for_watching
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.console.documents import document_of
 from mulligan.explain.words import at, quoted, relative
 from mulligan.values.text import safe
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.failing import WrongUsage
-from mulligan.cli.given import Given, Group, pass_given
+from mulligan.cli.errors import WrongUsage
+from mulligan.cli.opening import named, opened, opened_with_tasks
+from mulligan.cli.options import Given, Group, pass_given
+from mulligan.cli.output import say, say_heading, say_json, say_table
 from mulligan.cli.parameters import text
-from mulligan.cli.place import named, opened, opened_with_tasks
 from mulligan.cli.reclassify import reclassify
-from mulligan.cli.screen import say, say_heading, say_json, say_table
+from mulligan.console.documents import document_of
 from mulligan.errors import ConfigurationError
 from mulligan.explain.words import counted, ended, quoted, times
 from mulligan.values.duration import describe

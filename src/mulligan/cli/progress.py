@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mulligan.cli.screen import has_reader, say, say_json_line
+from mulligan.cli.output import has_reader, say, say_json_line
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing_with_tasks
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import login, text, when
-from mulligan.cli.place import opened_existing_with_tasks
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.reclassify import Reclassification, Reclassified
+    from mulligan.console.reclassify import Reclassification, Reclassified
 
 NAMED = 20
 _THEN = {"retry": "retry", "snooze": "retry, as asked to wait", "fail": "stays failed"}

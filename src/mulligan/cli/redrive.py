@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import short
-from mulligan.cli.documents import document_of
-from mulligan.cli.failing import NotNow
+from mulligan.cli.errors import NotNow
 from mulligan.cli.filters import filtered, job_filter
-from mulligan.cli.given import Command, Given, Group, pass_given
+from mulligan.cli.opening import opened_existing, opened_for_watching
+from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.output import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.parameters import login, text
-from mulligan.cli.place import opened_existing, opened_for_watching
 from mulligan.cli.progress import follow
-from mulligan.cli.screen import say, say_heading, say_json, say_pairs, say_table
+from mulligan.cli.summaries import short
+from mulligan.console.documents import document_of
 from mulligan.explain.words import at, counted, relative
 from mulligan.values.clock import SystemClock
 from mulligan.values.text import safe

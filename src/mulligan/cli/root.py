@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from mulligan.cli.failing import WrongUsage, stopped
-from mulligan.cli.given import Given, Group
+from mulligan.cli.errors import WrongUsage, stopped
+from mulligan.cli.options import Given, Group
 from mulligan.errors import MulliganError
 from mulligan.values.suggest import did_you_mean
 from mulligan.values.text import safe

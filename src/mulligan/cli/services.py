@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.given import Command, Given, Group, pass_given
+from mulligan.cli.opening import opened_existing, opened_existing_with_tasks
+from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.output import say, say_json, say_pairs, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED, said
-from mulligan.cli.place import opened_existing, opened_existing_with_tasks
-from mulligan.cli.screen import say, say_json, say_pairs, say_table
+from mulligan.console.documents import document_of
+from mulligan.console.services import MANY
 from mulligan.explain.holds import a_second, because
 from mulligan.explain.words import at, counted, quoted, relative
-from mulligan.switchboard import MANY
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 

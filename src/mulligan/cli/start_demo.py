@@ -3,7 +3,7 @@
 import click
 
 from mulligan.cli.demo.drill.plan import LONGEST, SHORTEST, USUAL_SECONDS
-from mulligan.cli.given import Command, Given
+from mulligan.cli.options import Command, Given
 
 
 @click.command("demo", cls=Command)

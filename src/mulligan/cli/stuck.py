@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.about import short
-from mulligan.cli.documents import job_document
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import login, text
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.cli.summaries import short
+from mulligan.console.documents import job_document
 from mulligan.explain.words import relative, stands, worker_name
 from mulligan.values.duration import describe
 from mulligan.values.text import safe

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from mulligan.cli.failing import Stopped, stopped
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.errors import Stopped, stopped
+from mulligan.cli.opening import named, opened_with_tasks
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json_line
 from mulligan.cli.parameters import names, text
-from mulligan.cli.place import named, opened_with_tasks
 from mulligan.cli.reload import folders_of, run_reloading
-from mulligan.cli.screen import say, say_json_line
 from mulligan.errors import ConfigurationError, WornOut, without_password
 from mulligan.values.suggest import unknown
 from mulligan.values.text import safe

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from mulligan.cli.documents import document_of
-from mulligan.cli.given import Command, Given, pass_given
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json, say_table
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_table
+from mulligan.console.documents import document_of
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import relative
 from mulligan.values.clock import SystemClock

@@ -11,6 +11,7 @@ from mulligan.lifecycle import Move
 from mulligan.records.job import Job, Page
 from mulligan.records.redrive import (
     HOLD,
+    MOST_ACTIVE,
     Redrive,
     RedriveState,
     allowance,
@@ -23,7 +24,6 @@ from mulligan.records.redrive import (
     skip_reason,
     spent,
 )
-from mulligan.redrives import MOST_ACTIVE
 from mulligan.store.protocols import Request, Store
 from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry

@@ -22,6 +22,8 @@ MOST_CANARIES = MOST_WATCHED
 BURST = timedelta(seconds=1)
 # Who works on an operation has it for so long. Only to spare the others the work: the version is what decides.
 HOLD = timedelta(seconds=15)
+# Redrives that run at once; the others wait for their turn.
+MOST_ACTIVE = 20
 
 GOOD, BAD, SILENT = "+", "-", "?"
 MOVED_ON = "moved on"

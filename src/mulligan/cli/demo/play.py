@@ -15,7 +15,7 @@ from mulligan.cli.demo.stage import Stage
 from mulligan.cli.demo.summary import Summary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app as demo_app
 from mulligan.cli.demo.view import Silence, View, fitting_view
-from mulligan.cli.screen import say_json
+from mulligan.cli.output import say_json
 from mulligan.errors import BadUrl
 
 TICK = 0.1

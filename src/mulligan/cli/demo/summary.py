@@ -12,7 +12,7 @@ from typing import Any
 from mulligan import App, Job, State
 from mulligan.cli.demo.stage import Stage
 from mulligan.cli.demo.story import PAGE
-from mulligan.cli.documents import Document, document_of
+from mulligan.console.documents import Document, document_of
 from mulligan.lifecycle import LIVE
 
 MENDED = "mulligan.cli.demo.mended:app"

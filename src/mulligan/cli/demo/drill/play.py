@@ -20,7 +20,7 @@ from mulligan.cli.demo.drill.plan import USUAL_SECONDS, Plan
 from mulligan.cli.demo.drill.side import Side
 from mulligan.cli.demo.drill.words import meaning, moment, picture, table
 from mulligan.cli.demo.play import stop_signals
-from mulligan.cli.screen import say, say_json
+from mulligan.cli.output import say, say_json
 from mulligan.values.clock import SystemClock
 
 TICK = 0.1

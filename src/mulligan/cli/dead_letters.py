@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.documents import document_of, event_document, job_document
 from mulligan.cli.filters import filtered, job_filter
-from mulligan.cli.given import Command, Given, pass_given
+from mulligan.cli.opening import opened_existing
+from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.output import say, say_json, say_json_line, say_table
 from mulligan.cli.parameters import duration, login, text
-from mulligan.cli.place import opened_existing
-from mulligan.cli.screen import say, say_json, say_json_line, say_table
+from mulligan.console.documents import document_of, event_document, job_document
 from mulligan.explain.words import counted
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.letters import Purge
+    from mulligan.console.dead_letters import Purge
 
 
 @click.command("export", cls=Command)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
+from mulligan.console.services import Switchboard
 from mulligan.errors import UnknownKind, UnknownQueue
 from mulligan.records.job import JobFilter
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
-from mulligan.switchboard import Switchboard
 from mulligan.task.registry import Registry
 
 KIND = "kind"

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mulligan.cli.given import Given
 from mulligan.cli.loading import load_app
+from mulligan.cli.options import Given
 from mulligan.errors import ConfigurationError, MulliganError, StoreUnavailable, without_password
 
 if TYPE_CHECKING:

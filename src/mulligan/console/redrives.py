@@ -26,8 +26,6 @@ from mulligan.store.protocols import Store
 SAMPLE = 10
 # What is stored of the counts: the largest.
 MOST_MATCHES = 100
-# Of so many at once; the others wait for their turn.
-MOST_ACTIVE = 20
 
 
 class Redrives:

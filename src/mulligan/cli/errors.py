@@ -5,7 +5,7 @@ from typing import IO, Any
 
 import click
 
-from mulligan.cli.given import Given
+from mulligan.cli.options import Given
 from mulligan.errors import (
     BatchNotFound,
     ConfigurationError,

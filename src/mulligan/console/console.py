@@ -8,19 +8,23 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from mulligan.agenda import Agenda, ScheduleStatus
-from mulligan.batches import Batch, Batches, Retried
-from mulligan.brakes import Brakes
-from mulligan.checked import LARGEST_PAGE, checked_calls
-from mulligan.doctor import Doctor
+from mulligan.console.arguments import LARGEST_PAGE, checked_calls
+from mulligan.console.batches import Batch, Batches, Retried
+from mulligan.console.dead_letters import Letter, Letters, Purge
+from mulligan.console.doctor import Doctor
+from mulligan.console.duties import DutyStatus, Roster
+from mulligan.console.ids import whole_id
+from mulligan.console.pauses import Brakes
+from mulligan.console.reclassify import Reclassification, Reclassify
+from mulligan.console.redrives import Redrives
+from mulligan.console.schedules import Agenda, ScheduleStatus
+from mulligan.console.services import Switchboard
+from mulligan.console.stuck import Stuck
 from mulligan.errors import BadArgument, BatchNotFound, illegal_move
 from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
-from mulligan.ids import whole_id
 from mulligan.judge import Judge
-from mulligan.letters import Letter, Letters, Purge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
-from mulligan.reclassify import Reclassification, Reclassify
 from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.records.duty import RETRY_REASONS, Round
 from mulligan.records.event import Event
@@ -30,12 +34,8 @@ from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord, subje
 from mulligan.records.pause import Pause
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
-from mulligan.redrives import Redrives
-from mulligan.roster import DutyStatus, Roster
 from mulligan.service.records import ServiceStatus
 from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
-from mulligan.stuck import Stuck
-from mulligan.switchboard import Switchboard
 from mulligan.task.client import Client
 from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry

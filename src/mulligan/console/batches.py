@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from mulligan.checked import checked_calls
+from mulligan.console.arguments import checked_calls
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
