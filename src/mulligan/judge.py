@@ -18,7 +18,7 @@ from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
 from mulligan.service import ServiceBook, service_open
-from mulligan.store.settlement import damaged
+from mulligan.store.settle import damaged
 from mulligan.task.registry import Registry
 from mulligan.task.task import DEFAULT_TIMEOUT
 from mulligan.values.duration import parse

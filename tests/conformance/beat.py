@@ -7,7 +7,7 @@ from conformance.fence import WRONG, mistaken
 from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Fence, Lease
-from mulligan.store.beats import EVERY
+from mulligan.store.beat import EVERY
 from mulligan.store.protocols import Progress, Settled
 
 

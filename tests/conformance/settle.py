@@ -13,7 +13,7 @@ from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
 from mulligan.store.protocols import Outcome, Progress, Settled
-from mulligan.store.settlement import failure_kept
+from mulligan.store.settle import failure_kept
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)
 CRASHED = verdict("CRASHED", ledger=Ledger.CRASHES)

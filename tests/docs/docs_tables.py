@@ -21,8 +21,8 @@ from mulligan.records import job, rate, redrive
 from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
-from mulligan.store.operations import KEPT
 from mulligan.store.protocols import NEWEST_IDS
+from mulligan.store.redrive_rows import KEPT
 from mulligan.task import checks, options, payload
 from mulligan.values import text
 from mulligan.values.duration import LONGEST, describe

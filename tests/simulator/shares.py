@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mulligan.errors import SubmitRateExceeded
 from mulligan.records.job import NewJob
 from mulligan.records.rate import Rate
-from mulligan.store.owners import IDLE
-from mulligan.store.shares import step
+from mulligan.store.fairness import step
+from mulligan.store.submissions import IDLE
 from simulator.broken import Broken, require
 from simulator.lives import Life
 from simulator.office import Call

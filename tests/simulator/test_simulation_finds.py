@@ -9,12 +9,12 @@ from mulligan.duties import redrive
 from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
+from mulligan.store.expire import UnrunSteps
+from mulligan.store.fairness import Bucket
 from mulligan.store.protocols import Outcome
-from mulligan.store.script import Steps
-from mulligan.store.shares import Bucket
+from mulligan.store.session import Steps
 from mulligan.store.sqlite import settle
 from mulligan.store.sqlite.play import SQL
-from mulligan.store.unrun import UnrunSteps
 from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.worker import Worker

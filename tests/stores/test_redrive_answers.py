@@ -2,7 +2,7 @@
 
 import pytest
 
-from mulligan.store.operations import to_answers
+from mulligan.store.redrive_rows import to_answers
 
 RELEASED = "job.released"
 

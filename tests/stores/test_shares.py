@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.records.rate import parse_rate
-from mulligan.store.shares import ONE_JOB, Bucket, Share, give_ranks, returned, share_of, step, totals
+from mulligan.store.fairness import ONE_JOB, Bucket, Share, give_ranks, returned, share_of, step, totals
 
 OWNERS = {"a": 1.0, "b": 3.0, "c": 0.5, "d": 10.0}
 SECOND = 1_000_000

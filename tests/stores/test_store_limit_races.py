@@ -14,11 +14,11 @@ from mulligan.lifecycle import State
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.clock import Now
-from mulligan.store.door import Look
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.play import SQL
+from mulligan.store.promote import Look
 from mulligan.store.protocols import Claim, Outcome
-from mulligan.store.script import Steps
+from mulligan.store.session import Steps
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 

@@ -13,11 +13,11 @@ from conformance.bench import DAY, HOUR, SECOND, Bench
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.rate import parse_rate
-from mulligan.store.beats import EVERY
-from mulligan.store.owners import FORGOTTEN_AT_ONCE, IDLE
+from mulligan.store.beat import EVERY
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.submissions import FORGOTTEN_AT_ONCE, IDLE
 
 BULK = "bulk"
 

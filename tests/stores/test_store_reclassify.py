@@ -12,7 +12,7 @@ from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy,
 from mulligan.console.reclassify import PAGE
 from mulligan.errors import BadFilter
 from mulligan.records.job import Job
-from mulligan.store import script
+from mulligan.store import session
 
 FINAL = "kinds: {convert: {rules: [{code: GATEWAY, class: final, status: 500-599}]}}"
 RETRYABLE = "kinds: {convert: {rules: [{code: GATEWAY_BUSY, class: retryable, status: 503}]}}"
@@ -159,12 +159,12 @@ def test_it_looks_at_the_newest_within_the_limit_and_leaves_alone_what_has_no_fa
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All that a store is asked from now on."""
-    asked, play = list[str](), script.play
+    asked, play = list[str](), session.play
 
-    def listened(steps: Any, execute: Callable[[script.Statement], Any]) -> Any:
+    def listened(steps: Any, execute: Callable[[session.Statement], Any]) -> Any:
         return play(steps, lambda statement: (asked.append(statement.sql), execute(statement))[1])
 
-    monkeypatch.setattr(script, "play", listened)
+    monkeypatch.setattr(session, "play", listened)
     return asked
 
 

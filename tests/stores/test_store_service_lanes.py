@@ -10,10 +10,10 @@ from test_store_sqlite_growth import steps_of
 
 from mulligan.records.job import NewJob
 from mulligan.service import Service, ServiceBook
-from mulligan.store.names import CHECKED_AT_ONCE
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres import play as postgres_play
 from mulligan.store.protocols import Claim
+from mulligan.store.service_names import CHECKED_AT_ONCE
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.play import play
 

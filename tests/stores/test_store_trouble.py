@@ -413,7 +413,7 @@ def test_a_row_that_nothing_can_move_fails_and_can_be_revived(
 def test_many_damaged_rows_in_the_door_hold_up_nobody_behind_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mulligan.store.door.PROMOTE_PASS", 3)
+    monkeypatch.setattr("mulligan.store.promote.PROMOTE_PASS", 3)
     for number in range(7):
         bench.enqueue(f"bad{number}", delay=timedelta(seconds=number))
         bench.damage(f"bad{number}", error_code="X")

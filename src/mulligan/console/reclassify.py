@@ -12,7 +12,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.store.protocols import Store
-from mulligan.store.settlement import failure_kept
+from mulligan.store.settle import failure_kept
 
 # The whole histories of so many are held at a time.
 PAGE = 100

@@ -9,6 +9,7 @@ from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter, described
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
+    MOST_ACTIVE,
     MOST_CANARIES,
     NOTHING_MATCHES,
     Course,

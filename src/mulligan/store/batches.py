@@ -33,15 +33,15 @@ from mulligan.records.batch import (
     takes_none_back,
 )
 from mulligan.records.job import Job, NewJob
+from mulligan.store.batch_counts import Tally
 from mulligan.store.clock import Now
-from mulligan.store.follow import callback
+from mulligan.store.follow_up import callback
+from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Outcome, Settled, Upkeep
-from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_batch, to_data, to_json, to_time
-from mulligan.store.script import Rows, Statement, Steps
-from mulligan.store.settlement import has_succeeded
+from mulligan.store.session import Rows, Statement, Steps
+from mulligan.store.settle import has_succeeded
 from mulligan.store.statements import Statements
-from mulligan.store.tally import Tally
 from mulligan.store.values import batch_event, batch_values, new_batch_values
 
 logger = logging.getLogger("mulligan.store")

@@ -15,7 +15,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
 from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import error_values, failure_data
 

@@ -1,6 +1,6 @@
 """The time a store's statements go by. None where the database's own clock rules: its statements ask it themselves."""
 
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 Now = int | None

@@ -19,8 +19,8 @@ from mulligan.store.budgets import BudgetDesk
 from mulligan.store.clock import Now
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import Record, to_duration, to_json
-from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 # After the last gate there can be.

@@ -7,14 +7,14 @@ from typing import Any
 from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
 from mulligan.lifecycle import TABLE, State
 from mulligan.records.job import Job
+from mulligan.store.batch_counts import Tally
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now
+from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Outcome, Request
-from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, to_duration, to_job
-from mulligan.store.script import Statement, Steps, alone, undoing
+from mulligan.store.session import Statement, Steps, alone, undoing
 from mulligan.store.statements import Statements
-from mulligan.store.tally import Tally
 from mulligan.store.values import MOVES, move_values
 
 

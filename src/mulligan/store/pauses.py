@@ -6,9 +6,9 @@ from typing import Any
 from mulligan.lifecycle import pause_events
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.clock import Now, moment
-from mulligan.store.requests import Told, told
+from mulligan.store.idempotency import Told, told
 from mulligan.store.rows import to_pause
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import pause_event, pause_values
 

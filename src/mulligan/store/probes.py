@@ -12,8 +12,8 @@ import msgspec
 
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import to_json
-from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 GATE, END = "probe/", "probe0"

@@ -9,7 +9,7 @@ from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.clock import Now, moment
 from mulligan.store.protocols import NEWEST_IDS, Lane, WorkerRecord
 from mulligan.store.rows import complete, from_time, to_counts, to_job, to_json, to_lane, to_page, to_worker
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import filter_conditions, lane_values
 

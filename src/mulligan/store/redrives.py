@@ -9,15 +9,15 @@ from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import JobFilter, Page
 from mulligan.records.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
+from mulligan.store.batch_counts import Tally
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.moves import Hands, MoveSteps
-from mulligan.store.operations import end_event, is_candidate, redrive_values, start_event, to_answers, to_redrive
 from mulligan.store.protocols import Request
+from mulligan.store.redrive_rows import end_event, is_candidate, redrive_values, start_event, to_answers, to_redrive
 from mulligan.store.rows import from_time, to_json, to_page, to_time
-from mulligan.store.script import Statement, Steps, undoing
+from mulligan.store.session import Statement, Steps, undoing
 from mulligan.store.statements import Statements
-from mulligan.store.tally import Tally
 from mulligan.store.values import SETTLE_EVENTS, filter_conditions
 
 CANCELLED = TABLE[Move.CANCEL, State.RUNNING].event

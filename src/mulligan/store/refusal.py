@@ -3,8 +3,8 @@
 from mulligan.store.clock import Now
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.rows import Record, to_json
-from mulligan.store.script import Statement, Steps
-from mulligan.store.settlement import Settlement
+from mulligan.store.session import Statement, Steps
+from mulligan.store.settle import Settlement
 from mulligan.store.statements import Statements
 from mulligan.store.values import SETTLE_EVENTS, refusal_values
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from mulligan.records.job import NewJob
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.clock import Now
-from mulligan.store.requests import is_done
+from mulligan.store.idempotency import is_done
 from mulligan.store.rows import to_schedule
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import schedule_event, schedule_values
 

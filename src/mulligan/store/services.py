@@ -43,12 +43,12 @@ from mulligan.service import window as tallies
 from mulligan.service.config import LONGEST_WINDOW
 from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.store.clock import Now, moment
-from mulligan.store.hearsay import Hearsay, hearsay, merged
-from mulligan.store.names import NameDesk
+from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Claim, Outcome
-from mulligan.store.requests import is_done
 from mulligan.store.rows import Record, from_time, to_duration, to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.service_calls import Hearsay, hearsay, merged
+from mulligan.store.service_names import NameDesk
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import event_values
 

@@ -12,10 +12,10 @@ from mulligan.records.job import Fence, Job, JobFilter, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.retention import PurgeRequest
 from mulligan.records.schedule import ScheduleNote, ScheduleRecord
+from mulligan.store.fairness import step
 from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
-from mulligan.store.settlement import Settlement
-from mulligan.store.shares import step
+from mulligan.store.settle import Settlement
 
 MOVES = {
     Move.RETRY_BY_HAND: "retry_by_hand",

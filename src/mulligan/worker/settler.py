@@ -12,8 +12,8 @@ from mulligan.errors import StoreClosed
 from mulligan.failure.decision import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
-from mulligan.store.charging import may_be_spared
 from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.service_charges import may_be_spared
 from mulligan.values.clock import Clock
 from mulligan.worker import log
 from mulligan.worker.caller import Caller

@@ -10,7 +10,6 @@ from mulligan.records.job import Job, Lease
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import AGAIN
 from mulligan.store.postgres.connections import Connection
-from mulligan.store.postgres.door import Door
 from mulligan.store.postgres.play import (
     ASYNCHRONOUSLY,
     BEGIN_ASYNCHRONOUS,
@@ -22,6 +21,7 @@ from mulligan.store.postgres.play import (
     row,
     transaction,
 )
+from mulligan.store.postgres.promote import Door
 from mulligan.store.protocols import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import Grant, ServiceDesk, changes_of

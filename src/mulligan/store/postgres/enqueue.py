@@ -11,12 +11,12 @@ from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.duplicates import answers, refuse_other_calls
 from mulligan.store.limits import LimitDesk
-from mulligan.store.names import NameDesk
-from mulligan.store.owners import OwnerSteps
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.play import BEGIN, SQL, play, transaction
 from mulligan.store.rows import Record, to_json, to_time
-from mulligan.store.script import Statement, Steps
+from mulligan.store.service_names import NameDesk
+from mulligan.store.session import Statement, Steps
+from mulligan.store.submissions import OwnerSteps
 from mulligan.store.values import new_values
 
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import psycopg
 
 from mulligan.records.job import Job, Lease
-from mulligan.store import script
+from mulligan.store import session
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.rows import Record, records, to_leases
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements, in_pyformat
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def _whole(db: Connection) -> Iterator[None]:
 
 
 def play(db: Connection, steps: Steps[T]) -> T:
-    return script.play(steps, lambda statement: _rows(db, statement))
+    return session.play(steps, lambda statement: _rows(db, statement))
 
 
 def play_in(db: Connection, begin: str, steps: Steps[T]) -> T:

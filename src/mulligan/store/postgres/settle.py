@@ -12,9 +12,8 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
-from mulligan.store.charging import charged, first_of_each, may_be_spared
 from mulligan.store.clock import Now
-from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.follow_up import FailedRow, follow_ups
 from mulligan.store.limits import LimitDesk
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.enqueue import Intake
@@ -22,8 +21,9 @@ from mulligan.store.postgres.play import BEGIN, SQL, Cursor, execute, play, tran
 from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refusing
 from mulligan.store.rows import to_json
+from mulligan.store.service_charges import charged, first_of_each, may_be_spared
 from mulligan.store.services import Heard, ServiceDesk
-from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.settle import Settlement, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.values import fence_values, settle_values, when_values
 
 # What an outcome can do wrong by itself; anything else is the store's trouble, not the job's.

@@ -23,21 +23,20 @@ from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleReco
 from mulligan.service import ServiceBook
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import let_in
-from mulligan.store.beats import BeatSteps
-from mulligan.store.clearing import ClearingSteps
+from mulligan.store.beat import BeatSteps
 from mulligan.store.clock import Now
-from mulligan.store.history import HistorySteps
+from mulligan.store.duties import RoundSteps
+from mulligan.store.events import HistorySteps
+from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.moves import Hands, MoveSteps
-from mulligan.store.owners import OwnerSteps
 from mulligan.store.pauses import PauseSteps
 from mulligan.store.postgres import health, proxy, schema
 from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
 from mulligan.store.postgres.claim import ClaimDesk
 from mulligan.store.postgres.connections import Connection, Connections
-from mulligan.store.postgres.door import Door
 from mulligan.store.postgres.enqueue import Intake
-from mulligan.store.postgres.log import LogSteps
+from mulligan.store.postgres.events import LogSteps
 from mulligan.store.postgres.play import (
     BEGIN,
     BEGIN_ASYNCHRONOUS,
@@ -49,7 +48,8 @@ from mulligan.store.postgres.play import (
     play_in,
     transaction,
 )
-from mulligan.store.postgres.removal import removing
+from mulligan.store.postgres.promote import Door
+from mulligan.store.postgres.retention import removing
 from mulligan.store.postgres.settle import SettleDesk
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.protocols import (
@@ -67,13 +67,13 @@ from mulligan.store.protocols import (
 )
 from mulligan.store.reading import ReadingSteps
 from mulligan.store.redrives import RedriveSteps
-from mulligan.store.rounds import RoundSteps
+from mulligan.store.retention import ClearingSteps
 from mulligan.store.rows import to_duration, to_time
 from mulligan.store.schedules import ScheduleSteps
-from mulligan.store.script import Script, Statement, Steps, alone
 from mulligan.store.services import ServiceDesk
-from mulligan.store.settlement import needs_record
-from mulligan.store.unrun import UnrunSteps
+from mulligan.store.session import Script, Statement, Steps, alone
+from mulligan.store.settle import needs_record
+from mulligan.store.submissions import OwnerSteps
 from mulligan.store.values import fence_values
 
 T = TypeVar("T")

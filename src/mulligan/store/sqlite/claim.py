@@ -13,11 +13,11 @@ from mulligan.store.limits import AGAIN
 from mulligan.store.protocols import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import ServiceDesk, changes_of
-from mulligan.store.sqlite.damage import Damage, past_damage
-from mulligan.store.sqlite.door import Door
+from mulligan.store.sqlite.corruption import Damage, past_damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.lanes import LaneHead, Open, services_of
 from mulligan.store.sqlite.play import SQL, leases, play
+from mulligan.store.sqlite.promote import Door
 from mulligan.store.values import start_data
 
 

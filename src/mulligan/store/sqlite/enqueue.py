@@ -10,12 +10,12 @@ from mulligan.records.job import Job, NewJob
 from mulligan.store.batches import BatchSteps
 from mulligan.store.duplicates import answers, refuse_other_calls
 from mulligan.store.limits import LimitDesk
-from mulligan.store.names import NameDesk
-from mulligan.store.owners import OwnerSteps
 from mulligan.store.rows import Record, to_json, to_time
-from mulligan.store.script import Statement, Steps
+from mulligan.store.service_names import NameDesk
+from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, append, find, play
+from mulligan.store.submissions import OwnerSteps
 from mulligan.store.values import event_values, new_values
 
 # What the log says of a job that waits for a place from the first.

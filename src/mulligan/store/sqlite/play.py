@@ -6,9 +6,9 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from mulligan.records.job import Lease
-from mulligan.store import script
+from mulligan.store import session
 from mulligan.store.rows import Record, records, to_leases
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.statements import Statements
 
@@ -18,7 +18,7 @@ SQL = Statements("mulligan.store.sqlite")
 
 
 def play(db: "sqlite3.Connection", steps: Steps[T]) -> T:
-    return script.play(steps, partial(_rows, db))
+    return session.play(steps, partial(_rows, db))
 
 
 def _rows(db: "sqlite3.Connection", statement: Statement) -> list[Record]:

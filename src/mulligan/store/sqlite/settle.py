@@ -8,14 +8,14 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import BatchSteps
-from mulligan.store.charging import charged, first_of_each, may_be_spared
-from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.follow_up import FailedRow, follow_ups
 from mulligan.store.limits import LimitDesk
 from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refusing
+from mulligan.store.service_charges import charged, first_of_each, may_be_spared
 from mulligan.store.services import ServiceDesk
-from mulligan.store.settlement import Settlement, has_succeeded, settlement, succeeded_row, unstorable
-from mulligan.store.sqlite.damage import Damage
+from mulligan.store.settle import Settlement, has_succeeded, settlement, succeeded_row, unstorable
+from mulligan.store.sqlite.corruption import Damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.enqueue import Intake
 from mulligan.store.sqlite.play import SQL, append, find, play, savepoint

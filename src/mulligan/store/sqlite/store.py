@@ -20,12 +20,12 @@ from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleReco
 from mulligan.service import ServiceBook
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import let_in
-from mulligan.store.beats import BeatSteps
-from mulligan.store.clearing import ClearingSteps
-from mulligan.store.history import HistorySteps
+from mulligan.store.beat import BeatSteps
+from mulligan.store.duties import RoundSteps
+from mulligan.store.events import HistorySteps
+from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.moves import Hands, MoveSteps
-from mulligan.store.owners import OwnerSteps
 from mulligan.store.pauses import PauseSteps
 from mulligan.store.protocols import (
     TIMEOUT,
@@ -42,25 +42,25 @@ from mulligan.store.protocols import (
 )
 from mulligan.store.reading import ReadingSteps
 from mulligan.store.redrives import RedriveSteps
-from mulligan.store.rounds import RoundSteps
+from mulligan.store.retention import ClearingSteps
 from mulligan.store.rows import to_duration, to_event, to_json, to_time
 from mulligan.store.schedules import ScheduleSteps
-from mulligan.store.script import Script, Statement, Steps, alone
 from mulligan.store.services import ServiceDesk
-from mulligan.store.settlement import needs_record
+from mulligan.store.session import Script, Statement, Steps, alone
+from mulligan.store.settle import needs_record
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import ClaimDesk
-from mulligan.store.sqlite.damage import Damage, left
+from mulligan.store.sqlite.corruption import Damage, left
 from mulligan.store.sqlite.database import Database
-from mulligan.store.sqlite.door import Door
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.enqueue import Intake
 from mulligan.store.sqlite.play import SQL, leases, play
-from mulligan.store.sqlite.removal import removing
+from mulligan.store.sqlite.promote import Door
+from mulligan.store.sqlite.retention import removing
 from mulligan.store.sqlite.settle import SettleDesk
 from mulligan.store.sqlite.url import parse_url
-from mulligan.store.unrun import UnrunSteps
+from mulligan.store.submissions import OwnerSteps
 from mulligan.store.values import fence_values
 
 T = TypeVar("T")

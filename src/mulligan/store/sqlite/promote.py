@@ -3,28 +3,28 @@
 from typing import Any
 
 from mulligan.lifecycle import State
-from mulligan.store import door
+from mulligan.store import promote
+from mulligan.store.batch_counts import Tally
+from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import to_json
-from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
-from mulligan.store.sqlite.damage import Damage, left, passing_damage
+from mulligan.store.session import Statement, Steps
+from mulligan.store.sqlite.corruption import Damage, left, passing_damage
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, play
-from mulligan.store.tally import Tally
-from mulligan.store.unrun import UnrunSteps
 
 
 class Door:
     def __init__(self, services: ServiceDesk, limits: LimitDesk, unrun: UnrunSteps, damage: Damage) -> None:
         self._limits = limits
-        self._steps = door.DoorSteps(SQL, services, limits, unrun, _passing)
+        self._steps = promote.DoorSteps(SQL, services, limits, unrun, _passing)
         self._damage = damage
 
     def promote(
         self, db: "sqlite3.Connection", now: int, tally: Tally | None = None, claim: Claim | None = None
-    ) -> tuple[door.Look, int | None]:
+    ) -> tuple[promote.Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
         return play(db, self._steps.promoting(now, tally, claim))
 
@@ -37,7 +37,7 @@ class Door:
 
     def promote_past_damage(self, db: "sqlite3.Connection", now: int) -> None:
         """Once more; who is due and still does not move is damaged, and would stand in the door for ever."""
-        limit = door.PROMOTE_PASS - sum(play(db, self._steps.passing("promote", now, limit=door.PROMOTE_PASS)))
+        limit = promote.PROMOTE_PASS - sum(play(db, self._steps.passing("promote", now, limit=promote.PROMOTE_PASS)))
         self._damage.condemn(db, left(db, "promote_left", now, limit), now, sources=[State.WAITING])
 
 

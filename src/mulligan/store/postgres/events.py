@@ -4,7 +4,7 @@ import threading
 
 from mulligan.records.event import Event
 from mulligan.store.rows import to_event
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 FLUSH_LOOKS = 5

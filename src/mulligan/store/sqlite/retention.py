@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mulligan.store.rows import to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.play import SQL
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mulligan.records.event import Cursor, Event
 from mulligan.store.clock import Now
 from mulligan.store.rows import to_cursor, to_event, to_histories, to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 

@@ -7,9 +7,9 @@ from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.store.clock import Now
-from mulligan.store.requests import told
+from mulligan.store.idempotency import told
 from mulligan.store.rows import from_time, to_json, to_piles, to_time
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import filter_conditions, purge_event
 

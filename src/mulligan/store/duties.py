@@ -6,7 +6,7 @@ from mulligan.records.duty import Chores, Round
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.clock import Now
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 from mulligan.store.values import ROUNDS_KEPT, round_event, round_values
 

@@ -2,16 +2,16 @@
 
 from typing import Any
 
+from mulligan.store.batch_counts import Tally
 from mulligan.store.clock import Now
-from mulligan.store.door import DoorSteps, Look
+from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.play import BEGIN, BEGIN_ASYNCHRONOUS, SQL, play, play_in, transaction
+from mulligan.store.promote import DoorSteps, Look
 from mulligan.store.protocols import Claim
-from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
-from mulligan.store.tally import Tally
-from mulligan.store.unrun import UnrunSteps
+from mulligan.store.session import Statement, Steps
 
 
 class Door:

@@ -13,7 +13,7 @@ from typing import Any
 from mulligan.service import ServiceBook
 from mulligan.service.records import Family
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 # How often it is asked whether a name is still needed, and of how many at once.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mulligan.store.postgres.play import SQL
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 
 
 def removing(ids: Sequence[str]) -> Steps[int]:

@@ -5,12 +5,12 @@ from datetime import timedelta
 from mulligan.records.job import Fence
 from mulligan.store.clock import Now, moment
 from mulligan.store.limits import LimitDesk
-from mulligan.store.owners import OwnerSteps
 from mulligan.store.protocols import Beat, BeatReply
 from mulligan.store.rows import from_time, to_duration, to_json
-from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.services import ServiceDesk
+from mulligan.store.session import Rows, Statement, Steps
 from mulligan.store.statements import Statements
+from mulligan.store.submissions import OwnerSteps
 from mulligan.store.values import FORGOTTEN_AFTER, fence_values, worker_values
 
 # What can go is of minutes ago at least: no need to look for it with every beat.

@@ -6,8 +6,8 @@ from mulligan.failure.decision import Fail, Park, Retry, Snooze
 from mulligan.records.job import Fence
 from mulligan.service import Standing, State, borne_because
 from mulligan.service.records import PROBE_KIND
-from mulligan.store.hearsay import is_blamed
 from mulligan.store.protocols import Outcome
+from mulligan.store.service_calls import is_blamed
 
 
 def may_be_spared(outcome: Outcome) -> bool:

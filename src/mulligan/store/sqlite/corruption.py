@@ -5,12 +5,12 @@ from typing import Any
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
+from mulligan.store.expire import FAILED, UnrunSteps
 from mulligan.store.rows import records, to_json
-from mulligan.store.script import Rows, Statement, Steps
-from mulligan.store.settlement import damaged
+from mulligan.store.session import Rows, Statement, Steps
+from mulligan.store.settle import damaged
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.play import SQL, play
-from mulligan.store.unrun import FAILED, UnrunSteps
 from mulligan.store.values import error_values
 
 

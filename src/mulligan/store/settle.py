@@ -15,8 +15,8 @@ from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
-from mulligan.store.hearsay import told_of
 from mulligan.store.protocols import Outcome, signed
+from mulligan.store.service_calls import told_of
 
 
 @dataclass(frozen=True, slots=True)

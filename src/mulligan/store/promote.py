@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.batch_counts import Tally
 from mulligan.store.clock import Now, moment
+from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.probes import ProbeSteps
 from mulligan.store.protocols import Claim
-from mulligan.store.script import Statement, Steps
 from mulligan.store.services import ServiceDesk
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
-from mulligan.store.tally import Tally
-from mulligan.store.unrun import UnrunSteps
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.records.rate import Rate
+from mulligan.store.fairness import Bucket, Row, Share, give_ranks, returned, totals
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.script import Statement, Steps
-from mulligan.store.shares import Bucket, Row, Share, give_ranks, returned, totals
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
 
 # A queue whose turns nobody takes starts anew at the present time after so long: else jobs that come then would look

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.batch_counts import Tally
 from mulligan.store.batches import BatchSteps, Enqueueing
 from mulligan.store.clock import Now
-from mulligan.store.follow import FailedRow, follow_ups
+from mulligan.store.follow_up import FailedRow, follow_ups
 from mulligan.store.rows import Record, to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.statements import Statements
-from mulligan.store.tally import Tally
 from mulligan.store.values import error_values, failure_data
 
 # From the queue it is the same.
