@@ -21,7 +21,7 @@ from mulligan.console.batches import Batch
 from mulligan.console.console import Console
 from mulligan.console.dead_letters import Letter, Purge
 from mulligan.console.doctor import Doctor
-from mulligan.console.duties import DutyStatus, Plan, Roster
+from mulligan.console.duties import DutyPlan, DutyStatus, Roster
 from mulligan.console.reclassify import Reclassification
 from mulligan.console.schedules import Agenda, ScheduleStatus
 from mulligan.console.services import ServiceHandle, Switchboard
@@ -941,11 +941,11 @@ class App:
         limit = self.settings.duty_prune_limit
         return Prune(self.store, keep=self.settings.retention, interval=interval, limit=limit)
 
-    def _plans(self) -> dict[str, Plan]:
+    def _plans(self) -> dict[str, DutyPlan]:
         """Duties as people run them by hand. Leases that expired are the workers' own business: they alone have
         watched long enough to tell a lost worker from an outage. So `reclaim` by hand is for stuck jobs."""
         limit = self.settings.duty_reclaim_limit
-        reclaim = Plan(
+        reclaim = DutyPlan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
         others: list[Promote | Expire | Redriving | Prune | Tick | Probe] = [
@@ -957,9 +957,9 @@ class App:
             *self._probes(),
         ]
         # Where no service has a probe there is nothing to do.
-        nothing = Plan(self.settings.duty_probe_interval_sec, self.settings.duty_probe_limit, lambda _actor: 0)
+        nothing = DutyPlan(self.settings.duty_probe_interval_sec, self.settings.duty_probe_limit, lambda _actor: 0)
         return {"reclaim": reclaim, "probe": nothing} | {
-            work.name: Plan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
+            work.name: DutyPlan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }
 
 

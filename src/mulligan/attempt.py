@@ -129,7 +129,7 @@ class Attempt:
         argv: Sequence[program.Argument],
         *,
         progress: program.Progress | None = None,
-        **options: Unpack[program.Options],
+        **options: Unpack[program.ProgramOptions],
     ) -> program.Output:
         """Run a program and wait for its end: `timeout=`, `cwd=`, `env=`, `input=`, `stdout=`, `accept=`.
 
@@ -146,7 +146,7 @@ class Attempt:
         argv: Sequence[program.Argument],
         *,
         progress: program.Progress | None = None,
-        **options: Unpack[program.Options],
+        **options: Unpack[program.ProgramOptions],
     ) -> program.Output:
         """As `run`, without holding up the loop; `progress` is called in another thread."""
         stop = threading.Event()
@@ -173,7 +173,7 @@ class Attempt:
         self,
         argv: Sequence[program.Argument],
         progress: program.Progress | None,
-        options: program.Options,
+        options: program.ProgramOptions,
         is_stopped: Callable[[], bool],
     ) -> program.Output:
         on_line = None if progress is None else program.Reporter(progress, self.progress)

@@ -13,7 +13,7 @@ from conformance.invariants import all_batches
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import LimitRecord
 from mulligan.service import window as tallies
-from mulligan.service.window import Tally
+from mulligan.service.window import CallCounts
 from mulligan.store.protocols import Store
 
 
@@ -25,7 +25,7 @@ class Counters:
     """Retries by owner and period."""
     epoch: int
     """Of the service, as it stands."""
-    tallies: dict[str, Tally]
+    tallies: dict[str, CallCounts]
     """What each worker heard of the service."""
     epochs: dict[str, int]
     """That of the service when a job was claimed last."""

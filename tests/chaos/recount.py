@@ -20,7 +20,7 @@ from mulligan.lifecycle import (
 )
 from mulligan.records.event import Event
 from mulligan.records.job import Job
-from mulligan.service.window import SLOTS, Tally
+from mulligan.service.window import SLOTS, CallCounts
 from mulligan.values.clock import microseconds
 
 SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)
@@ -141,7 +141,7 @@ def what_was_heard_of_a_service_is_the_logs(books: Books) -> Iterator[str]:
             yield f"{worker} counted {tally.slots} good calls of epoch {tally.epoch}; the log has {sorted(wanted)}"
 
 
-def _good_calls(books: Books, worker: str, tally: Tally) -> list[int]:
+def _good_calls(books: Books, worker: str, tally: CallCounts) -> list[int]:
     """In which stretch of time each of them was settled."""
     jobs = [id_ for id_, epoch in books.counters.epochs.items() if epoch == tally.epoch]
     ends = [event for id_ in jobs for event in books.events[id_] if event.type == "job.succeeded"]

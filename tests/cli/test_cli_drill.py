@@ -14,10 +14,10 @@ from click.testing import Result
 
 from mulligan.cli.demo.drill.chart import chart
 from mulligan.cli.demo.drill.figures import Seen, figures
-from mulligan.cli.demo.drill.plan import STEPS, Plan
+from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
 from mulligan.cli.demo.drill.words import meaning, moment, picture, table
 
-PLAN = Plan()
+PLAN = DrillPlan()
 
 
 def drill(*arguments: str) -> list[str]:
@@ -134,7 +134,7 @@ def test_the_chart_shows_what_was_answered_what_was_not_and_what_does_not_fit() 
 
 @pytest.mark.parametrize("seconds", [10.0, 65.0, 600.0])
 def test_the_picture_fits_a_small_terminal(seconds: float) -> None:
-    plan = Plan(seconds)
+    plan = DrillPlan(seconds)
     lines = picture(plan, seconds / 2, [WELL, BADLY])
     assert max(map(len, lines)) <= 80
     assert len(lines) < 24

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
-from mulligan.failure.decision import Decision, Fail, Park, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Postpone, Retry, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import RECOVERING, Called, Job, Lease
 from mulligan.records.limit import LimitBook
@@ -35,8 +35,8 @@ def exhausted() -> Fail:
     return Fail(BLAMING, {"because": "attempts exhausted"}, 4, parking())
 
 
-def slowed_down() -> Snooze:
-    return Snooze(MINUTE, BLAMING, {}, Park(MINUTE, MINUTE, BLAMING, {}))
+def slowed_down() -> Postpone:
+    return Postpone(MINUTE, BLAMING, {}, Park(MINUTE, MINUTE, BLAMING, {}))
 
 
 class ChargeRules(Bench):
@@ -64,7 +64,7 @@ class ChargeRules(Bench):
 
     @pytest.mark.parametrize(
         "decision",
-        [exhausted(), Snooze(MINUTE, BLAMING, {}, Park(MINUTE, MINUTE, BLAMING, {}))],
+        [exhausted(), Postpone(MINUTE, BLAMING, {}, Park(MINUTE, MINUTE, BLAMING, {}))],
         ids=["fail", "snooze"],
     )
     def test_the_last_attempt_of_a_job_is_not_used_up_by_a_probe(self, decision: Decision) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once, retrying, verdict
-from mulligan.failure.decision import Snooze
+from mulligan.failure.decision import Postpone
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
 from mulligan.records.duty import Chores, Round
@@ -394,7 +394,7 @@ class DutyRules(Bench):
                 self.settle(lease, retrying(delay))
             case _:
                 lease = self.leased()
-                self.settle(lease, Snooze(delay, verdict("SNOOZED" if way == "snooze" else "RATE_LIMITED"), {}))
+                self.settle(lease, Postpone(delay, verdict("SNOOZED" if way == "snooze" else "RATE_LIMITED"), {}))
         return self.job(lease.fence.id)
 
     def _pause(self, duty: str, duration: timedelta | None = None, **said: Any) -> Pause:

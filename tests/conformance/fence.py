@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, WORKER, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.decision import Cancel, Decision, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Postpone, Release, Succeed
 from mulligan.lifecycle import REFUSED, State
 from mulligan.records.job import ONCE, Lease
 from mulligan.store.protocols import Outcome, Settled
@@ -16,7 +16,7 @@ DECISIONS: list[Decision] = [
     Succeed('{"a":1}'),
     retrying(),
     failing(),
-    Snooze(HOUR, verdict("SNOOZED"), {"snooze": 1}),
+    Postpone(HOUR, verdict("SNOOZED"), {"snooze": 1}),
     Release({"why": "shutdown"}),
     Cancel({"why": "cancelled by hand"}),
 ]
@@ -141,7 +141,7 @@ class FenceRules(Bench):
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
         assert self.settle(lease, Succeed("1"), store=twin) is Settled.REPEATED
 
-    @pytest.mark.parametrize("decision", [retrying(), DECISIONS[3], DECISIONS[4]], ids=["Retry", "Snooze", "Release"])
+    @pytest.mark.parametrize("decision", [retrying(), DECISIONS[3], DECISIONS[4]], ids=["Retry", "Postpone", "Release"])
     def test_a_settle_is_repeated_when_the_job_was_claimed_again(self, decision: Decision) -> None:
         lease = self.leased()
         self.settle(lease, decision)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.decision import Cancel, Decision, Fail, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release, Succeed
 from mulligan.failure.verdict import deadline_passed, worker_lost
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter
@@ -18,7 +18,7 @@ CLEANUP = "clean up"
 NOT_FAILED: dict[str, Decision] = {
     "succeed": Succeed("1"),
     "retry": retrying(),
-    "snooze": Snooze(MINUTE, verdict("SNOOZED"), {}),
+    "snooze": Postpone(MINUTE, verdict("SNOOZED"), {}),
     "release": Release({}),
     "cancel": Cancel({}),
 }

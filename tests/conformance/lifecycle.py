@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, KIND, WORKER, Bench, failing, retrying, verdict
 from mulligan.errors import IllegalMove
-from mulligan.failure.decision import Cancel, Decision, Park, Release, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Park, Postpone, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Job
@@ -19,7 +19,7 @@ DECISIONS: dict[Move, Decision] = {
     Move.SUCCEED: Succeed('"done"'),
     Move.RETRY: retrying(),
     Move.FAIL: failing(),
-    Move.SNOOZE: Snooze(HOUR, verdict("SNOOZED"), {"snooze": 1}),
+    Move.SNOOZE: Postpone(HOUR, verdict("SNOOZED"), {"snooze": 1}),
     Move.RELEASE: Release({"why": "shutdown"}),
     Move.CANCEL: Cancel({"why": "cancelled by hand"}),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
-from mulligan.failure.decision import Release, Snooze, Succeed
+from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import FollowUp, JobFilter, Lease
@@ -132,7 +132,7 @@ class LimitRules(Bench):
 
     def test_a_place_is_free_once_its_job_is_over_or_waits(self) -> None:
         self.limit(kinds={KIND: 1})
-        for decision in (Succeed("1"), failing(), retrying(HOUR), Snooze(HOUR, verdict("SNOOZED"), {})):
+        for decision in (Succeed("1"), failing(), retrying(HOUR), Postpone(HOUR, verdict("SNOOZED"), {})):
             self.store.enqueue([self.new(), self.new()])
             (lease,) = self.claim()
             assert self.claim() == []

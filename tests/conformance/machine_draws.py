@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, failing, verdict
-from mulligan.failure.decision import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger
 from mulligan.lifecycle import Move
 from mulligan.records.limit import LimitBook, RetryBudget
@@ -79,8 +79,8 @@ BATCHES = st.fixed_dictionaries(
 CODES = st.sampled_from(["GW_5XX", "IO_ERROR", "SNOOZED"])
 DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(lambda delay, code: Retry(delay, verdict(code), {}), DELAYS, CODES),
-    st.builds(lambda delay, code: Snooze(delay, verdict(code), {}), DELAYS, CODES),
-    st.just(Snooze(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})),
+    st.builds(lambda delay, code: Postpone(delay, verdict(code), {}), DELAYS, CODES),
+    st.just(Postpone(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})),
     st.sampled_from([None, *Ledger]).map(lambda ledger: Release({}, ledger=ledger)),
     st.sampled_from([Succeed(None), Succeed('{"a":[1]}')]),
     st.sampled_from(list(Ledger)).map(lambda ledger: Fail(verdict("CRASHED", ledger=ledger), {})),

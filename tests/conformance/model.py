@@ -15,7 +15,7 @@ from conformance.model_budgets import BUDGET, Budgets
 from conformance.model_fair import Turns
 from conformance.model_jobs import ModelJob, Refusal
 from conformance.model_limits import LIMIT, Limits
-from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
 from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
 from mulligan.records.duty import duty_of
@@ -299,10 +299,10 @@ class Model:
     def _apply(self, job: ModelJob, decision: Decision, now: datetime) -> Move:
         if not isinstance(decision, Succeed | Fail | Cancel):
             job.trigger = "automatic"
-        is_misfit = isinstance(decision, Snooze) and decision.verdict.ledger is Ledger.MISFITS
-        if isinstance(decision, Succeed | Retry | Snooze) and not is_misfit:
+        is_misfit = isinstance(decision, Postpone) and decision.verdict.ledger is Ledger.MISFITS
+        if isinstance(decision, Succeed | Retry | Postpone) and not is_misfit:
             job.crashes = job.losses = 0
-        if isinstance(decision, Retry | Snooze):
+        if isinstance(decision, Retry | Postpone):
             job.due_at, job.previous_delay = now + decision.delay, decision.delay
         match decision:
             case Succeed(result=result):
@@ -316,11 +316,11 @@ class Model:
                 job.error_code, job.error_message = verdict.code, verdict.message
                 self._charge(job, verdict.ledger, verdict)
                 return Move.FAIL
-            case Snooze(verdict=verdict) if is_misfit:
+            case Postpone(verdict=verdict) if is_misfit:
                 job.waiting_for = ANOTHER_VERSION
                 self._charge(job, verdict.ledger, verdict)
                 return Move.SNOOZE
-            case Snooze(verdict=verdict):
+            case Postpone(verdict=verdict):
                 job.waiting_for = "snooze" if verdict.code == "SNOOZED" else "rate limit"
                 job.snoozes += 1
                 return Move.SNOOZE

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import Conflict, IllegalMove, JobNotFound
-from mulligan.failure.decision import Release, Snooze, Succeed
+from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
@@ -311,7 +311,7 @@ class MoveRules(Bench):
         lease = self.leased()
         for decision in (
             retrying(MINUTE),
-            Snooze(MINUTE, verdict("SNOOZED"), {}),
+            Postpone(MINUTE, verdict("SNOOZED"), {}),
             Release({}, ledger=Ledger.CRASHES),
             Release({}, ledger=Ledger.LOSSES),
         ):

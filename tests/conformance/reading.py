@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conformance.bench import DAY, HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import JobNotFound
-from mulligan.failure.decision import Snooze, Succeed
+from mulligan.failure.decision import Postpone, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.store.protocols import Changes
@@ -209,12 +209,12 @@ class ReadingRules(Bench):
         ("decision", "why"),
         [
             (retrying(DAY), "retry"),
-            (Snooze(DAY, verdict("SNOOZED"), {}), "snooze"),
-            (Snooze(DAY, verdict("RATE_LIMITED"), {}), "rate limit"),
+            (Postpone(DAY, verdict("SNOOZED"), {}), "snooze"),
+            (Postpone(DAY, verdict("RATE_LIMITED"), {}), "rate limit"),
         ],
         ids=["retry", "snooze", "rate limit"],
     )
-    def test_whoever_waits_for_retries_can_ask_for_them(self, decision: Snooze, why: str) -> None:
+    def test_whoever_waits_for_retries_can_ask_for_them(self, decision: Postpone, why: str) -> None:
         self.settle(self.leased(), decision)
         assert not self.store.busy(["send"])
         assert not self.store.busy(["send"], waiting_for=["delay"])

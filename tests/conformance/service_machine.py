@@ -14,7 +14,7 @@ from hypothesis.stateful import invariant, rule
 
 from conformance.bench import HOUR, MINUTE, SECOND, failing, verdict
 from conformance.examples import MachineTests, OneRuleMachine
-from mulligan.failure.decision import Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.service import Service, ServiceBook
@@ -49,7 +49,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.sampled_from(
         Fail(BLAMING, {}, 4, SPARED),
         REFUSED,
         Release({}),
-        Snooze(MINUTE, verdict("RATE_LIMITED", holds_service=True, retry_after=MINUTE), {}),
+        Postpone(MINUTE, verdict("RATE_LIMITED", holds_service=True, retry_after=MINUTE), {}),
     ]
 )
 OpenServed = Callable[[Callable[[], datetime], Callable[[], ServiceBook], Path], Store]

@@ -20,7 +20,7 @@ from conformance.bench import (
     failing,
     verdict,
 )
-from mulligan.failure.decision import Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Postpone, Release, Retry, Succeed
 from mulligan.lifecycle import SERVICE_EVENTS, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Called, Job, Lease
@@ -47,8 +47,8 @@ def unknowing() -> Fail:
     return failing("UNKNOWN", blames_service=None)
 
 
-def snoozing() -> Snooze:
-    return Snooze(HOUR, verdict("SNOOZED"), {})
+def snoozing() -> Postpone:
+    return Postpone(HOUR, verdict("SNOOZED"), {})
 
 
 def unstorable() -> Succeed:
@@ -56,9 +56,9 @@ def unstorable() -> Succeed:
     return Succeed('"\ud800"')
 
 
-def asked_for_quiet(length: timedelta) -> Snooze:
+def asked_for_quiet(length: timedelta) -> Postpone:
     told = verdict("RATE_LIMITED", blames_service=True, holds_service=True, retry_after=length)
-    return Snooze(length, told, {})
+    return Postpone(length, told, {})
 
 
 class ServiceRules(Bench):

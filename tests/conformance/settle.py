@@ -8,7 +8,7 @@ import pytest
 
 from conformance.bench import HOUR, MINUTE, SECOND, WORKER, Bench, failing, retrying, verdict
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.decision import Cancel, Decision, Fail, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
@@ -23,7 +23,7 @@ LAST = ("GW_5XX", "retryable", "It was GW_5XX.", "http.Error: 502 Bad Gateway")
 
 REQUEUES: list[tuple[str, Decision]] = [
     ("retry", retrying()),
-    ("snooze", Snooze(MINUTE, verdict("SNOOZED"), {})),
+    ("snooze", Postpone(MINUTE, verdict("SNOOZED"), {})),
     ("release", Release({})),
 ]
 EACH_REQUEUE = pytest.mark.parametrize("decision", [decision for _, decision in REQUEUES], ids=[n for n, _ in REQUEUES])
@@ -99,7 +99,7 @@ class SettleRules(Bench):
         "decision",
         [
             Retry(MINUTE, SEEN, {}),
-            Snooze(MINUTE, SEEN, {}),
+            Postpone(MINUTE, SEEN, {}),
             Release({}, ledger=Ledger.LOSSES, verdict=SEEN),
             Fail(SEEN, {}),
         ],
@@ -113,7 +113,7 @@ class SettleRules(Bench):
         assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.seen) if is_failed else (None, None))
 
     @pytest.mark.parametrize(
-        "decision", [Succeed("1"), Snooze(MINUTE, verdict("SNOOZED"), {}), Release({}), Cancel({})]
+        "decision", [Succeed("1"), Postpone(MINUTE, verdict("SNOOZED"), {}), Release({}), Cancel({})]
     )
     def test_what_is_no_failure_leaves_the_last_one(self, decision: Decision) -> None:
         assert self._after(decision).last_code is None
@@ -163,12 +163,12 @@ class SettleRules(Bench):
 
     @pytest.mark.parametrize(("code", "why"), [("SNOOZED", "snooze"), ("RATE_LIMITED", "rate limit")])
     def test_a_snooze_waits_and_uses_up_no_attempt(self, code: str, why: str) -> None:
-        job = self._after(Snooze(HOUR, verdict(code), {}))
+        job = self._after(Postpone(HOUR, verdict(code), {}))
         assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, why, self.now + HOUR)
         assert (job.snoozes, job.failures, job.code_failures) == (1, 0, {})
 
     def test_a_misfit_waits_for_another_version_and_is_counted_under_its_code_only(self) -> None:
-        misfit = Snooze(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})
+        misfit = Postpone(MINUTE, verdict("VERSION_MISMATCH", ledger=Ledger.MISFITS), {})
         lost = self._again(self.leased(), Release({"loss": 1}, ledger=Ledger.LOSSES, verdict=LOST))
         job = self._after(misfit, lost)
         assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, "another version", self.now + MINUTE)
@@ -192,10 +192,10 @@ class SettleRules(Bench):
 
     @pytest.mark.parametrize(
         ("decision", "code"),
-        [(retrying(), "GW_5XX"), (failing(), "GW_4XX"), (Snooze(MINUTE, verdict("SNOOZED"), {}), "SNOOZED")],
+        [(retrying(), "GW_5XX"), (failing(), "GW_4XX"), (Postpone(MINUTE, verdict("SNOOZED"), {}), "SNOOZED")],
         ids=["retry", "fail", "snooze"],
     )
-    def test_the_log_says_what_it_was_and_why(self, decision: Retry | Fail | Snooze, code: str) -> None:
+    def test_the_log_says_what_it_was_and_why(self, decision: Retry | Fail | Postpone, code: str) -> None:
         told = replace(
             decision, verdict=replace(decision.verdict, detail="a trace"), reasons={"rule": "http.5xx", "of": 3}
         )
@@ -247,7 +247,7 @@ class SettleRules(Bench):
 
     @pytest.mark.parametrize(
         "decision",
-        [retrying(), Snooze(MINUTE, verdict("SNOOZED"), {}), Succeed("1")],
+        [retrying(), Postpone(MINUTE, verdict("SNOOZED"), {}), Succeed("1")],
         ids=["retry", "snooze", "success"],
     )
     def test_an_attempt_that_ended_by_itself_clears_losses_and_crashes(self, decision: Decision) -> None:

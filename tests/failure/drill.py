@@ -14,13 +14,13 @@ from heapq import heappop, heappush
 from random import Random
 
 from mulligan.service import (
-    Call,
+    BreakerState,
+    CallCounts,
     Change,
     Figures,
     Service,
-    Standing,
-    State,
-    Tally,
+    ServiceCall,
+    ServiceState,
     Turn,
     allowance,
     due,
@@ -246,8 +246,8 @@ class Drill:
         self.retries: deque[Job] = deque()
         self.parked: deque[Job] = deque()
         self.workers = [Worker(number) for number in range(setting.workers)]
-        self.standing = Standing.plain("gateway")
-        self.tallies: dict[int, Tally] = {}
+        self.standing = ServiceState.plain("gateway")
+        self.tallies: dict[int, CallCounts] = {}
         self.in_service = 0
         self.running: Counter[int] = Counter()
         self.retries_in_flight = 0
@@ -322,7 +322,7 @@ class Drill:
             job.epoch = self.standing.epoch
             self.running[job.epoch] += 1
             worker.ahead.append(job)
-        if self.standing.state is State.HALF_OPEN:
+        if self.standing.state is BreakerState.HALF_OPEN:
             self.report.most_probes = max(self.report.most_probes, self.running[self.standing.epoch])
         self.start(worker)
         if self.retries or self.queue:
@@ -389,7 +389,7 @@ class Drill:
         else:
             delay = self.setting.rest * 2 ** (job.attempts - 1) * self.draw.uniform(0.8, 1.2)
             self.after(min(delay, 40), lambda: self.came_due(job))
-        self.hear(worker, Call(self.now, ok, is_retry, job.epoch))
+        self.hear(worker, ServiceCall(self.now, ok, is_retry, job.epoch))
         if not worker.is_asking:
             self.ask_again(worker, 0.001)
 
@@ -397,14 +397,14 @@ class Drill:
         self.parked.append(job)
         self.wake()
 
-    def hear(self, worker: Worker, call: Call) -> None:
+    def hear(self, worker: Worker, call: ServiceCall) -> None:
         service = self.setting.service
         if service is None:
             return
-        self.tallies[worker.name] = self.tallies.get(worker.name, Tally()).add([call], service)
+        self.tallies[worker.name] = self.tallies.get(worker.name, CallCounts()).add([call], service)
         if not is_quiet(self.standing, [call]):
             self.take(heard(service, self.standing, self.figures, [call], now=self.now))
-        if self.standing.state is not State.CLOSED:
+        if self.standing.state is not BreakerState.CLOSED:
             self.give_back(worker)
 
     def give_back(self, worker: Worker) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from mulligan.service import (
     Allowance,
-    Call,
+    CallCounts,
     Change,
     Figures,
     Service,
-    Standing,
-    Tally,
+    ServiceCall,
+    ServiceState,
     Turn,
     allowance,
     due,
@@ -36,8 +36,8 @@ class Running:
 class World:
     service: Service
     now: int = 1_700_000_000 * SECOND
-    standing: Standing = field(default_factory=lambda: Standing.plain(NAME))
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    standing: ServiceState = field(default_factory=lambda: ServiceState.plain(NAME))
+    tallies: dict[str, CallCounts] = field(default_factory=dict)
     running: list[Running] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -77,16 +77,18 @@ class World:
         for job in jobs:
             self.running.remove(job)
         for worker in sorted({job.worker for job in jobs}):
-            self.hear(worker, [Call(self.now, ok, job.is_retry, job.epoch) for job in jobs if job.worker == worker])
+            self.hear(
+                worker, [ServiceCall(self.now, ok, job.is_retry, job.epoch) for job in jobs if job.worker == worker]
+            )
 
-    def hear(self, worker: str, calls: Sequence[Call]) -> None:
-        self.tallies[worker] = self.tallies.get(worker, Tally()).add(calls, self.service)
+    def hear(self, worker: str, calls: Sequence[ServiceCall]) -> None:
+        self.tallies[worker] = self.tallies.get(worker, CallCounts()).add(calls, self.service)
         self.take(heard(self.service, self.standing, self.figures, calls, now=self.now))
 
     def call(self, *outcomes: bool, worker: str = "a") -> None:
         """Calls of the current epoch, one settle each."""
         for ok in outcomes:
-            self.hear(worker, [Call(self.now, ok, epoch=self.standing.epoch)])
+            self.hear(worker, [ServiceCall(self.now, ok, epoch=self.standing.epoch)])
 
     def hold(self, seconds: float, *, epoch: int | None = None) -> None:
         epoch = self.standing.epoch if epoch is None else epoch

@@ -14,7 +14,7 @@ from mulligan.failure.backoff import LONGEST_DELAY, Exponential, Fixed, Steps
 from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
 from mulligan.failure.decide import MAX_MISFITS, decide
-from mulligan.failure.decision import Decision, Fail, Release, Retry, Snooze
+from mulligan.failure.decision import Decision, Fail, Postpone, Release, Retry
 from mulligan.failure.delays import schedule
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
@@ -60,7 +60,7 @@ def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing():
     delays = []
     for before in range(MAX_MISFITS - 1):
         decision = decided(misfit("it needs 'n'"), max_attempts=1, code_failures={"VERSION_MISMATCH": before})
-        assert isinstance(decision, Snooze)
+        assert isinstance(decision, Postpone)
         assert (decision.reasons["misfit"], decision.reasons["of"]) == (before + 1, MAX_MISFITS)
         delays.append(decision.delay)
     assert sum(delays[:20], timedelta(0)) < timedelta(minutes=6), "one in ten workers fits: soon it is met"
@@ -121,7 +121,7 @@ def test_a_hint_is_waited_for_exactly_and_uses_no_attempt():
     policy = RetryPolicy(backoff=Fixed("10s", jitter=0.5), windows=[Window("00:00", "01:00")])
     for draw in (0.0, 0.5, 0.99):
         decision = decided(verdict_of(RateLimitedError("easy", retry_after="37s")), policy, draw=draw, failures=3)
-        assert isinstance(decision, Snooze)
+        assert isinstance(decision, Postpone)
         assert decision.delay == timedelta(seconds=37)
 
 
@@ -153,7 +153,7 @@ def test_snoozes_have_a_limit_of_their_own(snoozes, limit, waits):
     verdict = verdict_of(RateLimitedError("Easy now.", retry_after=3))
     decision = decided(verdict, snoozes=snoozes, max_snoozes=limit)
     if waits:
-        assert isinstance(decision, Snooze)
+        assert isinstance(decision, Postpone)
         return
     assert isinstance(decision, Fail)
     assert (decision.verdict.code, decision.verdict.error_class) == ("SNOOZE_LIMIT", ErrorClass.FINAL)
@@ -197,7 +197,7 @@ def test_no_retry_is_planned_for_after_the_deadline(seconds, retried):
 def test_no_wait_asked_for_goes_past_the_deadline():
     verdict = verdict_of(RateLimitedError("easy", retry_after="1h"))
     assert decided(verdict, deadline=NOW + timedelta(minutes=59)).verdict.code == "DEADLINE"
-    assert isinstance(decided(verdict, deadline=NOW + timedelta(minutes=61)), Snooze)
+    assert isinstance(decided(verdict, deadline=NOW + timedelta(minutes=61)), Postpone)
 
 
 def test_a_window_lengthens_the_delay_and_is_named():
@@ -313,10 +313,10 @@ def test_every_verdict_on_every_job_has_a_decision_within_the_limits(verdict, jo
             assert job["code_failures"].get(verdict.code, 0) + 1 <= policy.limits.get(verdict.code, 10**9)
             assert timedelta(0) <= delay <= LONGEST_DELAY + timedelta(days=1)
             assert deadline is None or NOW + delay < deadline
-        case Snooze(delay=delay) if verdict.ledger is Ledger.MISFITS:
+        case Postpone(delay=delay) if verdict.ledger is Ledger.MISFITS:
             assert job["code_failures"].get(verdict.code, 0) + 1 < MAX_MISFITS
             assert deadline is None or NOW + delay < deadline
-        case Snooze(delay=delay):
+        case Postpone(delay=delay):
             assert verdict.error_class is ErrorClass.RATE_LIMITED
             assert job["snoozes"] < job["max_snoozes"]
             assert deadline is None or NOW + delay < deadline

@@ -9,12 +9,12 @@ from service_worlds import SECOND, World
 from mulligan.errors import BadPolicy
 from mulligan.failure.catalogue import Catalogue, ErrorClass, ErrorCode
 from mulligan.service import (
-    Call,
+    BreakerState,
+    CallCounts,
     Service,
     ServiceBook,
-    Standing,
-    State,
-    Tally,
+    ServiceCall,
+    ServiceState,
     figures,
     is_restricted,
     service_open,
@@ -31,7 +31,7 @@ def world(**given: Any) -> World:
 def opened(**given: Any) -> World:
     found = world(**given)
     found.call(*[False] * found.service.min_calls)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
     return found
 
 
@@ -39,7 +39,7 @@ def half_open(**given: Any) -> World:
     found = opened(**given)
     found.wait(30)
     found.claim(0)
-    assert found.standing.state is State.HALF_OPEN
+    assert found.standing.state is BreakerState.HALF_OPEN
     return found
 
 
@@ -115,8 +115,8 @@ def test_a_name_stands_once_in_a_book() -> None:
 
 
 def test_a_service_of_which_nothing_is_stored_is_closed_and_unrestricted() -> None:
-    plain = Standing.plain("gateway")
-    assert plain.state is State.CLOSED
+    plain = ServiceState.plain("gateway")
+    assert plain.state is BreakerState.CLOSED
     assert plain.epoch == 0
     assert not is_restricted(Service("gateway"), plain)
     assert is_restricted(Service("gateway", rate=5), plain)
@@ -125,9 +125,9 @@ def test_a_service_of_which_nothing_is_stored_is_closed_and_unrestricted() -> No
 def test_it_opens_at_the_share_of_failures_once_there_are_enough_calls() -> None:
     found = world()
     found.call(*[True, False] * 4, True)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
     assert found.changes[0].data == {
         "because": "share",
         "calls": 10,
@@ -144,9 +144,9 @@ def test_it_opens_after_failures_in_a_row_whatever_the_window_says() -> None:
     found = world(window="2m")
     found.call(*[True] * 500)
     found.call(*[False] * 9)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
     assert found.changes[0].data["because"] == "in_a_row"
     assert found.changes[0].data["window"] == "120s"
 
@@ -156,23 +156,23 @@ def test_a_window_of_time_forgets_what_is_older() -> None:
     found.call(*[True] * 100)
     found.wait(180)
     found.call(*[True] * 7, *[False] * 2)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
 
 
 def test_what_several_workers_hear_counts_together() -> None:
     found = world()
     for worker in "abcde":
         found.call(False, False, worker=worker)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
 
 
 def test_a_service_that_recovers_in_the_window_does_not_open_by_a_success() -> None:
     found = world(window=20, open_at=0.5, min_calls=10)
-    found.hear("a", [Call(found.now, ok=False)] * 9)
+    found.hear("a", [ServiceCall(found.now, ok=False)] * 9)
     found.call(True)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
 
 
 def test_each_change_of_state_raises_the_epoch_and_is_an_event() -> None:
@@ -203,12 +203,12 @@ def test_a_time_further_ahead_than_it_was_opened_for_is_over() -> None:
 def test_results_of_before_the_opening_change_nothing() -> None:
     found = opened()
     before = found.standing
-    found.hear("a", [Call(found.now, ok=True, epoch=0)] * 50)
+    found.hear("a", [ServiceCall(found.now, ok=True, epoch=0)] * 50)
     assert found.standing == before
     found.wait(30)
     found.claim(0)
     before = found.standing
-    found.hear("b", [Call(found.now, ok, epoch=0) for ok in (True, False) * 20])
+    found.hear("b", [ServiceCall(found.now, ok, epoch=0) for ok in (True, False) * 20])
     assert found.standing == before
 
 
@@ -217,7 +217,7 @@ def test_what_an_idle_worker_heard_before_the_clock_was_set_back_hides_nothing()
     found.call(*[True] * 30, worker="idle")
     found.wait(-3_600)
     found.call(*[False] * 10)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
 
 
 def test_only_first_tries_since_it_is_failing_pay_for_retries() -> None:
@@ -241,7 +241,7 @@ def test_no_more_than_the_permits_run_at_once() -> None:
 def test_a_probe_that_fails_opens_it_again_for_the_whole_cooldown() -> None:
     found = half_open()
     found.settle(found.claim(), ok=False)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
     assert found.standing.held_until(found.now) == found.now + 30 * SECOND
     assert found.changes[-1].data["because"] == "probe"
 
@@ -256,9 +256,9 @@ def test_it_closes_when_all_probes_succeeded() -> None:
     found = half_open(probes=2)
     first, second = found.claim(2)
     found.settle([first], ok=True)
-    assert found.standing.state is State.HALF_OPEN
+    assert found.standing.state is BreakerState.HALF_OPEN
     found.settle([second], ok=True)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
 
 
 # Pace
@@ -278,7 +278,7 @@ def recovered(**given: Any) -> World:
     found.call(*[False] * 10)
     found.wait(30)
     found.settle(found.claim(), ok=True)
-    assert found.standing.state is State.CLOSED
+    assert found.standing.state is BreakerState.CLOSED
     return found
 
 
@@ -389,7 +389,7 @@ def test_the_rate_of_before_is_what_most_of_its_last_half_minute_say(counts: lis
     service = Service("gateway")
     width = width_of(service)
     slots = tuple(Slot(number, ok=count) for number, count in enumerate(counts, start=100))
-    told = figures(service, [Tally(width=width, slots=slots)], epoch=0, now=(100 + len(counts)) * width)
+    told = figures(service, [CallCounts(width=width, slots=slots)], epoch=0, now=(100 + len(counts)) * width)
     assert told.rate == pytest.approx(rate, rel=0.003)
 
 
@@ -406,7 +406,7 @@ def test_failures_halve_the_pace() -> None:
     found = recovered()
     steady(found, 5)
     found.wait(1)
-    found.hear("a", [Call(found.now, number > 4, epoch=found.standing.epoch) for number in range(10)])
+    found.hear("a", [ServiceCall(found.now, number > 4, epoch=found.standing.epoch) for number in range(10)])
     assert pace_of(found) == pytest.approx(20 * HEADROOM)
     assert found.changes[-1].data == {
         "how": "halved",
@@ -446,7 +446,7 @@ def test_the_rate_of_before_survives_an_outage_after_the_outage() -> None:
     found = recovered()
     steady(found, 1)
     found.call(*[False] * 10)
-    assert found.standing.state is State.OPEN
+    assert found.standing.state is BreakerState.OPEN
     assert found.standing.rate_before == 40
 
 
@@ -509,7 +509,7 @@ def test_retries_are_a_share_of_first_tries_while_it_is_failing() -> None:
     found = failing(budget=0.2)
     assert found.retries() == 20
     assert found.retries(in_flight=15) == 5
-    found.hear("a", [Call(found.now, n % 2 > 0, is_retry=True) for n in range(12)])
+    found.hear("a", [ServiceCall(found.now, n % 2 > 0, is_retry=True) for n in range(12)])
     assert found.retries(in_flight=15) == 0
 
 
@@ -554,7 +554,7 @@ def test_a_longer_wish_prolongs_the_hold_and_a_shorter_one_does_not() -> None:
 def test_a_wish_of_before_the_opening_does_not_open_it_again() -> None:
     found = half_open()
     found.hold(90, epoch=0)
-    assert found.standing.state is State.HALF_OPEN
+    assert found.standing.state is BreakerState.HALF_OPEN
 
 
 def test_a_wish_for_more_than_a_day_is_a_wish_for_a_day() -> None:
@@ -639,7 +639,7 @@ def test_durations_are_what_they_say() -> None:
 
 def test_a_claim_that_waited_for_its_turn_gives_no_time_twice() -> None:
     """Its time is older than that of the claim it waited for."""
-    service, standing, taken = Service("gateway", rate="10/s"), Standing.plain("gateway"), 0
+    service, standing, taken = Service("gateway", rate="10/s"), ServiceState.plain("gateway"), 0
     for step in range(100):
         for now in (step * SECOND // 10, step * SECOND // 10 - SECOND // 20):
             allowed = allowance(service, standing, running=0, wanted=100, now=10 * SECOND + now)

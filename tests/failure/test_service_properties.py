@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from service_worlds import SECOND, Running, World
 
-from mulligan.service import Call, Figures, Service, Standing, State, Tally, allowance, figures, forced, heard, is_quiet
+from mulligan.service import (
+    BreakerState,
+    CallCounts,
+    Figures,
+    Service,
+    ServiceCall,
+    ServiceState,
+    allowance,
+    figures,
+    forced,
+    heard,
+    is_quiet,
+)
 from mulligan.service import state as standings
 from mulligan.service import window as tallies
 from mulligan.service.allowance import FLOOR
@@ -26,7 +38,7 @@ SERVICES = st.builds(
     rate=st.none() | st.sampled_from([0.5, 10, 1000]),
 )
 TIMES = st.integers(0, 4_000_000 * SECOND)
-CALLS = st.lists(st.builds(Call, TIMES, st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60)
+CALLS = st.lists(st.builds(ServiceCall, TIMES, st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60)
 
 
 class Life(RuleBasedStateMachine):
@@ -71,7 +83,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def no_more_probes_than_permits(self) -> None:
-        if self.world.standing.state is State.HALF_OPEN:
+        if self.world.standing.state is BreakerState.HALF_OPEN:
             assert self.world.running_now() <= self.world.service.probes
 
     @invariant()
@@ -125,9 +137,9 @@ def test_whatever_happens_to_a_service_it_keeps_its_promises() -> None:
 
 @given(SERVICES, CALLS, CALLS, TIMES)
 def test_a_tally_is_bounded_and_can_be_stored(
-    service: Service, first: list[Call], second: list[Call], now: int
+    service: Service, first: list[ServiceCall], second: list[ServiceCall], now: int
 ) -> None:
-    tally = Tally().add(first, service).add(second * 20, service)
+    tally = CallCounts().add(first, service).add(second * 20, service)
     assert len(tally.slots) <= 2 * tallies.SLOTS + 1
     assert len(tally.last) <= 500
     assert tallies.decode(tallies.encode(tally)) == tally
@@ -135,31 +147,33 @@ def test_a_tally_is_bounded_and_can_be_stored(
 
 
 @given(SERVICES, CALLS)
-def test_a_tally_is_of_the_newest_epoch_alone(service: Service, calls: list[Call]) -> None:
+def test_a_tally_is_of_the_newest_epoch_alone(service: Service, calls: list[ServiceCall]) -> None:
     newest = max((call.epoch for call in calls), default=0)
-    one_by_one = Tally()
+    one_by_one = CallCounts()
     for call in calls:
         one_by_one = one_by_one.add([call], service)
-    alone = Tally().add([call for call in calls if call.epoch == newest], service)
-    assert one_by_one.last == Tally().add(calls, service).last == alone.last
+    alone = CallCounts().add([call for call in calls if call.epoch == newest], service)
+    assert one_by_one.last == CallCounts().add(calls, service).last == alone.last
 
 
 @given(SERVICES, CALLS, st.integers(4, 9), TIMES)
-def test_results_of_another_epoch_change_nothing(service: Service, calls: list[Call], epoch: int, now: int) -> None:
-    for state in State:
-        before = Standing("gateway", state=state, epoch=epoch)
+def test_results_of_another_epoch_change_nothing(
+    service: Service, calls: list[ServiceCall], epoch: int, now: int
+) -> None:
+    for state in BreakerState:
+        before = ServiceState("gateway", state=state, epoch=epoch)
         worst = Figures(calls=500, failures=500, failures_in_a_row=500)
         turn = heard(service, before, worst, calls, now=now)
         assert turn.standing == before
         assert turn.changes == ()
 
 
-@given(SERVICES, CALLS, TIMES, st.sampled_from(State), st.sampled_from([None, "open", "closed"]), st.booleans())
+@given(SERVICES, CALLS, TIMES, st.sampled_from(BreakerState), st.sampled_from([None, "open", "closed"]), st.booleans())
 def test_quiet_calls_change_nothing_whatever_the_figures_are(
-    service: Service, calls: list[Call], now: int, state: State, force: Any, is_failing: bool
+    service: Service, calls: list[ServiceCall], now: int, state: BreakerState, force: Any, is_failing: bool
 ) -> None:
     failing_since = now if is_failing else None
-    before = Standing("gateway", state=state, epoch=2, forced=force, failing_since=failing_since)
+    before = ServiceState("gateway", state=state, epoch=2, forced=force, failing_since=failing_since)
     for found in (Figures(calls=500, failures=500, failures_in_a_row=500), Figures(calls=500), Figures()):
         if is_quiet(before, calls):
             assert heard(service, before, found, calls, now=now).standing == before
@@ -170,7 +184,7 @@ def test_no_clock_gives_more_than_the_rate(
     service: Service, running: int, wanted: int, now: int, steps: list[int]
 ) -> None:
     """In any order of times: no more than the burst, and the rate for the time that went forward."""
-    standing, taken, forward = Standing.plain("gateway"), 0, 0
+    standing, taken, forward = ServiceState.plain("gateway"), 0, 0
     for step in steps:
         now += step * SECOND // 100
         forward += max(0, step * SECOND // 100)
@@ -198,7 +212,7 @@ def test_retries_never_exceed_the_share_of_first_tries_or_the_floor(
             return
         firsts, retries = firsts + (not is_retry), retries + is_retry
         world.settle([_begun(world, is_retry=is_retry)], ok=ok)
-        if world.standing.state is not State.CLOSED:
+        if world.standing.state is not BreakerState.CLOSED:
             return
         assert retries <= max(budget * firsts, FLOOR) + 1
 
@@ -215,13 +229,13 @@ def test_a_clock_set_to_any_time_hides_no_failures(service: Service, hours: int)
     world.call(*[True] * 30)
     world.wait(hours * 3_600)
     world.call(*[False] * service.min_calls)
-    assert world.standing.state is State.OPEN
+    assert world.standing.state is BreakerState.OPEN
 
 
 @pytest.mark.parametrize("to", ["open", "closed"])
 @given(SERVICES, CALLS, TIMES)
-def test_forced_stays_forced_whatever_is_heard(to: Any, service: Service, calls: list[Call], now: int) -> None:
-    before = forced(Standing.plain("gateway"), to, actor="ann", now=now).standing
+def test_forced_stays_forced_whatever_is_heard(to: Any, service: Service, calls: list[ServiceCall], now: int) -> None:
+    before = forced(ServiceState.plain("gateway"), to, actor="ann", now=now).standing
     mine = [msgspec.structs.replace(call, epoch=before.epoch) for call in calls]
     worst = Figures(calls=500, failures=500, failures_in_a_row=500)
     assert heard(service, before, worst, mine, now=now).standing == before

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.failure.decision import Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.records.job import MAX_LOSSES
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome, Settled
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVENTS: dict[str, str] = {
     "Succeed": "job.succeeded",
     "Retry": "job.retried",
-    "Snooze": "job.snoozed",
+    "Postpone": "job.snoozed",
     "Park": "job.parked",
     "Release": "job.released",
     "Fail": "job.failed",
@@ -102,7 +102,7 @@ class SettleWatch:
         outcome = self._charged(life, outcome)
         decision = outcome.decision
         type_ = EVENTS[type(decision).__name__]
-        if life.wish_at is not None and isinstance(decision, Retry | Snooze | Park | Release):
+        if life.wish_at is not None and isinstance(decision, Retry | Postpone | Park | Release):
             type_ = "job.cancelled"
             self._reached("a wish to cancel wins over a retry")
         is_right = (entry.job, entry.attempt, entry.type) == (fence.id, fence.attempt, type_)
@@ -166,18 +166,18 @@ class SettleWatch:
 
 def _count(life: Life, outcome: Outcome, now: int) -> None:
     decision = outcome.decision
-    if isinstance(decision, Retry | Snooze):
+    if isinstance(decision, Retry | Postpone):
         life.due = now + decision.delay // timedelta(microseconds=1)
     if isinstance(decision, Park) and (wait := decision.least if decision.is_held else decision.delay):
         life.due = now + wait // timedelta(microseconds=1)
-    if isinstance(decision, Succeed | Retry | Snooze | Park):
+    if isinstance(decision, Succeed | Retry | Postpone | Park):
         life.losses = life.crashes = 0
     if isinstance(decision, Retry):
         life.failures += 1
         # One that was cancelled instead waits for nothing.
         life.is_unpaid = not life.is_over
         require(life.failures < life.max_attempts, f"{life.name} is tried more often than allowed")
-    if isinstance(decision, Snooze):
+    if isinstance(decision, Postpone):
         life.snoozes += 1
     if isinstance(decision, Park) and not decision.is_held:
         life.returns += 1

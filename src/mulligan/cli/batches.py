@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.options import CliCommand, Given, Group, pass_given
 from mulligan.cli.output import say, say_json, say_pairs, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED
@@ -141,7 +141,7 @@ def _value(value: Any, now: datetime) -> str:
 
 
 def _command(verb: str, callback: Any, about: str, *params: click.Parameter) -> click.Command:
-    return Command(verb, callback=callback, params=[ID, *params], help=about)
+    return CliCommand(verb, callback=callback, params=[ID, *params], help=about)
 
 
 ACTOR = SIGNED[1]

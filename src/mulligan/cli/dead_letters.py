@@ -7,7 +7,7 @@ import click
 
 from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_json_line, say_table
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import document_of, event_document, job_document
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mulligan.console.dead_letters import Purge
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=CliCommand)
 @filtered
 @click.option("--events", "with_events", is_flag=True, help="Each with its whole history.")
 @click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs -r mulligan jobs retry")
@@ -34,7 +34,7 @@ def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any)
             say_json_line(job_document(letter.job) | history)
 
 
-@click.command("purge", cls=Command)
+@click.command("purge", cls=CliCommand)
 @filtered
 @click.option("--older-than", type=duration, metavar="DURATION", required=True, help="Over for longer than that.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it. Without this, it is only shown what would be deleted.")

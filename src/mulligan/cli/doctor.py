@@ -6,7 +6,7 @@ import click
 
 from mulligan.cli.errors import NotNow
 from mulligan.cli.opening import opened
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json
 from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
@@ -20,7 +20,7 @@ COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 WIDTH = max(map(len, Level))
 
 
-@click.command("doctor", cls=Command)
+@click.command("doctor", cls=CliCommand)
 @pass_given
 def doctor(given: Given) -> None:
     """Say what is wrong and what mends it. Looks at the store, the workers and the jobs, and changes nothing.

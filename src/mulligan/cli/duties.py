@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.options import CliCommand, Given, Group, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
@@ -80,7 +80,7 @@ def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
 
 
 def _command(verb: str, callback: Any, params: Sequence[click.Parameter], about: str) -> click.Command:
-    return Command(verb, callback=callback, params=[*params, *SIGNED], help=about)
+    return CliCommand(verb, callback=callback, params=[*params, *SIGNED], help=about)
 
 
 RUN = "Do a duty once, in this process, also while it is paused. With reclaim, stuck jobs are settled as timed out."

@@ -20,7 +20,7 @@ from mulligan.errors import (
 from mulligan.values.text import safe
 
 
-class Stopped(click.ClickException):
+class Interrupted(click.ClickException):
     def __init__(self, kind: str, message: str, given: Given) -> None:
         super().__init__(message)
         self.kind = kind
@@ -33,23 +33,23 @@ class Stopped(click.ClickException):
             click.echo(f"Error: {safe(self.message)}", err=True)
 
 
-class WrongUsage(Stopped):
+class WrongUsage(Interrupted):
     exit_code = 2
 
 
-class NotFound(Stopped):
+class NotFound(Interrupted):
     exit_code = 4
 
 
-class NotNow(Stopped):
+class NotNow(Interrupted):
     exit_code = 5
 
 
-def stopped(error: Exception, given: Given) -> Stopped:
+def stopped(error: Exception, given: Given) -> Interrupted:
     return _ending(error)(type(error).__name__, str(error), given)
 
 
-def _ending(error: Exception) -> type[Stopped]:
+def _ending(error: Exception) -> type[Interrupted]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import has_reader, say, say_json, say_json_line, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
@@ -24,7 +24,7 @@ LISTED, FOLLOWED = 50, 10
 LOOK_AGAIN = 1.0
 
 
-@click.command("events", cls=Command)
+@click.command("events", cls=CliCommand)
 @click.option("--follow", is_flag=True, help="Go on with new events as they come, until Ctrl-C.")
 @click.option(
     "--job",

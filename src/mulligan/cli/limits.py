@@ -3,7 +3,7 @@
 import click
 
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import text
 from mulligan.console.documents import Document, document_of
@@ -11,7 +11,7 @@ from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.values.text import safe
 
 
-@click.command("limits", cls=Command)
+@click.command("limits", cls=CliCommand)
 @click.option("--owner", type=text, help="His own limit too, and what his retries took of his budget.")
 @pass_given
 def limits(given: Given, *, owner: str | None) -> None:

@@ -3,13 +3,13 @@
 import click
 
 from mulligan.cli.opening import opened
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json
 from mulligan.errors import without_password
 from mulligan.values.text import safe
 
 
-@click.command("migrate", cls=Command)
+@click.command("migrate", cls=CliCommand)
 @pass_given
 def migrate(given: Given) -> None:
     """Bring the database up to date; one that is not there is made."""

@@ -9,7 +9,7 @@ import click
 
 from mulligan.cli.errors import NotNow, stopped
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import job_document
@@ -31,7 +31,7 @@ HELP = {
 TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
 
 
-class TakesDelay(Command):
+class TakesDelay(CliCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # `-5s` is no option that is missing, but a duration that cannot be.
         for before, arg in pairwise(["", *args]):
@@ -62,7 +62,7 @@ def _command(move: Move, verb: str) -> click.Command:
         _move_all(given, list(dict.fromkeys(job_ids)), make)
 
     sources = ", ".join(move.sources)
-    command = TakesDelay if move in TAKES_DELAY else Command
+    command = TakesDelay if move in TAKES_DELAY else CliCommand
     return command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
 
 

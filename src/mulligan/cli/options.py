@@ -45,14 +45,14 @@ def _options() -> list[click.Parameter]:
     ]
 
 
-class Command(click.Command):
+class CliCommand(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params += _options()
 
 
 class Group(click.Group):
-    command_class = Command
+    command_class = CliCommand
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import document_of
@@ -89,16 +89,16 @@ def _options() -> list[click.Parameter]:
     return [click.Option([f"--{what}"], metavar="NAME", type=text, help=about) for what, about in THINGS.items()]
 
 
-pause = Command(
+pause = CliCommand(
     "pause",
     callback=_of_the_one_named(pausing),
     params=[*_options(), LENGTH, *SIGNED],
     help="Hold something back in all workers.\n\nFor a while, or until it is resumed. What runs goes on.",
 )
-resume = Command("resume", callback=_of_the_one_named(resuming), params=[*_options(), *SIGNED], help="End a pause.")
+resume = CliCommand("resume", callback=_of_the_one_named(resuming), params=[*_options(), *SIGNED], help="End a pause.")
 
 
-@click.command("pauses", cls=Command)
+@click.command("pauses", cls=CliCommand)
 @pass_given
 def pauses(given: Given) -> None:
     """List what is paused now: by whom, why, until when."""

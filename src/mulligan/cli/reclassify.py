@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.opening import opened_existing_with_tasks
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import login, text, when
 from mulligan.console.documents import document_of
@@ -21,7 +21,7 @@ NAMED = 20
 _THEN = {"retry": "retry", "snooze": "retry, as asked to wait", "fail": "stays failed"}
 
 
-@click.command("reclassify", cls=Command)
+@click.command("reclassify", cls=CliCommand)
 @click.option("--kind", type=text, help="The task's name.")
 @click.option("--code", type=text, help="The error code they failed with.")
 @click.option("--owner", type=text)

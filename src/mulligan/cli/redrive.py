@@ -10,7 +10,7 @@ import click
 from mulligan.cli.errors import NotNow
 from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.options import CliCommand, Given, Group, pass_given
 from mulligan.cli.output import say, say_heading, say_json, say_pairs, say_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.progress import follow
@@ -162,7 +162,7 @@ def _show_begun(given: Given, app: "App", begun: "Redrive") -> None:
         say("No worker runs now, and workers carry it out. Start one with: mulligan worker MODULE:APP")
 
 
-@redrive.command("list", cls=Command)
+@redrive.command("list", cls=CliCommand)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=LIST_FIRST, show_default=True)
 @pass_given
 def list_(given: Given, *, limit: int) -> None:
@@ -197,7 +197,7 @@ def _request(found: "Redrive") -> str:
     return found.request_id if found.request_id != found.id else ""
 
 
-@redrive.command("show", cls=Command)
+@redrive.command("show", cls=CliCommand)
 @click.argument("redrive_id", metavar="ID", type=text)
 @click.option("--follow", "is_followed", is_flag=True, help="Show the progress until it is over.")
 @pass_given
@@ -215,7 +215,7 @@ def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
         _say(found)
 
 
-@redrive.command("cancel", cls=Command)
+@redrive.command("cancel", cls=CliCommand)
 @click.argument("redrive_id", metavar="ID", type=text)
 @click.option("--reason", type=text, help="Why; kept in the log.")
 @click.option("--actor", type=text, default=login, help="Who; kept too.  [default: your login name]")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.options import CliCommand, Given, Group, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
@@ -90,7 +90,7 @@ def _remove(given: Given, *, name: str, actor: str, reason: str | None) -> None:
 
 
 def _command(verb: str, callback: Any, about: str, *params: click.Parameter) -> click.Command:
-    return Command(verb, callback=callback, params=[NAME, *params, *SIGNED], help=about)
+    return CliCommand(verb, callback=callback, params=[NAME, *params, *SIGNED], help=about)
 
 
 schedules.add_command(_command("run", _run, "Run a schedule's task now, also while it is paused; needs its app."))

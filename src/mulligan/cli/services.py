@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.opening import opened_existing, opened_existing_with_tasks
-from mulligan.cli.options import Command, Given, Group, pass_given
+from mulligan.cli.options import CliCommand, Given, Group, pass_given
 from mulligan.cli.output import say, say_json, say_pairs, say_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED, said
@@ -156,7 +156,7 @@ OPEN = "Hold a service's jobs, or let them fail fast, whatever its calls say; ne
 CLOSE = "Let a service's jobs run, whatever its calls say; needs its app."
 AUTO = "Let a service go by its calls again; after it was forced open, a probe comes first. Needs its app."
 
-services.add_command(Command("list", callback=pass_given(_list), help="List the services."))
-services.add_command(Command("show", callback=_show, params=[NAME], help="Show one with its figures and settings."))
+services.add_command(CliCommand("list", callback=pass_given(_list), help="List the services."))
+services.add_command(CliCommand("show", callback=_show, params=[NAME], help="Show one with its figures and settings."))
 for verb, to, about in (("open", "open", OPEN), ("close", "closed", CLOSE), ("auto", None, AUTO)):
-    services.add_command(Command(verb, callback=_forcing(to), params=[NAME, *SIGNED], help=about))
+    services.add_command(CliCommand(verb, callback=_forcing(to), params=[NAME, *SIGNED], help=about))

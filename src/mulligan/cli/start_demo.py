@@ -3,10 +3,10 @@
 import click
 
 from mulligan.cli.demo.drill.plan import LONGEST, SHORTEST, USUAL_SECONDS
-from mulligan.cli.options import Command, Given
+from mulligan.cli.options import CliCommand, Given
 
 
-@click.command("demo", cls=Command)
+@click.command("demo", cls=CliCommand)
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),

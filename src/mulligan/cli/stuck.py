@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.summaries import short
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mulligan.records.job import Job
 
 
-@click.command("stuck", cls=Command)
+@click.command("stuck", cls=CliCommand)
 @click.option("--owner", type=text)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 @pass_given
@@ -42,7 +42,7 @@ def _row(job: "Job[Any]", workers: Any, now: datetime) -> tuple[str, ...]:
     return short(job.id), job.kind, str(job.attempt), started, worker_name(job.leased_by or "", workers)
 
 
-@click.command("process-stuck", cls=Command)
+@click.command("process-stuck", cls=CliCommand)
 @click.option("--owner", type=text)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=200, show_default=True)
 @click.option("--actor", type=text, default=login, help="Who; kept in each job's history.  [default: your login name]")

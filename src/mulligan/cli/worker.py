@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from mulligan.cli.errors import Stopped, stopped
+from mulligan.cli.errors import Interrupted, stopped
 from mulligan.cli.opening import named, opened_with_tasks
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json_line
 from mulligan.cli.parameters import names, text
 from mulligan.cli.reload import folders_of, run_reloading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mulligan.worker")
 
 
-@click.command("worker", cls=Command)
+@click.command("worker", cls=CliCommand)
 @click.argument("name", metavar="[MODULE:APP]", type=text, required=False)
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Jobs at once.  [env: MULLIGAN_WORKER_CONCURRENCY]")
 @click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
@@ -73,7 +73,7 @@ def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
             logger.warning("%s; no job comes there but by options(queue=%r)", unknown("queue", queue, known), queue)
 
 
-def _end_at_once(how: Stopped) -> NoReturn:
+def _end_at_once(how: Interrupted) -> NoReturn:
     """Without tidying up: to close a coroutine that takes no notice of anything may take for ever."""
     how.show()
     logging.shutdown()

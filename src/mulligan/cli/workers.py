@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Command, Given, pass_given
+from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json, say_table
 from mulligan.console.documents import document_of
 from mulligan.explain.next import is_alive
@@ -14,7 +14,7 @@ from mulligan.explain.words import relative
 from mulligan.values.clock import SystemClock
 
 
-@click.command("workers", cls=Command)
+@click.command("workers", cls=CliCommand)
 @pass_given
 def workers(given: Given) -> None:
     """List the workers. Whether they are alive, how many jobs they hold, what they take."""

@@ -29,7 +29,7 @@ class DutyStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DutyPlan:
     """A duty as this app has it: how often, how many at once, and what it does when somebody runs it by hand."""
 
     interval: timedelta
@@ -43,7 +43,7 @@ class Roster:
         store: Callable[[], Store],
         ids: Callable[[], str],
         clock: Callable[[], Clock],
-        plans: Callable[[], Mapping[str, Plan]],
+        plans: Callable[[], Mapping[str, DutyPlan]],
     ) -> None:
         self._store = store
         self._ids = ids
@@ -89,7 +89,7 @@ class Roster:
 
 def _status(
     duty: KnownDuty,
-    plan: Plan,
+    plan: DutyPlan,
     rounds: Sequence[Round],
     pauses: Sequence[Pause],
     alive: set[str],

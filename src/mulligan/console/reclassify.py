@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mulligan.errors import BadFilter, MulliganError
-from mulligan.failure.decision import Decision, Fail, Retry, Snooze
+from mulligan.failure.decision import Decision, Fail, Postpone, Retry
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
@@ -120,7 +120,7 @@ def _before(job: Job[Any]) -> Job[Any]:
 
 
 def _compared(job: Job[Any], verdict: Verdict, decision: Decision) -> Reclassified:
-    reasons = decision.reasons if isinstance(decision, Fail | Retry | Snooze) else {}
+    reasons = decision.reasons if isinstance(decision, Fail | Retry | Postpone) else {}
     judged = decision.verdict if isinstance(decision, Fail) else verdict
     return Reclassified(
         id=job.id,

@@ -19,7 +19,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class History:
     """An event, and what is needed to tell it."""
 
     event: Event
@@ -45,11 +45,11 @@ class Story:
 
 
 def sentence(event: Event, job: Job[Any], workers: Sequence[WorkerRecord]) -> str:
-    told = TELLERS.get(event.type, _something)(Story(event, job, workers))
+    told = TELLERS.get(event.type, _something)(History(event, job, workers))
     return ended(told[0].upper() + told[1:])
 
 
-def _something(story: Story) -> str:
+def _something(story: History) -> str:
     code = f" with {story.event.code}" if story.event.code else ""
     by_hand = f" by {story.event.actor}" if story.event.actor else ""
     return f"there was {story.event.type} ({story.attempt}){code}{by_hand}"
@@ -58,7 +58,7 @@ def _something(story: Story) -> str:
 # Coming in
 
 
-def _parked(story: Story) -> str:
+def _parked(story: History) -> str:
     if not story.is_settled:
         return "it gave its place back, to wait until it can run"
     delay = story.facts.duration("delay")
@@ -66,7 +66,7 @@ def _parked(story: Story) -> str:
     return f"{_failure(story)}; {story.reasons.text('because')}: no attempt is used up{then}{_notes(story.reasons)}"
 
 
-def _enqueued(story: Story) -> str:
+def _enqueued(story: History) -> str:
     delay = story.facts.duration("delay")
     owner = f" for {story.event.owner}" if story.event.owner else ""
     when = f"{describe(delay)} later" if delay else "at once"
@@ -77,7 +77,7 @@ def _enqueued(story: Story) -> str:
     return f"it was enqueued{_by_schedule(story)}{owner}, to run {when}"
 
 
-def _by_schedule(story: Story) -> str:
+def _by_schedule(story: History) -> str:
     """Which schedule made it, and for which tick."""
     job = story.job
     name = next((tag.removeprefix(TAG) for tag in job.tags if tag.startswith(TAG)), None)
@@ -87,11 +87,11 @@ def _by_schedule(story: Story) -> str:
     return f" by schedule {name!r}" + (f" for its tick at {stamp(job.submitted_at)}" if is_tick else ", run by hand")
 
 
-def _queued(story: Story) -> str:
+def _queued(story: History) -> str:
     return f"its time had come, so it was queued in {story.job.queue!r}"
 
 
-def _started(story: Story) -> str:
+def _started(story: History) -> str:
     worker = story.facts.text("worker")
     where = f" on {worker_name(worker, story.workers)}" if worker else ""
     by_hand = ", asked for by hand" if story.facts.text("trigger") == "manual" else ""
@@ -102,22 +102,22 @@ def _started(story: Story) -> str:
 # How attempts ended
 
 
-def _succeeded(story: Story) -> str:
+def _succeeded(story: History) -> str:
     return f"{story.attempt} succeeded{_after(story)}"
 
 
-def _retried(story: Story) -> str:
+def _retried(story: History) -> str:
     delay = story.facts.duration("delay")
     later = f"{describe(delay)} later" if delay is not None else "later"
     return f"{_failure(story)}; it is tried again {later}{_delayed_by(story.reasons)}{_notes(story.reasons)}"
 
 
-def _failed(story: Story) -> str:
+def _failed(story: History) -> str:
     why = because(story.reasons, story.event.code)
     return f"{_failure(story)}; no retry follows, because {why}{_notes(story.reasons)}"
 
 
-def _failure(story: Story) -> str:
+def _failure(story: History) -> str:
     subject = f"{story.attempt} failed{_after(story)}" if story.is_settled else "it failed"
     if was_not_tried(story.reasons):
         subject = f"{story.attempt} was not tried and failed"
@@ -125,13 +125,13 @@ def _failure(story: Story) -> str:
     return f"{subject}{code}{_words(story)}{_judged_by(story.reasons)}{_told_of_services(story)}"
 
 
-def _words(story: Story) -> str:
+def _words(story: History) -> str:
     """The line for people, and the technical one beside it."""
     said = with_detail(story.facts.text("message"), story.facts.text("error"))
     return f": {quoted(said)}" if said else ""
 
 
-def _told_of_services(story: Story) -> str:
+def _told_of_services(story: History) -> str:
     """What the breaker of a service heard of it."""
     told = list(story.facts.parts("services").items())[:MOST_NAMED]
     blamed = [repr(name) for name, calls in told if calls.whole("failed")]
@@ -173,12 +173,12 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _after(story: Story) -> str:
+def _after(story: History) -> str:
     seconds = story.facts.duration("seconds")
     return f" after {describe(seconds)}" if seconds is not None else ""
 
 
-def _snoozed(story: Story) -> str:
+def _snoozed(story: History) -> str:
     delay = story.facts.duration("delay")
     wait = describe(delay) if delay is not None else "a while"
     if not story.is_settled:
@@ -194,7 +194,7 @@ def _snoozed(story: Story) -> str:
     return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_told_of_services(story)}"
 
 
-def _released(story: Story) -> str:
+def _released(story: History) -> str:
     for word, what in (("loss", "lost its worker, which went silent"), ("crash", "ended because its process died")):
         count, limit = story.reasons.whole(word), story.reasons.whole("of")
         if count is not None:
@@ -205,7 +205,7 @@ def _released(story: Story) -> str:
     return f"{story.attempt} was handed back {said}".rstrip() + "; nothing is counted"
 
 
-def _cancelled(story: Story) -> str:
+def _cancelled(story: History) -> str:
     reason = story.facts.text("reason")
     if not story.is_settled and reason and not story.event.actor:
         return f"it was cancelled, because {reason}"
@@ -216,7 +216,7 @@ def _cancelled(story: Story) -> str:
     return f"{story.attempt} was stopped{_after(story)} as asked, and the job was cancelled"
 
 
-def _refused(story: Story) -> str:
+def _refused(story: History) -> str:
     decision = story.facts.text("decision")
     what = f"the outcome of {story.attempt}" + (f" ({decision})" if decision else "")
     return f"{what} came too late and was refused: its lease was another's by then"
@@ -225,26 +225,26 @@ def _refused(story: Story) -> str:
 # By hand
 
 
-def _cancel_requested(story: Story) -> str:
+def _cancel_requested(story: History) -> str:
     return f"while {story.attempt} was running, cancelling was asked for by {_who_and_why(story)}"
 
 
-def _retry_requested(story: Story) -> str:
+def _retry_requested(story: History) -> str:
     redrive = story.facts.text("redrive")
     part = f", as part of redrive {redrive}" if redrive else ""
     return f"a retry with all counters at zero was asked for by {_who_and_why(story)}{part}"
 
 
-def _run_requested(story: Story) -> str:
+def _run_requested(story: History) -> str:
     return f"a run at once, the counters as they were, was asked for by {_who_and_why(story)}"
 
 
-def _who_and_why(story: Story) -> str:
+def _who_and_why(story: History) -> str:
     reason = story.facts.text("reason")
     return (story.event.actor or "somebody") + (f", who said {quoted(reason)}" if reason else "")
 
 
-TELLERS: dict[str, Callable[[Story], str]] = {
+TELLERS: dict[str, Callable[[History], str]] = {
     "job.enqueued": _enqueued,
     "job.queued": _queued,
     "job.parked": _parked,

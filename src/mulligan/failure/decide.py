@@ -20,7 +20,7 @@ from typing import Any
 from mulligan.errors import BadPolicy
 from mulligan.failure.backoff import Exponential
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.decision import Decision, Fail, Park, Reasons, Release, Retry, Snooze
+from mulligan.failure.decision import Decision, Fail, Park, Postpone, Reasons, Release, Retry
 from mulligan.failure.delays import backed_off
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.text import first_line
@@ -77,7 +77,7 @@ def _given_back(verdict: Verdict, job: Job[Any], *, now: datetime, draw: float) 
     delay = MISFIT_BACKOFF(count, None, draw)
     if _is_late(job, now + delay):
         return _too_late(verdict, job, reasons, delay, spared=None)
-    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)})
+    return Postpone(delay, verdict, reasons | {"delay": _seconds(delay)})
 
 
 def _judged(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
@@ -98,7 +98,7 @@ def _put_off(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: time
         return _fail(_instead("SNOOZE_LIMIT", message, verdict), reasons, "snoozes exhausted", job, spared)
     if _is_late(job, now + delay):
         return _too_late(verdict, job, reasons, delay, spared)
-    return Snooze(delay, verdict, reasons | {"delay": _seconds(delay)}, spared)
+    return Postpone(delay, verdict, reasons | {"delay": _seconds(delay)}, spared)
 
 
 def _counted(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:

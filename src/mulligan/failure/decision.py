@@ -56,7 +56,7 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Snooze:
+class Postpone:
     """Run again after exactly this long; no attempt is used up. `spared` as in `Retry`."""
 
     delay: timedelta
@@ -79,4 +79,4 @@ class Cancel:
     reasons: Reasons
 
 
-Decision: TypeAlias = Succeed | Retry | Fail | Snooze | Park | Release | Cancel
+Decision: TypeAlias = Succeed | Retry | Fail | Postpone | Park | Release | Cancel

@@ -16,7 +16,7 @@ T = TypeVar("T", Queue, Owner)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QuotasInForce:
     """As things stand. Jobs without an owner are nobody's: they have a weight of 1, and no limit."""
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
@@ -50,11 +50,11 @@ class Quotas:
         self._queues = _by_name("queues", Queue, queues)
         self._owners = _by_name("owners", Owner, owners)
         self._file = file
-        self._found: tuple[Policies | None, Standing] = (None, Standing())
-        self._book: tuple[Standing | None, dict[str, int], LimitBook] = (None, {}, LimitBook())
+        self._found: tuple[Policies | None, QuotasInForce] = (None, QuotasInForce())
+        self._book: tuple[QuotasInForce | None, dict[str, int], LimitBook] = (None, {}, LimitBook())
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> QuotasInForce:
         current = self._file.current
         policies, standing = self._found
         if policies is not current:
@@ -62,11 +62,11 @@ class Quotas:
             self._found = (current, standing)
         return standing
 
-    def _standing(self, policies: Policies) -> Standing:
+    def _standing(self, policies: Policies) -> QuotasInForce:
         """An owner's own words first, then those for everybody."""
         owners = _over(self._owners, policies.quotas, Owner)
         everybody = owners.get(EVERYBODY, NOBODY)
-        return Standing(
+        return QuotasInForce(
             queues=_over(self._queues, policies.queues, Queue),
             owners={name: owner.over(everybody) for name, owner in owners.items()},
             kinds={name: kind.concurrency for name, kind in policies.kinds.items() if kind.concurrency is not None},
@@ -105,7 +105,7 @@ class Quotas:
         return _weighed(follow_up, owner, self.standing)
 
 
-def _limits(standing: Standing, kinds: Mapping[str, int]) -> LimitBook:
+def _limits(standing: QuotasInForce, kinds: Mapping[str, int]) -> LimitBook:
     budgets = {name: _budget(owner) for name, owner in standing.owners.items()}
     return LimitBook(
         kinds={**kinds, **standing.kinds},
@@ -122,7 +122,7 @@ def _budget(owner: Owner) -> RetryBudget | None:
     return RetryBudget(*found, over=owner.over_budget or "wait")
 
 
-def _weighed(follow_up: FollowUp, owner: str, standing: Standing) -> FollowUp:
+def _weighed(follow_up: FollowUp, owner: str, standing: QuotasInForce) -> FollowUp:
     weight, then = standing.weight(follow_up.queue, owner), follow_up.on_failed
     then = None if then is None else _weighed(then, owner, standing)
     if weight is None and then is follow_up.on_failed:

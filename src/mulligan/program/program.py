@@ -50,7 +50,7 @@ class Output:
         return self.stdout.decode("utf-8", "replace")
 
 
-class Options(TypedDict, total=False):
+class ProgramOptions(TypedDict, total=False):
     """As for `subprocess.run`: `env` replaces the environment, `stdout` is a file that takes the output instead.
 
     `accept` are exit statuses that are no failure.

@@ -24,22 +24,22 @@ from mulligan.service.allowance import (
 from mulligan.service.breaker import due, forced, heard, held, is_quiet
 from mulligan.service.charge import MOST_RETURNS, borne_because
 from mulligan.service.config import Service, ServiceBook
-from mulligan.service.state import Change, Forced, Standing, State, Turn, is_milestone, is_restricted
-from mulligan.service.window import Call, Figures, Tally, figures
+from mulligan.service.state import BreakerState, Change, Forced, ServiceState, Turn, is_milestone, is_restricted
+from mulligan.service.window import CallCounts, Figures, ServiceCall, figures
 
 __all__ = [
     "FAILS_FAST",
     "MOST_RETURNS",
     "Allowance",
-    "Call",
+    "BreakerState",
+    "CallCounts",
     "Change",
     "Figures",
     "Forced",
     "Service",
     "ServiceBook",
-    "Standing",
-    "State",
-    "Tally",
+    "ServiceCall",
+    "ServiceState",
     "Turn",
     "allowance",
     "borne_because",

@@ -7,7 +7,7 @@ from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Verdict
 from mulligan.service.config import Service
-from mulligan.service.state import Bucket, Forced, Standing, State
+from mulligan.service.state import BreakerState, Bucket, Forced, ServiceState
 from mulligan.service.window import AHEAD, SECOND, Figures
 
 # What may be claimed at once after a pause, in seconds of the pace.
@@ -26,7 +26,7 @@ class Allowance(Struct, frozen=True):
     in microseconds; None: when something changes."""
 
     number: int
-    standing: Standing
+    standing: ServiceState
     again_in: int | None = None
     short_before: int | None = None
 
@@ -39,25 +39,25 @@ class Allowance(Struct, frozen=True):
         return Allowance(self.number - unused, replace(self.standing, bucket=back), self.again_in, self.short_before)
 
 
-def allowance(service: Service, standing: Standing, *, running: int, wanted: int, now: int) -> Allowance:
+def allowance(service: Service, standing: ServiceState, *, running: int, wanted: int, now: int) -> Allowance:
     """How many jobs a claim may take. `running` are those of the current epoch, also with expired leases."""
     match standing.state:
-        case State.OPEN:
+        case BreakerState.OPEN:
             until = standing.held_until(now)
             return Allowance(0, standing, None if until is None else until - now)
-        case State.HALF_OPEN:
+        case BreakerState.HALF_OPEN:
             permits = max(0, service.probes - standing.probes_succeeded - running)
             return _from_bucket(service.rate, standing, min(wanted, permits), wanted, now)
-        case State.CLOSED:
+        case BreakerState.CLOSED:
             return _from_bucket(_rate(service, standing), standing, wanted, wanted, now)
 
 
-def _rate(service: Service, standing: Standing) -> float | None:
+def _rate(service: Service, standing: ServiceState) -> float | None:
     pace = None if standing.pace is None else standing.pace.rate
     return min((rate for rate in (service.rate, pace) if rate is not None), default=None)
 
 
-def _from_bucket(rate: float | None, standing: Standing, permitted: int, wanted: int, now: int) -> Allowance:
+def _from_bucket(rate: float | None, standing: ServiceState, permitted: int, wanted: int, now: int) -> Allowance:
     if rate is None:
         return Allowance(permitted, standing, 0 if permitted == wanted else None)
     burst = 1.0 + rate * BURST
@@ -101,7 +101,7 @@ def _filled_at(bucket: Bucket | None, now: int) -> int:
     return bucket.filled_at if bucket is not None and is_counted else now
 
 
-def retry_allowance(service: Service, standing: Standing, figures: Figures, *, in_flight: int) -> int | None:
+def retry_allowance(service: Service, standing: ServiceState, figures: Figures, *, in_flight: int) -> int | None:
     """How many retries may pass the door; None: any number. `in_flight` are those that passed and were not heard of."""
     if service.budget is None or not standing.is_failing or standing.forced is Forced.CLOSED:
         return None
@@ -109,21 +109,21 @@ def retry_allowance(service: Service, standing: Standing, figures: Figures, *, i
     return max(0, allowed - figures.retries - in_flight)
 
 
-def holds(service: Service, standing: Standing) -> bool:
+def holds(service: Service, standing: ServiceState) -> bool:
     """Whether its jobs are held until it is closed."""
-    return standing.state is not State.CLOSED and service.mode == "hold"
+    return standing.state is not BreakerState.CLOSED and service.mode == "hold"
 
 
-def fails_fast(service: Service, standing: Standing, *, now: int) -> bool:
+def fails_fast(service: Service, standing: ServiceState, *, now: int) -> bool:
     """Whether its jobs are to be handed out with `service_open`, and settled without being run."""
-    return service.mode == "fail_fast" and standing.state is State.OPEN and not standing.is_due(now)
+    return service.mode == "fail_fast" and standing.state is BreakerState.OPEN and not standing.is_due(now)
 
 
-def stays_refused(service: Service, standing: Standing, *, epoch: int) -> bool:
+def stays_refused(service: Service, standing: ServiceState, *, epoch: int) -> bool:
     """Whether a lease of this epoch that is handed out once more is not to be run. The time that has passed since does
     not make it a probe: it runs when its service is closed, or as a probe of the current epoch."""
-    is_probe = standing.state is State.HALF_OPEN and epoch == standing.epoch
-    return service.mode == "fail_fast" and standing.state is not State.CLOSED and not is_probe
+    is_probe = standing.state is BreakerState.HALF_OPEN and epoch == standing.epoch
+    return service.mode == "fail_fast" and standing.state is not BreakerState.CLOSED and not is_probe
 
 
 def service_open(service: Service, name: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:

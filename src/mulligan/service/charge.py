@@ -7,17 +7,17 @@ closed, still paced           the service, for the first calls of a job: a servi
 closed                        the job
 """
 
-from mulligan.service.state import Standing, State
+from mulligan.service.state import BreakerState, ServiceState
 
 # Failed calls of a job that a recovering service is charged for, in all. Beyond them, the job is.
 MOST_RETURNS = 20
 
 
-def borne_because(standing: Standing, *, epoch: int, returns: int) -> str | None:
+def borne_because(standing: ServiceState, *, epoch: int, returns: int) -> str | None:
     """How the service stands, if it bears a failed call that was claimed in this epoch; None: the job does."""
-    if standing.state is State.OPEN:
+    if standing.state is BreakerState.OPEN:
         return "is open"
-    if standing.state is State.HALF_OPEN:
+    if standing.state is BreakerState.HALF_OPEN:
         return "is being probed"
     if epoch != standing.epoch:
         return "was not closed meanwhile"

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from mulligan.lifecycle import SERVICE_PACED
 from mulligan.service.allowance import SHORT
-from mulligan.service.state import Change, Pace, Standing, Turn
-from mulligan.service.window import SECOND, Call, Figures
+from mulligan.service.state import Change, Pace, ServiceState, Turn
+from mulligan.service.window import SECOND, Figures, ServiceCall
 
 STEP = SECOND // 2
 SLOWEST = 1.0
@@ -55,7 +55,7 @@ def started(rate_before: float | None, now: int) -> Pace:
     return Pace(max(SLOWEST, START * (rate_before or 0.0)), now)
 
 
-def ceiling(standing: Standing, figures: Figures) -> float | None:
+def ceiling(standing: ServiceState, figures: Figures) -> float | None:
     """How fast it may become after trouble at the pace it has: less than that, if it was beyond the rate of before."""
     target = _target(standing)
     if standing.pace is None or target is None or standing.pace.rate <= (standing.ceiling or target):
@@ -67,7 +67,7 @@ def ceiling(standing: Standing, figures: Figures) -> float | None:
     return max(target, CEILING * went_well)
 
 
-def paced(standing: Standing, figures: Figures, calls: list[Call], now: int) -> Turn:
+def paced(standing: ServiceState, figures: Figures, calls: list[ServiceCall], now: int) -> Turn:
     """After these calls of the current epoch; a step at most."""
     if standing.pace is None:
         return Turn(standing)
@@ -92,13 +92,13 @@ def _watch(pace: Pace) -> int:
     return max(WATCH, int(WATCHED / pace.rate * SECOND))
 
 
-def _halved(standing: Standing, pace: Pace, figures: Figures, now: int) -> Turn:
+def _halved(standing: ServiceState, pace: Pace, figures: Figures, now: int) -> Turn:
     slower = Pace(max(SLOWEST, pace.rate / 2), now)
     halved = replace(standing, pace=slower, ceiling=ceiling(standing, figures))
     return Turn(halved, (_change("halved", standing, slower.rate),))
 
 
-def _grown(standing: Standing, pace: Pace, now: int) -> Turn:
+def _grown(standing: ServiceState, pace: Pace, now: int) -> Turn:
     target = _target(standing)
     if target is not None and now > pace.stepped_at and _is_searching(pace, now) and _is_short(standing, pace):
         standing, faster = _searched(standing, pace, target, now)
@@ -114,7 +114,7 @@ def _grown(standing: Standing, pace: Pace, now: int) -> Turn:
     return Turn(replace(standing, pace=faster))
 
 
-def _is_behind(standing: Standing, pace: Pace, target: float | None, now: int) -> bool:
+def _is_behind(standing: ServiceState, pace: Pace, target: float | None, now: int) -> bool:
     """Whether the service answers fewer calls than it is asked, on its way up."""
     if target is None or pace.rate >= target or now <= pace.stepped_at or not _is_short(standing, pace):
         return False
@@ -122,13 +122,13 @@ def _is_behind(standing: Standing, pace: Pace, target: float | None, now: int) -
     return asked >= ENOUGH and pace.ok < CLIMBS * asked
 
 
-def _is_short(standing: Standing, pace: Pace) -> bool:
+def _is_short(standing: ServiceState, pace: Pace) -> bool:
     """Whether jobs waited for the pace in this step, as far as it was noted."""
     short_at = None if standing.bucket is None else standing.bucket.short_at
     return short_at is not None and short_at >= pace.stepped_at - SHORT
 
 
-def _searched(standing: Standing, pace: Pace, target: float, now: int) -> tuple[Standing, Pace]:
+def _searched(standing: ServiceState, pace: Pace, target: float, now: int) -> tuple[ServiceState, Pace]:
     """A little faster if the service kept up; else as fast as it answers, and not beyond that for some time. It may
     fall behind once: calls take their time, and some of them are late by chance."""
     seconds = (now - pace.stepped_at) / SECOND
@@ -152,7 +152,7 @@ def _faster(pace: Pace, target: float | None, now: int) -> Pace:
     return Pace(rate, now, calm_since=calm_since)
 
 
-def _is_over(standing: Standing, pace: Pace, now: int) -> bool:
+def _is_over(standing: ServiceState, pace: Pace, now: int) -> bool:
     if standing.rate_before is None:
         return pace.rate >= FASTEST
     short_at = None if standing.bucket is None else standing.bucket.short_at
@@ -160,11 +160,11 @@ def _is_over(standing: Standing, pace: Pace, now: int) -> bool:
     return now - free_since >= CALM
 
 
-def _target(standing: Standing) -> float | None:
+def _target(standing: ServiceState) -> float | None:
     return None if standing.rate_before is None else max(SLOWEST, HEADROOM * standing.rate_before)
 
 
-def _change(how: str, standing: Standing, rate: float | None) -> Change:
+def _change(how: str, standing: ServiceState, rate: float | None) -> Change:
     pace = standing.pace
     assert pace is not None
     figures = {"how": how, "pace": rate, "from": pace.rate, "calls": pace.ok + pace.failed, "failures": pace.failed}

@@ -14,7 +14,7 @@ Rate = Annotated[float, Meta(ge=1e-4, le=1e9)]
 Time = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"
@@ -49,14 +49,14 @@ class Bucket(Struct, frozen=True):
     short_at: Time | None = None
 
 
-class Standing(Struct, frozen=True, omit_defaults=True):
+class ServiceState(Struct, frozen=True, omit_defaults=True):
     """Times are the store's, in microseconds. Every change of state raises the epoch, so that what was begun before
     it is told apart. `rate_before` is that of before the outage, kept until the pace is lifted, and
     `ceiling` what the pace does not go beyond. `trouble` are the figures that opened it, kept until it is closed, as
     is `outage_since`, when it first opened, and how many probes failed since."""
 
     name: str
-    state: State = State.CLOSED
+    state: BreakerState = BreakerState.CLOSED
     epoch: int = 0
     since: Time = 0
     open_until: Time = 0
@@ -75,7 +75,7 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     probes_failed: int = 0
 
     @classmethod
-    def plain(cls, name: str) -> "Standing":
+    def plain(cls, name: str) -> "ServiceState":
         """A service of which nothing is stored."""
         return cls(name)
 
@@ -87,23 +87,23 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     def is_due(self, now: int) -> bool:
         """Whether an open service is to be probed. One that seems open for longer than it was opened for is: the clock
         was set back."""
-        if self.state is not State.OPEN or self.forced:
+        if self.state is not BreakerState.OPEN or self.forced:
             return False
         return not 0 < self.open_until - now <= self.hold
 
     def held_until(self, now: int) -> int | None:
         """Until when nothing of it is claimed; None when it is not held, or nobody knows until when."""
-        if self.state is not State.OPEN or self.forced or self.is_due(now):
+        if self.state is not BreakerState.OPEN or self.forced or self.is_due(now):
             return None
         return self.open_until
 
 
-def encode(standing: Standing) -> str:
+def encode(standing: ServiceState) -> str:
     return msgspec.json.encode(standing).decode()
 
 
-def decode(text: str | bytes) -> Standing:
-    return msgspec.json.decode(text, type=Standing)
+def decode(text: str | bytes) -> ServiceState:
+    return msgspec.json.decode(text, type=ServiceState)
 
 
 class Change(Struct, frozen=True):
@@ -116,7 +116,7 @@ class Change(Struct, frozen=True):
 class Turn(Struct, frozen=True):
     """How a service stands now, and what changed by that. The same standing and no change is nothing to write."""
 
-    standing: Standing
+    standing: ServiceState
     changes: tuple[Change, ...] = ()
 
 
@@ -125,9 +125,9 @@ def is_milestone(probes_failed: int) -> bool:
     return probes_failed > 0 and probes_failed & (probes_failed - 1) == 0
 
 
-def is_restricted(service: Service, standing: Standing) -> bool:
+def is_restricted(service: Service, standing: ServiceState) -> bool:
     """Whether a claim has to ask for an allowance."""
-    held = standing.state is not State.CLOSED or standing.forced is Forced.OPEN
+    held = standing.state is not BreakerState.CLOSED or standing.forced is Forced.OPEN
     return held or standing.pace is not None or service.rate is not None
 
 

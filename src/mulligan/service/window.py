@@ -24,7 +24,7 @@ _RATE_SLOTS = 15
 _TROUBLED = 0.1
 
 
-class Call(Struct, frozen=True):
+class ServiceCall(Struct, frozen=True):
     """One outcome: whether the service did its part. `epoch` is the service's when the job was claimed."""
 
     at: int
@@ -33,7 +33,7 @@ class Call(Struct, frozen=True):
     epoch: int = 0
 
 
-class Heard(Struct, frozen=True, array_like=True):
+class CallResult(Struct, frozen=True, array_like=True):
     """What is kept of a call."""
 
     at: int
@@ -48,37 +48,37 @@ class Slot(Struct, frozen=True, array_like=True):
     failed: int = 0
     retries: int = 0
 
-    def plus(self, calls: Iterable[Call]) -> "Slot":
+    def plus(self, calls: Iterable[ServiceCall]) -> "Slot":
         heard = list(calls)
         ok = sum(call.ok for call in heard)
         retries = sum(call.is_retry for call in heard)
         return Slot(self.number, self.ok + ok, self.failed + len(heard) - ok, self.retries + retries)
 
 
-class Tally(Struct, frozen=True):
+class CallCounts(Struct, frozen=True):
     """What one worker heard of one service in one epoch: the last outcomes in order, and counts by time."""
 
     epoch: int = 0
     width: int = 0
-    last: tuple[Heard, ...] = ()
+    last: tuple[CallResult, ...] = ()
     slots: tuple[Slot, ...] = ()
 
-    def add(self, calls: Sequence[Call], service: Service) -> "Tally":
+    def add(self, calls: Sequence[ServiceCall], service: Service) -> "CallCounts":
         """With these calls. One of a newer epoch begins it anew; those of older ones are dropped."""
         epoch = max((call.epoch for call in calls), default=self.epoch)
         width = width_of(service)
         if epoch > self.epoch or (width != self.width and calls):
-            return Tally(max(epoch, self.epoch), width)._with(calls, service)
+            return CallCounts(max(epoch, self.epoch), width)._with(calls, service)
         return self._with(calls, service)
 
-    def _with(self, calls: Sequence[Call], service: Service) -> "Tally":
+    def _with(self, calls: Sequence[ServiceCall], service: Service) -> "CallCounts":
         mine = [call for call in calls if call.epoch == self.epoch]
         if not mine:
             return self
-        last = (*self.last, *(Heard(call.at, call.ok) for call in mine))[-_kept(service) :]
-        return Tally(self.epoch, self.width, last, self._slots(mine))
+        last = (*self.last, *(CallResult(call.at, call.ok) for call in mine))[-_kept(service) :]
+        return CallCounts(self.epoch, self.width, last, self._slots(mine))
 
-    def _slots(self, calls: list[Call]) -> tuple[Slot, ...]:
+    def _slots(self, calls: list[ServiceCall]) -> tuple[Slot, ...]:
         found = {slot.number: slot for slot in self.slots}
         for number in {call.at // self.width for call in calls}:
             before = found.get(number, Slot(number))
@@ -89,12 +89,12 @@ class Tally(Struct, frozen=True):
         return tuple(sorted(near, key=lambda slot: slot.number))
 
 
-def encode(tally: Tally) -> str:
+def encode(tally: CallCounts) -> str:
     return msgspec.json.encode(tally).decode()
 
 
-def decode(text: str | bytes) -> Tally:
-    return msgspec.json.decode(text, type=Tally)
+def decode(text: str | bytes) -> CallCounts:
+    return msgspec.json.decode(text, type=CallCounts)
 
 
 class Figures(Struct, frozen=True):
@@ -118,7 +118,7 @@ class Figures(Struct, frozen=True):
 
 
 def figures(
-    service: Service, tallies: Iterable[Tally], *, epoch: int, failing_since: int | None = None, now: int
+    service: Service, tallies: Iterable[CallCounts], *, epoch: int, failing_since: int | None = None, now: int
 ) -> Figures:
     """The figures of the current epoch, whoever heard them."""
     width = width_of(service)
@@ -163,7 +163,7 @@ def _kept(service: Service) -> int:
     return service.window if isinstance(service.window, int) else service.min_calls
 
 
-def _newest(service: Service, tallies: list[Tally], now: int) -> list[Heard]:
+def _newest(service: Service, tallies: list[CallCounts], now: int) -> list[CallResult]:
     """The last outcomes of all workers, in order."""
     heard = [one for tally in tallies for one in tally.last if one.at <= now + AHEAD]
     if len(tallies) > 1:
@@ -171,7 +171,7 @@ def _newest(service: Service, tallies: list[Tally], now: int) -> list[Heard]:
     return heard[-_kept(service) :]
 
 
-def _merged(tallies: list[Tally], *, oldest: int, newest: int) -> list[Slot]:
+def _merged(tallies: list[CallCounts], *, oldest: int, newest: int) -> list[Slot]:
     ok, failed, retries = Counter[int](), Counter[int](), Counter[int]()
     numbers: set[int] = set()
     for slot in (slot for tally in tallies for slot in tally.slots):
@@ -183,7 +183,7 @@ def _merged(tallies: list[Tally], *, oldest: int, newest: int) -> list[Slot]:
     return [Slot(number, ok[number], failed[number], retries[number]) for number in sorted(numbers)]
 
 
-def _window(service: Service, last: list[Heard], slots: list[Slot], now: int) -> tuple[int, int]:
+def _window(service: Service, last: list[CallResult], slots: list[Slot], now: int) -> tuple[int, int]:
     if not isinstance(service.window, timedelta):
         return len(last), sum(not one.ok for one in last)
     since = (now - microseconds(service.window)) // width_of(service)
@@ -192,7 +192,7 @@ def _window(service: Service, last: list[Heard], slots: list[Slot], now: int) ->
     return sum(slot.ok for slot in within) + failures, failures
 
 
-def _in_a_row(last: list[Heard]) -> int:
+def _in_a_row(last: list[CallResult]) -> int:
     for number, one in enumerate(reversed(last)):
         if one.ok:
             return number

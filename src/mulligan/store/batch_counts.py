@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.lifecycle import FINAL, State
 
 
-class Tally:
+class CountChanges:
     """Finished members by batch and state, more or fewer than before."""
 
     def __init__(self) -> None:

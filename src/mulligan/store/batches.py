@@ -33,7 +33,7 @@ from mulligan.records.batch import (
     takes_none_back,
 )
 from mulligan.records.job import Job, NewJob
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.clock import Now
 from mulligan.store.follow_up import callback
 from mulligan.store.idempotency import is_done
@@ -141,7 +141,7 @@ class BatchSteps:
 
     # Count
 
-    def counted(self, tally: Tally, now: Now, *, actor: str | None = None) -> Steps[None]:
+    def counted(self, tally: CountChanges, now: Now, *, actor: str | None = None) -> Steps[None]:
         """Add up what a transaction did to members: its last step."""
         if not tally.rows:
             return
@@ -204,7 +204,7 @@ class BatchSteps:
             return 0
         step = TABLE[Move.CANCEL_BY_HAND, State.WAITING]
         yield self._events_of(step.event, rows, now, data={"reason": BY_ABORT})
-        tally = Tally()
+        tally = CountChanges()
         tally.add(batch.id, State.WAITING, step.target, len(rows))
         yield from self.counted(tally, now)
         return len(rows)
@@ -220,7 +220,7 @@ class BatchSteps:
                 succeeded.append(lease.batch)
             else:
                 asked[lease.fence.id] = lease.batch
-        tally = Tally()
+        tally = CountChanges()
         tally.add_all(succeeded, State.RUNNING, State.SUCCEEDED)
         if asked:
             # A wish to cancel may have won over the decision.
@@ -238,7 +238,7 @@ class BatchSteps:
             return (yield from self._retried_by(request))
         states = yield from self._states([batch.id])
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
-        retried, tally = [], Tally()
+        retried, tally = [], CountChanges()
         for source in (State.FAILED, State.CANCELLED):
             rows = yield from self._retry_from(source, request, gate, now)
             tally.add(batch.id, source, State.WAITING, len(rows))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchSteps, Enqueueing
 from mulligan.store.clock import Now
 from mulligan.store.follow_up import FailedRow, follow_ups
@@ -39,10 +39,10 @@ class UnrunSteps:
             values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
             yield Statement(self._sql["events_of_many"], {**values, **about})
 
-    def ending(self, rows: Sequence[Record], now: Now, *, tally: Tally | None = None) -> Steps[None]:
+    def ending(self, rows: Sequence[Record], now: Now, *, tally: CountChanges | None = None) -> Steps[None]:
         """Store what is to follow, and count last; in the tally of a larger step, which counts it then."""
         yield from self.following(rows)
-        mine = Tally() if tally is None else tally
+        mine = CountChanges() if tally is None else tally
         mine.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
         if tally is None:
             yield from self._batches.counted(mine, now)

@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
 from mulligan.lifecycle import TABLE, State
 from mulligan.records.job import Job
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now
 from mulligan.store.idempotency import is_done
@@ -23,7 +23,7 @@ class Hands:
     """What each store does in its own way amid a move, on the connection that the move is played on."""
 
     settle: Callable[[Outcome], object]
-    promote: Callable[[Tally], object]
+    promote: Callable[[CountChanges], object]
     """What it does to members it adds to the tally: between the two a batch could look as if it were over."""
 
 
@@ -36,13 +36,13 @@ class MoveSteps:
         self.violation = violation
 
     def moving(self, request: Request, now: Now, hands: Hands) -> Steps[Job[Any]]:
-        tally = Tally()
+        tally = CountChanges()
         if (yield from self.making(request, now, tally, hands)):
             hands.promote(tally)
         yield from self._batches.counted(tally, now, actor=request.actor)
         return to_job((yield from self._row("job", request.job)))
 
-    def making(self, request: Request, now: Now, tally: Tally, hands: Hands) -> Steps[bool]:
+    def making(self, request: Request, now: Now, tally: CountChanges, hands: Hands) -> Steps[bool]:
         """Whether it was not made before. The caller counts the tally last."""
         row = yield from self._row("job_locked", request.job, request.owner)
         if (yield from is_done(self._sql, request.id)):

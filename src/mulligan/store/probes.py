@@ -21,7 +21,7 @@ GATE, END = "probe/", "probe0"
 GATES = 1_000
 
 
-class Lane(NamedTuple):
+class ProbeLane(NamedTuple):
     service: str
     queue: str
     kind: str
@@ -45,7 +45,7 @@ class ProbeSteps:
         waiting = {gate: lane for gate, lane in lanes.items() if lane.service in held}
         return free, [] if claim is None or not waiting else (yield from self._needed(claim, waiting, now))
 
-    def _lanes(self) -> Steps[dict[str, Lane]]:
+    def _lanes(self) -> Steps[dict[str, ProbeLane]]:
         gates = yield from self._gates(self._after, GATES)
         if len(gates) < GATES and self._after != GATE:
             # From the first one again, or a claim that comes to the end would find nothing.
@@ -57,7 +57,7 @@ class ProbeSteps:
         rows = yield self._statement("gates_parked", after=after, until=END, limit=limit)
         return [row["gate"] for row in rows]
 
-    def _needed(self, claim: Claim, waiting: Mapping[str, Lane], now: int) -> Steps[list[str]]:
+    def _needed(self, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> Steps[list[str]]:
         """Those of services that this claim may probe, where it finds no other job of them; of no more services than it
         can take jobs."""
         asked = yield from self._services.asked({lane.service for lane in waiting.values()}, now)
@@ -68,7 +68,7 @@ class ProbeSteps:
         paused = frozenset((row["what"], row["name"]) for row in rows)
         ours = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
         rows = yield self._statement("lanes_ready", services=to_json(sorted(asked)))
-        ready = [Lane(row["service"], row["queue"], row["kind"]) for row in rows]
+        ready = [ProbeLane(row["service"], row["queue"], row["kind"]) for row in rows]
         met = {lane.service for lane in ready if _can_take(claim, lane, paused)}
         probed = yield from self._services.probed({lane.service for lane in ours.values()} - met, claim.limit, now)
         return [gate for gate, lane in ours.items() if lane.service in probed]
@@ -78,14 +78,14 @@ class ProbeSteps:
 
 
 @lru_cache(maxsize=2 * GATES)
-def lane_of(gate: str) -> Lane:
+def lane_of(gate: str) -> ProbeLane:
     """Of a gate that somebody damaged nothing is known: no service holds it."""
     try:
-        return Lane(*msgspec.json.decode(gate.removeprefix(GATE), type=tuple[str, str, str]))
+        return ProbeLane(*msgspec.json.decode(gate.removeprefix(GATE), type=tuple[str, str, str]))
     except msgspec.MsgspecError:
-        return Lane("", "", "")
+        return ProbeLane("", "", "")
 
 
-def _can_take(claim: Claim, lane: Lane, paused: Iterable[tuple[str, str]]) -> bool:
+def _can_take(claim: Claim, lane: ProbeLane, paused: Iterable[tuple[str, str]]) -> bool:
     is_served = lane.kind in claim.kinds and (claim.queues is None or lane.queue in claim.queues)
     return is_served and lane.parts.isdisjoint(paused)

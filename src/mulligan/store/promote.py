@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.clock import Now, moment
 from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
@@ -58,7 +58,7 @@ class DoorSteps:
         return Look(**{name: bool(answer) for name, answer in row.items()})
 
     def promoting(
-        self, now: Now, tally: Tally | None = None, claim: Claim | None = None
+        self, now: Now, tally: CountChanges | None = None, claim: Claim | None = None
     ) -> Steps[tuple[Look, int | None]]:
         """What is left to do, and in how many microseconds it is worth to look at the limits again. Members that fail
         here count into the tally, if there is one. What a claim needs to probe a service comes back for it."""
@@ -68,7 +68,7 @@ class DoorSteps:
             look, again = yield from self._promote(now, tally)
         return look, again
 
-    def _promote(self, now: Now, tally: Tally | None) -> Steps[tuple[Look, int | None]]:
+    def _promote(self, now: Now, tally: CountChanges | None) -> Steps[tuple[Look, int | None]]:
         look = yield from self.looking(now)
         if look.is_anyone:
             yield from self._pass_all(now)
@@ -138,7 +138,7 @@ class DoorSteps:
                 break
         return moved
 
-    def _let_in(self, now: Now, tally: Tally | None = None) -> Steps[int | None]:
+    def _let_in(self, now: Now, tally: CountChanges | None = None) -> Steps[int | None]:
         """In how many microseconds it is worth to look again."""
         admitted = yield from self._limits.admit((yield from moment(self._sql, now)))
         yield from self._unrun.ending(admitted.failed, now, tally=tally)

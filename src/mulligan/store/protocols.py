@@ -287,7 +287,7 @@ class Upkeep(Protocol):
         ...
 
 
-class Batches(Protocol):
+class BatchStore(Protocol):
     """Jobs that succeed or fail together. Counts change in the transaction that changes the members."""
 
     def create_batch(self, batch: NewBatch) -> BatchRecord:
@@ -558,7 +558,9 @@ class Changes(Protocol):
     def close(self) -> None: ...
 
 
-class Store(JobStore, Upkeep, Batches, Schedules, Clearing, Operations, Services, Places, Reader, EventLog, Protocol):
+class Store(
+    JobStore, Upkeep, BatchStore, Schedules, Clearing, Operations, Services, Places, Reader, EventLog, Protocol
+):
     """One database."""
 
     def migrate(self) -> list[str]:

@@ -9,7 +9,7 @@ from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import JobFilter, Page
 from mulligan.records.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchSteps
 from mulligan.store.clock import Now, moment
 from mulligan.store.moves import Hands, MoveSteps
@@ -60,7 +60,7 @@ class RedriveSteps:
         if not (yield Statement(self._sql["operation_locked"], redrive_values(redrive))):
             return None
         done: list[tuple[str, str | None]] = []
-        tally = Tally()
+        tally = CountChanges()
         for request in requests:
             done += [(request.job, (yield from self._move(redrive, request, now, tally, hands)))]
         after = carried_out(redrive, done, from_time((yield from moment(self._sql, now))))
@@ -72,7 +72,9 @@ class RedriveSteps:
         yield from self._batches.counted(tally, now, actor=redrive.actor)
         return replace(after, course=replace(after.course, version=after.course.version + 1))
 
-    def _move(self, redrive: Redrive, request: Request, now: Now, tally: Tally, hands: Hands) -> Steps[str | None]:
+    def _move(
+        self, redrive: Redrive, request: Request, now: Now, tally: CountChanges, hands: Hands
+    ) -> Steps[str | None]:
         """Why the job was not moved; None, it was. What was begun for one that cannot be is undone."""
         rows = yield Statement(self._sql["job_locked"], {"id": request.job, "owner": request.owner})
         if not is_candidate(rows[0] if rows else None, redrive):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
-from mulligan.failure.decision import Fail, Park, Retry, Snooze, Succeed
+from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
 from mulligan.records.job import Called, Lease
-from mulligan.service import Call, Standing, State
+from mulligan.service import BreakerState, ServiceCall, ServiceState
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome
 
@@ -39,12 +39,12 @@ class Hearsay:
         """No job of its own tells of it: others called it."""
         return not self.quiet and all(word.epoch is None for word in self.words)
 
-    def calls_in(self, standing: Standing, now: int) -> list[Call]:
+    def calls_in(self, standing: ServiceState, now: int) -> list[ServiceCall]:
         """Whoever called a service that is not his job's may have done so before its last change: that counts only
         while it is closed."""
-        other = standing.epoch if standing.state is State.CLOSED else -1
+        other = standing.epoch if standing.state is BreakerState.CLOSED else -1
         return [
-            Call(now, word.ok, is_retry=word.is_retry, epoch=other if word.epoch is None else word.epoch)
+            ServiceCall(now, word.ok, is_retry=word.is_retry, epoch=other if word.epoch is None else word.epoch)
             for word in self.words
         ]
 
@@ -88,7 +88,7 @@ def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
     # What the task itself said of its service goes before what its end tells.
     if ok is not None and not any(_is_own(called, lease) for called in outcome.calls):
         heard.setdefault(lease.service, Hearsay()).words.append(Word(ok, lease.is_retry, lease.service_epoch))
-    if isinstance(outcome.decision, Retry | Fail | Snooze | Park):
+    if isinstance(outcome.decision, Retry | Fail | Postpone | Park):
         verdict = outcome.decision.verdict
         if verdict.holds_service and verdict.retry_after is not None:
             quiet = Quiet(verdict.retry_after, lease.service_epoch)
@@ -115,6 +115,6 @@ def _word(outcome: Outcome) -> bool | None:
         case Retry() | Fail() if outcome.lease.kind == PROBE_KIND:
             # Whatever kept it from an answer: else it would be asked again at once, and again.
             return False
-        case Retry(verdict=verdict) | Fail(verdict=verdict) | Snooze(verdict=verdict) | Park(verdict=verdict):
+        case Retry(verdict=verdict) | Fail(verdict=verdict) | Postpone(verdict=verdict) | Park(verdict=verdict):
             return None if verdict.blames_service is None else not verdict.blames_service
     return None

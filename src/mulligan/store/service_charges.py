@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from mulligan.failure.decision import Fail, Park, Retry, Snooze
+from mulligan.failure.decision import Fail, Park, Postpone, Retry
 from mulligan.records.job import Fence
-from mulligan.service import Standing, State, borne_because
+from mulligan.service import BreakerState, ServiceState, borne_because
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome
 from mulligan.store.service_calls import is_blamed
@@ -13,14 +13,14 @@ from mulligan.store.service_calls import is_blamed
 def may_be_spared(outcome: Outcome) -> bool:
     """Whether its service may have to bear this failure. A probe of the service's own waits for nothing."""
     decision, lease = outcome.decision, outcome.lease
-    has_choice = isinstance(decision, Retry | Fail | Snooze) and decision.spared is not None
+    has_choice = isinstance(decision, Retry | Fail | Postpone) and decision.spared is not None
     return has_choice and bool(lease.service) and lease.kind != PROBE_KIND and is_blamed(outcome)
 
 
-def charged(outcome: Outcome, standings: Mapping[str, Standing]) -> Outcome:
+def charged(outcome: Outcome, standings: Mapping[str, ServiceState]) -> Outcome:
     """The outcome as it is settled: with what was decided, or spared because the service bears it."""
     lease, standing = outcome.lease, standings.get(outcome.lease.service)
-    assert isinstance(outcome.decision, Retry | Fail | Snooze) and outcome.decision.spared is not None
+    assert isinstance(outcome.decision, Retry | Fail | Postpone) and outcome.decision.spared is not None
     spared = outcome.decision.spared
     if standing is None:
         return outcome
@@ -28,10 +28,12 @@ def charged(outcome: Outcome, standings: Mapping[str, Standing]) -> Outcome:
     return outcome if why is None else outcome._replace(decision=_parked(spared, standing, why))
 
 
-def _parked(spared: Park, standing: Standing, why: str) -> Park:
+def _parked(spared: Park, standing: ServiceState, why: str) -> Park:
     because = f"charged to service {standing.name}, which {why}"
     reasons = spared.reasons | {"service": standing.name, "because": because}
-    return Park(spared.delay, spared.least, spared.verdict, reasons, spared.returns, standing.state is not State.CLOSED)
+    return Park(
+        spared.delay, spared.least, spared.verdict, reasons, spared.returns, standing.state is not BreakerState.CLOSED
+    )
 
 
 def first_of_each(outcomes: Iterable[tuple[int, Outcome]]) -> dict[int, Outcome]:

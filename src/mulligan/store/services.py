@@ -14,15 +14,15 @@ import msgspec
 from mulligan.records.job import Lease
 from mulligan.service import (
     Allowance,
-    Call,
+    BreakerState,
+    CallCounts,
     Change,
     Figures,
     Forced,
     Service,
     ServiceBook,
-    Standing,
-    State,
-    Tally,
+    ServiceCall,
+    ServiceState,
     Turn,
     allowance,
     due,
@@ -67,7 +67,7 @@ MANY = 1_000
 class Grant:
     """What a claim may take of one service that is not simply closed."""
 
-    before: Standing
+    before: ServiceState
     turn: Turn
     service: Service
     allowed: Allowance
@@ -87,21 +87,21 @@ class Grant:
         """As the claim reads it. Of a service with a probe of its own, nothing else is tried before that succeeded; and
         probes are of the epoch that begins with them."""
         standing = self.turn.standing
-        probes_only = standing.state is State.HALF_OPEN and self.service.probe is not None
+        probes_only = standing.state is BreakerState.HALF_OPEN and self.service.probe is not None
         kind = PROBE_KIND if probes_only else None
         return {"service": self.name, "kind": kind, "number": self.allowed.number, "epoch": standing.epoch}
 
 
-class Heard(NamedTuple):
+class ServiceUpdate(NamedTuple):
     """After a settle: how the services stand that were heard of, and what changed."""
 
-    standings: Mapping[str, Standing] = {}
+    standings: Mapping[str, ServiceState] = {}
     changes: Sequence[ServiceChange] = ()
 
     @property
     def held(self) -> dict[str, int]:
         """The epochs of those that are not closed."""
-        return {name: one.epoch for name, one in self.standings.items() if one.state is not State.CLOSED}
+        return {name: one.epoch for name, one in self.standings.items() if one.state is not BreakerState.CLOSED}
 
 
 class ServiceDesk:
@@ -137,13 +137,13 @@ class ServiceDesk:
         rows = yield self._statement("services_named", names=to_json(rated))
         return set(rated) - {row["name"] for row in rows if row["is_restricted"]}
 
-    def _grant(self, before: Standing, wanted: int, now: int) -> Steps[Grant]:
+    def _grant(self, before: ServiceState, wanted: int, now: int) -> Steps[Grant]:
         service = self._book().of(before.name)
         turn = due(service, before, now=now)
         if fails_fast(service, turn.standing, now=now):
             return Grant(before, turn, service, Allowance(wanted, turn.standing), fails_fast=True)
         used = 0
-        if turn.standing.state is State.HALF_OPEN:
+        if turn.standing.state is BreakerState.HALF_OPEN:
             used = yield from self._number("permits_used", service=before.name, epoch=turn.standing.epoch)
         return Grant(before, turn, service, allowance(service, turn.standing, running=used, wanted=wanted, now=now))
 
@@ -160,7 +160,7 @@ class ServiceDesk:
             for lease in leases:
                 if lease.service == grant.name:
                     lease.is_refused = grant.fails_fast
-                    lease.is_probe = left.state is State.HALF_OPEN
+                    lease.is_probe = left.state is BreakerState.HALF_OPEN
 
     def recalled(self, leases: Sequence[Lease]) -> Steps[None]:
         """Leases whose claim is told once more: its reply was lost."""
@@ -172,15 +172,15 @@ class ServiceDesk:
 
     # Settle
 
-    def hearing(self, settled: Sequence[Outcome], now: Now) -> Steps[Heard]:
+    def hearing(self, settled: Sequence[Outcome], now: Now) -> Steps[ServiceUpdate]:
         """What these attempts tell of their services."""
         heard = hearsay(settled)
         if not heard:
-            return Heard()
+            return ServiceUpdate()
         time = yield from moment(self._sql, now)
         return (yield from self._heard(heard, settled[0].teller, time))
 
-    def _heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[Heard]:
+    def _heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[ServiceUpdate]:
         heard = merged(heard, (yield from self._shared(heard, now)))
         names, changes = sorted(heard), []
         known = yield from self._known(names)
@@ -191,7 +191,7 @@ class ServiceDesk:
             turn = yield from self._hear(before, heard[name], calls[name], now)
             known[name] = turn.standing
             changes += _changes(name, turn)
-        return Heard(known, changes)
+        return ServiceUpdate(known, changes)
 
     def _shared(self, heard: Mapping[str, Hearsay], now: int) -> Steps[dict[str, str]]:
         """Tasks may report calls of any service: of too many names, those that are new share one."""
@@ -201,14 +201,14 @@ class ServiceDesk:
         rows = yield self._statement("services_unheard", names=to_json(reported))
         return (yield from self.names.shared([row["name"] for row in rows], now))
 
-    def _known(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
+    def _known(self, names: Sequence[str]) -> Steps[dict[str, ServiceState]]:
         if not names:
             return {}
         rows = yield self._statement("services_named", names=to_json(list(names)))
-        return {name: Standing.plain(name) for name in names} | {row["name"]: _standing(row) for row in rows}
+        return {name: ServiceState.plain(name) for name in names} | {row["name"]: _standing(row) for row in rows}
 
     def _tally(
-        self, known: Mapping[str, Standing], calls: Mapping[str, Sequence[Call]], worker: str, now: int
+        self, known: Mapping[str, ServiceState], calls: Mapping[str, Sequence[ServiceCall]], worker: str, now: int
     ) -> Steps[None]:
         current = {name: [call for call in heard if call.epoch == known[name].epoch] for name, heard in calls.items()}
         names = [name for name, heard in current.items() if heard]
@@ -223,13 +223,13 @@ class ServiceDesk:
             if (tally := _tally(row["tally"])).epoch <= known[row["service"]].epoch
         }
         news = [
-            {"service": name, "tally": tallies.encode(mine.get(name, Tally()).add(heard, self._book().of(name)))}
+            {"service": name, "tally": tallies.encode(mine.get(name, CallCounts()).add(heard, self._book().of(name)))}
             for name in names
             for heard in [current[name]]
         ]
         yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
 
-    def _hear(self, before: Standing, hearsay: Hearsay, calls: Sequence[Call], now: int) -> Steps[Turn]:
+    def _hear(self, before: ServiceState, hearsay: Hearsay, calls: Sequence[ServiceCall], now: int) -> Steps[Turn]:
         service = self._book().of(before.name)
         found = yield from self._figures(service, before, now)
         turn = heard(service, before, found, calls, now=now)
@@ -247,14 +247,14 @@ class ServiceDesk:
         held = {"held": waiting}
         return Turn(turn.standing, tuple(Change(change.type, change.data | held) for change in turn.changes))
 
-    def _locked(self, names: Sequence[str]) -> Steps[dict[str, Standing]]:
+    def _locked(self, names: Sequence[str]) -> Steps[dict[str, ServiceState]]:
         """How they stand, and nobody else changes that before this transaction ends."""
         if not names:
             return {}
         yield self._statement("services_lock", names=to_json(list(names)))
         return (yield from self._known(sorted(names)))
 
-    def _figures(self, service: Service, standing: Standing, now: int) -> Steps[Figures]:
+    def _figures(self, service: Service, standing: ServiceState, now: int) -> Steps[Figures]:
         rows = yield self._statement("tallies_of", service=standing.name)
         found = [_tally(row["tally"]) for row in rows]
         return figures(service, found, epoch=standing.epoch, failing_since=standing.failing_since, now=now)
@@ -341,11 +341,11 @@ class ServiceDesk:
         rows = yield self._statement("demands", limit=limit)
         return [Demand(row["service"], row["ready"], row["parked"]) for row in rows]
 
-    def _record(self, standing: Standing, now: int) -> Steps[ServiceRecord]:
+    def _record(self, standing: ServiceState, now: int) -> Steps[ServiceRecord]:
         found = yield from self._figures(self._book().of(standing.name), standing, now)
         until = standing.held_until(now)
         # For people an outage is one, however often it was probed.
-        outage = standing.outage_since if standing.state is State.OPEN else None
+        outage = standing.outage_since if standing.state is BreakerState.OPEN else None
         since = standing.since if outage is None else outage
         return ServiceRecord(
             name=standing.name,
@@ -379,7 +379,7 @@ class ServiceDesk:
     def _write(
         self,
         service: Service,
-        before: Standing,
+        before: ServiceState,
         turn: Turn,
         now: int,
         *,
@@ -399,9 +399,9 @@ class ServiceDesk:
         return Statement(self._sql[statement], values)
 
 
-def _values(service: Service, standing: Standing, now: int) -> dict[str, Any]:
+def _values(service: Service, standing: ServiceState, now: int) -> dict[str, Any]:
     ask_at, hold = 0, 0
-    if standing.state is State.OPEN and service.mode != "fail_fast":
+    if standing.state is BreakerState.OPEN and service.mode != "fail_fast":
         ask_at, hold = (FOREVER, FOREVER) if standing.forced else (standing.open_until, standing.hold)
     return {
         "name": standing.name,
@@ -428,9 +428,9 @@ def _event(name: str, change: Change, now: int, *, request: str | None, actor: s
     return event_values(change.type, "", "", "", 0, now=now, request=request, actor=actor, data=data)
 
 
-def _standing(row: Record) -> Standing:
+def _standing(row: Record) -> ServiceState:
     """A row that somebody damaged is taken for a closed service, of its epoch."""
-    plain = Standing(name=row["name"], epoch=row["epoch"])
+    plain = ServiceState(name=row["name"], epoch=row["epoch"])
     try:
         found = standings.decode(row["standing"])
     except (msgspec.DecodeError, RecursionError):
@@ -438,8 +438,8 @@ def _standing(row: Record) -> Standing:
     return found if (found.name, found.epoch) == (plain.name, plain.epoch) else plain
 
 
-def _tally(text: str) -> Tally:
+def _tally(text: str) -> CallCounts:
     try:
         return tallies.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return Tally()
+        return CallCounts()

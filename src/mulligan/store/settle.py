@@ -10,7 +10,7 @@ import msgspec
 
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import TABLE, Move, State
@@ -57,7 +57,7 @@ class Settlement:
         return self.verdict.code if self.verdict else None
 
 
-class Succeeded(NamedTuple):
+class SucceededRow(NamedTuple):
     """What a settle writes for an attempt that succeeded: most of them, so it is kept lean."""
 
     id: str
@@ -77,20 +77,20 @@ def needs_record(outcome: Outcome) -> bool:
     """Whether it can be written only with the whole record of the job, which is not at hand."""
     decision = outcome.decision
     counts = isinstance(decision, Retry | Fail | Park) or _is_misfit(decision)
-    return not outcome.lease.is_whole and (counts or (isinstance(decision, Snooze) and decision.spared is not None))
+    return not outcome.lease.is_whole and (counts or (isinstance(decision, Postpone) and decision.spared is not None))
 
 
 def _is_misfit(decision: Decision) -> bool:
-    return isinstance(decision, Snooze) and decision.verdict.ledger is Ledger.MISFITS
+    return isinstance(decision, Postpone) and decision.verdict.ledger is Ledger.MISFITS
 
 
-def succeeded_row(outcome: Outcome) -> Succeeded:
+def succeeded_row(outcome: Outcome) -> SucceededRow:
     decision, seconds = outcome.decision, outcome.seconds
     assert isinstance(decision, Succeed)
     id_, attempt, incarnation, claim = outcome.lease.fence
     settled_by, signature = _signature(incarnation, claim)
     data = f"{signature}}}" if seconds is None else f'{signature},"seconds":{seconds:.6f}}}'
-    return Succeeded(id_, attempt, incarnation, claim, settled_by, _readable(decision.result), data)
+    return SucceededRow(id_, attempt, incarnation, claim, settled_by, _readable(decision.result), data)
 
 
 @lru_cache(maxsize=256)
@@ -116,7 +116,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 code_failures=_counted(outcome, verdict.code),
                 max_attempts=max_attempts,
             )
-        case Snooze(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
+        case Postpone(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
             # Nothing ran: it says nothing of what the job does to its worker.
             return Settlement(
                 Move.SNOOZE,
@@ -126,7 +126,7 @@ def settlement(outcome: Outcome) -> Settlement:
                 waiting_for=ANOTHER_VERSION,
                 code_failures=_counted(outcome, verdict.code),
             )
-        case Snooze(delay=delay, verdict=verdict, reasons=reasons):
+        case Postpone(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(
                 Move.SNOOZE,
                 _data(outcome, reasons, verdict, delay),

@@ -18,7 +18,7 @@ SCOPES = ("active", "succeeded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class JobOptions:
     """How one job is to be enqueued; what is None is left to the task."""
 
     owner: str = ""

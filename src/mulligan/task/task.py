@@ -34,7 +34,7 @@ from mulligan.task.checks import (
 )
 from mulligan.task.client import Client
 from mulligan.task.options import (
-    Options,
+    JobOptions,
     batch_id,
     check_id,
     check_key,
@@ -62,7 +62,7 @@ class Binding(Generic[R]):
 
     task: "Task[..., Any, R]"
     arguments: str
-    options: Options
+    options: JobOptions
     service: str = ""
 
     @property
@@ -106,7 +106,7 @@ class Binding(Generic[R]):
 class Submission(Generic[P, R]):
     """A task with the options of one call."""
 
-    def __init__(self, task: "Task[P, Any, R]", options: Options) -> None:
+    def __init__(self, task: "Task[P, Any, R]", options: JobOptions) -> None:
         self._task = task
         self._options = options
 
@@ -169,7 +169,7 @@ class Task(Generic[P, C, R]):
         self.aliases = check_aliases(self.name, aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
-        self._plain: Submission[P, R] = Submission(self, Options())
+        self._plain: Submission[P, R] = Submission(self, JobOptions())
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -257,7 +257,7 @@ class Task(Generic[P, C, R]):
         owner = "" if owner == "" else check_owner(self.name, check_label(self.name, "owner", owner))
         return Submission(
             self,
-            Options(
+            JobOptions(
                 owner=owner if batch is None else owner_in(self.name, batch, owner),
                 queue=None if queue is None else check_name("a queue's name", queue),
                 priority=None if priority is None else priority_number(priority),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.failure.decision import Decision, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Lease
@@ -23,7 +23,7 @@ _MOVES = {
     "Succeed": Move.SUCCEED,
     "Retry": Move.RETRY,
     "Fail": Move.FAIL,
-    "Snooze": Move.SNOOZE,
+    "Postpone": Move.SNOOZE,
     "Park": Move.PARK,
     "Release": Move.RELEASE,
     "Cancel": Move.CANCEL,
@@ -62,7 +62,7 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
         case Retry(verdict=verdict, delay=delay):
             words = (lease.fence.attempt, _what(verdict), describe(delay))
             return logging.INFO, "failed at attempt %d with %s, retried in %s", words
-        case Snooze(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
+        case Postpone(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
             level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
             return level, "was not run: %s; another worker may take it in %s", (verdict.seen, describe(delay))
         case Park(verdict=verdict, reasons=reasons, is_held=is_held):
@@ -85,9 +85,9 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
     fields: dict[str, Any] = lease.fields | {"event": step.event, "status": str(step.target)}
     if seconds is not None:
         fields["duration_ms"] = round(seconds * 1000, 1)
-    if isinstance(decision, Retry | Snooze):
+    if isinstance(decision, Retry | Postpone):
         fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
-    if isinstance(decision, Retry | Snooze | Park | Fail | Release) and decision.verdict is not None:
+    if isinstance(decision, Retry | Postpone | Park | Fail | Release) and decision.verdict is not None:
         fields["error_code"] = decision.verdict.code
         fields["error_message"] = decision.verdict.message
         fields["error"] = decision.verdict.seen

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from mulligan.failure.decision import Cancel, Fail, Park, Release, Retry, Snooze, Succeed
+from mulligan.failure.decision import Cancel, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
@@ -18,7 +18,7 @@ ENDS = {
     Succeed: "succeeded",
     Retry: "retried",
     Fail: "failed",
-    Snooze: "snoozed",
+    Postpone: "snoozed",
     Park: "parked",
     Release: "released",
     Cancel: "cancelled",

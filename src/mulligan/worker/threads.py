@@ -18,7 +18,7 @@ from mulligan.worker import forks
 T = TypeVar("T")
 
 
-class Call:
+class ThreadCall:
     """One function on its way through a thread."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -82,7 +82,7 @@ class Threads:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[ThreadCall | None] = queue.SimpleQueue()
         self._idle = 0
         self._started = 0
         self._lock = threading.Lock()
@@ -91,8 +91,8 @@ class Threads:
         result: T = await self.start(function).future
         return result
 
-    def start(self, function: Callable[[], Any]) -> Call:
-        call = Call(function)
+    def start(self, function: Callable[[], Any]) -> ThreadCall:
+        call = ThreadCall(function)
         with self._lock:
             if self._idle > 0:
                 self._idle -= 1

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from mulligan import App
 from mulligan.cli.demo.stage import Stage
-from mulligan.cli.demo.summary import Summary, next_lines, sum_up, summary_document, summary_lines
+from mulligan.cli.demo.summary import DemoSummary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app as demo_app
-from mulligan.cli.demo.view import Silence, View, fitting_view
+from mulligan.cli.demo.view import QuietDemo, View, fitting_view
 from mulligan.cli.output import say_json
 from mulligan.errors import BadUrl
 
@@ -29,7 +29,7 @@ def play(*, seconds: float | None, database: str | None, as_json: bool) -> int:
     with _app_on(url) as app, stop_signals() as stopped:
         stage = Stage(app, url, log=folder / "workers.log", seconds=seconds)
         with stage:
-            _watch(stage, Silence() if as_json else fitting_view(), stopped)
+            _watch(stage, QuietDemo() if as_json else fitting_view(), stopped)
         summary = sum_up(stage)
     if as_json:
         say_json(summary_document(summary) | {"database": url, "folder": str(folder)})
@@ -76,6 +76,6 @@ def _watch(stage: Stage, view: View, stopped: threading.Event) -> None:
                 view.show(stage.scene())
 
 
-def _print(summary: Summary, url: str, folder: Path) -> None:
+def _print(summary: DemoSummary, url: str, folder: Path) -> None:
     for line in ("", *summary_lines(summary), "", *next_lines(summary, url, folder)):
         print(line)

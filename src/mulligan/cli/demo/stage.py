@@ -9,7 +9,7 @@ from typing import Self
 from mulligan import App, JobFilter, State
 from mulligan.cli.demo.gateway import Gateway
 from mulligan.cli.demo.producer import Producer
-from mulligan.cli.demo.story import Happening, Story, Weight
+from mulligan.cli.demo.story import DemoStory, Happening, Weight
 from mulligan.cli.demo.view import Scene
 from mulligan.cli.demo.weather import Weather
 from mulligan.cli.demo.workers import Workers, WorkersFailed
@@ -29,7 +29,7 @@ class Stage:
         self.app = app
         self.seconds = seconds
         self.killed = 0
-        self.story = Story(app)
+        self.story = DemoStory(app)
         self.producer = Producer()
         self.gateway = Gateway(lambda: self._weather.at(self.elapsed))
         self._weather = Weather.within(seconds)

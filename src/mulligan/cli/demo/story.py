@@ -38,7 +38,7 @@ class Happening:
         return f"{self.who} {self.what}: {self.decided}"
 
 
-class Story:
+class DemoStory:
     """Follows the log from where it is now; counts every event and tells the notable ones."""
 
     def __init__(self, app: App) -> None:

@@ -19,7 +19,7 @@ MENDED = "mulligan.cli.demo.mended:app"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class DemoSummary:
     seconds: float
     accepted: int
     duplicates: int
@@ -43,14 +43,14 @@ class Summary:
         return self.lost == 0 and self.not_once == 0
 
 
-def sum_up(stage: Stage) -> Summary:
+def sum_up(stage: Stage) -> DemoSummary:
     """To be made when the stage is cleared: nothing moves any more."""
     story, producer, gateway = stage.story, stage.producer, stage.gateway
     story.follow()
     ledger = set(producer.accepted)
     jobs = [job for job in _all_jobs(stage.app) if job.id in ledger]
     failed = [job for job in jobs if job.state is State.FAILED]
-    return Summary(
+    return DemoSummary(
         seconds=stage.elapsed,
         accepted=len(ledger),
         duplicates=producer.duplicates,
@@ -79,12 +79,12 @@ def _all_jobs(app: App) -> Iterator[Job[Any]]:
             return
 
 
-def summary_document(summary: Summary) -> Document:
+def summary_document(summary: DemoSummary) -> Document:
     example = summary.example and summary.example.id
     return document_of(summary) | {"example": example, "is_clean": summary.is_clean}
 
 
-def summary_lines(summary: Summary) -> Iterator[str]:
+def summary_lines(summary: DemoSummary) -> Iterator[str]:
     yield f"Summary after {summary.seconds:.0f} s"
     yield ""
     yield _line("accepted", summary.accepted, f"jobs; {summary.duplicates} more were asked for twice and stored once")
@@ -132,7 +132,7 @@ def _under_way(states: Mapping[State, int]) -> str:
     return f"{found}: stored, the next worker goes on with them" if found else ""
 
 
-def next_lines(summary: Summary, url: str, folder: Path) -> Iterator[str]:
+def next_lines(summary: DemoSummary, url: str, folder: Path) -> Iterator[str]:
     mulligan = f"{program()} --database {shlex.quote(url)}"
     yield "What to try next"
     yield from _step("see what failed", f"{mulligan} jobs list --state failed")

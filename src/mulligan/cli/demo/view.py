@@ -77,10 +77,10 @@ class View(Protocol):
 def fitting_view() -> View:
     # Asked of the stream itself: FORCE_COLOR in a CI makes a terminal of nothing.
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return Picture(Console()) if is_terminal else Lines()
+    return DemoPicture(Console()) if is_terminal else DemoLines()
 
 
-class Silence:
+class QuietDemo:
     """For a program, which only wants to know how it ended."""
 
     interval = 1.0
@@ -97,7 +97,7 @@ class Silence:
         pass
 
 
-class Picture:
+class DemoPicture:
     """Redrawn in place; of the same height from the first moment on, so that nothing jumps."""
 
     interval = 0.5
@@ -129,7 +129,7 @@ class Picture:
         return news
 
 
-class Lines:
+class DemoLines:
     """One plain line a second: for logs."""
 
     interval = 1.0

@@ -52,7 +52,7 @@ class Notifier:
             self._thread.join()
 
 
-class Silence:
+class ServerSilent:
     """No hints: behind a proxy that pools transactions nobody can listen."""
 
     def hint(self) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.clock import Now
 from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
@@ -32,7 +32,7 @@ class Door:
             return self.promote(db, now, claim=claim)
 
     def promote(
-        self, db: Connection, now: Now, tally: Tally | None = None, claim: Claim | None = None
+        self, db: Connection, now: Now, tally: CountChanges | None = None, claim: Claim | None = None
     ) -> tuple[Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
         return play(db, self._steps.promoting(now, tally, claim))

@@ -22,7 +22,7 @@ from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refusing
 from mulligan.store.rows import to_json
 from mulligan.store.service_charges import charged, first_of_each, may_be_spared
-from mulligan.store.services import Heard, ServiceDesk
+from mulligan.store.services import ServiceDesk, ServiceUpdate
 from mulligan.store.settle import Settlement, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.values import fence_values, settle_values, when_values
 
@@ -89,7 +89,9 @@ class SettleDesk:
         ]
         return Answers(answers, heard.held, heard.changes, spared)
 
-    def _charge(self, db: Connection, held: Mapping[int, Outcome], heard: Heard, now: Now) -> dict[int, Outcome]:
+    def _charge(
+        self, db: Connection, held: Mapping[int, Outcome], heard: ServiceUpdate, now: Now
+    ) -> dict[int, Outcome]:
         """Settle what a service may have to bear; those outcomes of which it does."""
         chosen = {n: charged(outcome, heard.standings) for n, outcome in held.items()}
         self._write(db, {n: (outcome, settlement(outcome)) for n, outcome in chosen.items()}, now)
@@ -121,9 +123,11 @@ class SettleDesk:
         spared = self._charge(db, held, heard, now)
         return Answers([Settled.ACCEPTED], heard.held, heard.changes, spared)
 
-    def _settle_as(self, db: Connection, outcome: Outcome, change: Settlement, now: Now) -> tuple[Settled, Heard]:
+    def _settle_as(
+        self, db: Connection, outcome: Outcome, change: Settlement, now: Now
+    ) -> tuple[Settled, ServiceUpdate]:
         if not self._write(db, {0: (outcome, change)}, now):
-            return play(db, refusing(SQL, outcome, change, now)), Heard()
+            return play(db, refusing(SQL, outcome, change, now)), ServiceUpdate()
         return Settled.ACCEPTED, play(db, self._services.hearing([outcome], now))
 
     def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now) -> list[int]:

@@ -32,7 +32,7 @@ from mulligan.store.limits import LimitDesk
 from mulligan.store.moves import Hands, MoveSteps
 from mulligan.store.pauses import PauseSteps
 from mulligan.store.postgres import health, proxy, schema
-from mulligan.store.postgres.changes import Notifications, Notifier, Polling, Silence
+from mulligan.store.postgres.changes import Notifications, Notifier, Polling, ServerSilent
 from mulligan.store.postgres.claim import ClaimDesk
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.enqueue import Intake
@@ -99,7 +99,7 @@ class PostgresStore:
         self._given_now = now
         self._wire(services)
         self._connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
-        self._notifier = Notifier(self._connections) if address.listens else Silence()
+        self._notifier = Notifier(self._connections) if address.listens else ServerSilent()
         self._is_checked = False
 
     def _wire(self, services: Callable[[], ServiceBook]) -> None:

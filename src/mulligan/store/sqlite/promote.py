@@ -4,7 +4,7 @@ from typing import Any
 
 from mulligan.lifecycle import State
 from mulligan.store import promote
-from mulligan.store.batch_counts import Tally
+from mulligan.store.batch_counts import CountChanges
 from mulligan.store.expire import UnrunSteps
 from mulligan.store.limits import LimitDesk
 from mulligan.store.protocols import Claim
@@ -23,7 +23,7 @@ class Door:
         self._damage = damage
 
     def promote(
-        self, db: "sqlite3.Connection", now: int, tally: Tally | None = None, claim: Claim | None = None
+        self, db: "sqlite3.Connection", now: int, tally: CountChanges | None = None, claim: Claim | None = None
     ) -> tuple[promote.Look, int | None]:
         """What is left to do there, and in how many microseconds it is worth to look at the limits again."""
         return play(db, self._steps.promoting(now, tally, claim))

@@ -106,7 +106,7 @@ def _live(app: Any, line: Line) -> None:
         try:
             with living_on(runner, app.hooks.lifespan, app) as resources:
                 line.send(Ready(list(app.tasks.kinds)))
-                Child(app, line, runner, resources).serve()
+                ChildProgram(app, line, runner, resources).serve()
         except LifespanFailed as error:
             # At its end nobody listens any more.
             sys.stderr.write(f"{error}\n")
@@ -127,7 +127,7 @@ class ToWorker(logging.Handler):
             self._line.send(Said(record.name, record.levelno, kept(text, DETAIL_LIMIT), extras(record)))
 
 
-class Child:
+class ChildProgram:
     def __init__(self, app: Any, line: Line, runner: asyncio.Runner, resources: Any) -> None:
         self._app = app
         self._line = line

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from mulligan.cli.demo.drill.figures import Seen
-from mulligan.cli.demo.drill.plan import STEPS, Plan
+from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
 
 GOOD, VAIN, MORE = "#", "x", "^"
 ROWS = 5
 MARGIN = 7
 
 
-def chart(plan: Plan, seen: Seen) -> list[str]:
+def chart(plan: DrillPlan, seen: Seen) -> list[str]:
     """Of one service; a column is a step of the plan, a row is half of the load."""
     worth = plan.load / 2
     columns = [_column(plan, calls, good, worth) for calls, good in zip(seen.calls, seen.good, strict=True)][:STEPS]
@@ -21,7 +21,7 @@ def chart(plan: Plan, seen: Seen) -> list[str]:
     return [*rows, _axis(plan), _times(plan)]
 
 
-def _column(plan: Plan, calls: int, good: int, worth: float) -> str:
+def _column(plan: DrillPlan, calls: int, good: int, worth: float) -> str:
     """From the bottom up."""
     high, filled = (round(number / plan.step / worth) for number in (calls, good))
     # A single call is seen too.
@@ -30,13 +30,13 @@ def _column(plan: Plan, calls: int, good: int, worth: float) -> str:
     return column[:-1] + MORE if high > ROWS else column
 
 
-def _axis(plan: Plan) -> str:
+def _axis(plan: DrillPlan) -> str:
     first, last = round(plan.begins / plan.step), round(plan.recovers / plan.step)
     outage = " outage ".center(last - first, "=")
     return " " * (MARGIN - 1) + "+" + "-" * first + outage + "-" * (STEPS - last)
 
 
-def _times(plan: Plan) -> str:
+def _times(plan: DrillPlan) -> str:
     line = [" "] * (MARGIN + STEPS + 8)
     for at in (0.0, plan.begins, plan.recovers, plan.seconds):
         _write(line, MARGIN + round(at / plan.step), f"{at:.0f} s")

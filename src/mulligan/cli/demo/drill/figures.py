@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mulligan.cli.demo.drill.plan import STEPS, Plan
+from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
 
 BACK = 0.95
 # Goodput is that of so many steps: of one it is luck.
@@ -21,7 +21,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class DrillFigures:
     """Rates are a second, `peak` is a share of the calls before. None: it did not come to that."""
 
     calls_into_the_outage: int
@@ -39,13 +39,13 @@ class Figures:
         return {**asdict(self), "by_step": {name: list(numbers) for name, numbers in asdict(seen).items()}}
 
 
-def figures(plan: Plan, seen: Seen) -> Figures:
+def figures(plan: DrillPlan, seen: Seen) -> DrillFigures:
     # The last step may not be over.
     known = min(max(0, len(seen.calls) - 1), STEPS)
     first, last = round(plan.begins / plan.step), round(plan.recovers / plan.step)
     before = _rate(plan, seen.good[first // 3 : first])
     after = seen.good[last + SMOOTH : known]
-    return Figures(
+    return DrillFigures(
         calls_into_the_outage=sum(seen.calls[first:last]),
         goodput_before=before,
         goodput_after=_rate(plan, after) if after else None,
@@ -57,18 +57,18 @@ def figures(plan: Plan, seen: Seen) -> Figures:
     )
 
 
-def _rate(plan: Plan, numbers: Sequence[int]) -> float:
+def _rate(plan: DrillPlan, numbers: Sequence[int]) -> float:
     return sum(numbers) / len(numbers) / plan.step if numbers else 0.0
 
 
-def _back_after(plan: Plan, good: Sequence[int], enough: float) -> float | None:
+def _back_after(plan: DrillPlan, good: Sequence[int], enough: float) -> float | None:
     for step in range(len(good) - SMOOTH + 1):
         if _rate(plan, good[step : step + SMOOTH]) >= enough and _rate(plan, good[step:]) >= enough:
             return step * plan.step
     return None
 
 
-def _peak(plan: Plan, calls: Sequence[int], before: float) -> float | None:
+def _peak(plan: DrillPlan, calls: Sequence[int], before: float) -> float | None:
     """Of about a second: a shorter one is luck."""
     length = max(1, round(1 / plan.step))
     if not before or len(calls) < length:

@@ -21,7 +21,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 RESET = struct.pack("ii", 1, 0)
 
 
-class Gateway:
+class DrillGateway:
     """Some places, and a queue before them. It does not notice who gave up waiting, and works for him all the same."""
 
     def __init__(self, step: float) -> None:
@@ -78,7 +78,7 @@ class Gateway:
 
 
 async def serve(step: float) -> None:
-    gateway = Gateway(step)
+    gateway = DrillGateway(step)
     server = await asyncio.start_server(gateway.talk, "127.0.0.1", 0, backlog=1_000)
     say({"port": server.sockets[0].getsockname()[1]})
     reporting = asyncio.create_task(tell(gateway))
@@ -89,7 +89,7 @@ async def serve(step: float) -> None:
     reporting.cancel()
 
 
-async def tell(gateway: Gateway) -> None:
+async def tell(gateway: DrillGateway) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
         say(gateway.report())

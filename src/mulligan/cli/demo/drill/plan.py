@@ -16,7 +16,7 @@ LOAD = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DrillPlan:
     seconds: float = USUAL_SECONDS
 
     @property

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from mulligan import MulliganError
 from mulligan.cli.demo.drill.figures import Seen, figures
-from mulligan.cli.demo.drill.plan import USUAL_SECONDS, Plan
+from mulligan.cli.demo.drill.plan import USUAL_SECONDS, DrillPlan
 from mulligan.cli.demo.drill.side import Side
 from mulligan.cli.demo.drill.words import meaning, moment, picture, table
 from mulligan.cli.demo.play import stop_signals
@@ -28,7 +28,7 @@ LONGEST_START = 30.0
 
 
 def play(*, seconds: float | None, as_json: bool) -> int:
-    plan = Plan(USUAL_SECONDS if seconds is None else seconds)
+    plan = DrillPlan(USUAL_SECONDS if seconds is None else seconds)
     with stop_signals() as stopped, sides(plan) as both:
         drill = Drill(plan, both, stopped)
         with silent() if as_json else showing() as show:
@@ -40,7 +40,7 @@ def play(*, seconds: float | None, as_json: bool) -> int:
 
 
 @contextmanager
-def sides(plan: Plan) -> Iterator[list[Side]]:
+def sides(plan: DrillPlan) -> Iterator[list[Side]]:
     """One with a service and one without, started; ended and forgotten in the end."""
     both: list[Side] = []
     with tempfile.TemporaryDirectory(prefix="mulligan-") as folder:
@@ -55,7 +55,7 @@ def sides(plan: Plan) -> Iterator[list[Side]]:
 
 
 class Drill:
-    def __init__(self, plan: Plan, both: Sequence[Side], stopped: threading.Event) -> None:
+    def __init__(self, plan: DrillPlan, both: Sequence[Side], stopped: threading.Event) -> None:
         self._plan = plan
         self._both = both
         self._stopped = stopped
@@ -99,30 +99,30 @@ class Drill:
 class Show:
     """Nothing at all: for programs."""
 
-    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+    def __call__(self, plan: DrillPlan, elapsed: float, seen: Sequence[Seen]) -> None:
         pass
 
 
-class Lines(Show):
+class DrillLines(Show):
     """A line a second: for logs."""
 
     def __init__(self) -> None:
         self._last = -1
 
-    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+    def __call__(self, plan: DrillPlan, elapsed: float, seen: Sequence[Seen]) -> None:
         if int(elapsed) > self._last:
             self._last = int(elapsed)
             say(moment(plan, elapsed, seen))
 
 
-class Picture(Show):
+class DrillPicture(Show):
     """Redrawn in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
         self._shown = -1.0
 
-    def __call__(self, plan: Plan, elapsed: float, seen: Sequence[Seen]) -> None:
+    def __call__(self, plan: DrillPlan, elapsed: float, seen: Sequence[Seen]) -> None:
         if elapsed >= self._shown + 0.5:
             self._shown = elapsed
             self._live.update(Text("\n".join(picture(plan, elapsed, seen)), no_wrap=True), refresh=True)
@@ -136,14 +136,14 @@ def silent() -> Iterator[Show]:
 @contextmanager
 def showing() -> Iterator[Show]:
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield Lines()
+        yield DrillLines()
         return
     # Gone when it is over: the last picture is printed with the figures.
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
-        yield Picture(live)
+        yield DrillPicture(live)
 
 
-def _tell(plan: Plan, seen: Sequence[Seen], *, elapsed: float, as_json: bool) -> None:
+def _tell(plan: DrillPlan, seen: Sequence[Seen], *, elapsed: float, as_json: bool) -> None:
     one, other = (figures(plan, each) for each in seen)
     if as_json:
         say_json(_document(plan, seen, is_whole=elapsed >= plan.seconds))
@@ -154,7 +154,7 @@ def _tell(plan: Plan, seen: Sequence[Seen], *, elapsed: float, as_json: bool) ->
     say("\n".join(["", *lines, "", *table(one, other), "", *meaning(plan, one, other)]))
 
 
-def _document(plan: Plan, seen: Sequence[Seen], *, is_whole: bool) -> dict[str, Any]:
+def _document(plan: DrillPlan, seen: Sequence[Seen], *, is_whole: bool) -> dict[str, Any]:
     names = ("with_service", "backoff_alone")
     return {
         "seconds": plan.seconds,

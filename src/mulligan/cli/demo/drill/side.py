@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mulligan import MulliganError
 from mulligan.cli.demo.drill.figures import Seen
-from mulligan.cli.demo.drill.plan import Plan
+from mulligan.cli.demo.drill.plan import DrillPlan
 from mulligan.cli.demo.drill.tasks import environment, make_app
 from mulligan.cli.demo.workers import Workers
 
@@ -26,7 +26,7 @@ PATIENCE = 2.0
 
 
 class Side:
-    def __init__(self, plan: Plan, folder: Path, *, has_service: bool) -> None:
+    def __init__(self, plan: DrillPlan, folder: Path, *, has_service: bool) -> None:
         name = "service" if has_service else "backoff"
         url = f"sqlite:///{quote(str(folder / f'{name}.db'))}"
         self._plan = plan

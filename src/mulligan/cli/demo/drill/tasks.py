@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from mulligan import App, Exponential, RetryPolicy
-from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, Plan
+from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, DrillPlan
 from mulligan.service import Service
 
 SERVICE = "gateway"
@@ -23,7 +23,7 @@ async def ask(number: int) -> None:
         raise ConnectionResetError("no answer came")
 
 
-def make_app(plan: Plan, *, has_service: bool, url: str | None = None) -> App:
+def make_app(plan: DrillPlan, *, has_service: bool, url: str | None = None) -> App:
     app = App(url, services=[Service(SERVICE, cooldown=f"{plan.cooldown:.3f}s")])
     backoff = Exponential(f"{plan.rest:.3f}s", factor=2, cap="1m")
     app.task(
@@ -35,7 +35,7 @@ def make_app(plan: Plan, *, has_service: bool, url: str | None = None) -> App:
     return app
 
 
-def environment(plan: Plan, *, has_service: bool, port: int) -> dict[str, str]:
+def environment(plan: DrillPlan, *, has_service: bool, port: int) -> dict[str, str]:
     """How a worker finds out which of the two it works for."""
     return {
         "DRILL_SECONDS": str(plan.seconds),
@@ -44,4 +44,6 @@ def environment(plan: Plan, *, has_service: bool, port: int) -> dict[str, str]:
     }
 
 
-app = make_app(Plan(float(os.environ.get("DRILL_SECONDS", "65"))), has_service=bool(os.environ.get("DRILL_SERVICE")))
+app = make_app(
+    DrillPlan(float(os.environ.get("DRILL_SECONDS", "65"))), has_service=bool(os.environ.get("DRILL_SERVICE"))
+)

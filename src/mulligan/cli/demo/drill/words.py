@@ -4,22 +4,22 @@ from collections.abc import Iterable
 from textwrap import wrap
 
 from mulligan.cli.demo.drill.chart import GOOD, MORE, VAIN, chart, side_by_side
-from mulligan.cli.demo.drill.figures import Figures, Seen
-from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, Plan
+from mulligan.cli.demo.drill.figures import DrillFigures, Seen
+from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, DrillPlan
 
 WIDTH = 78
 NAMES = ("with a service", "with backoff alone")
 TITLES = ("service=Service(…): breaker, retry budget and pace", "service=None: exponential backoff alone")
 
 
-def picture(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> list[str]:
+def picture(plan: DrillPlan, elapsed: float, sides: Iterable[Seen]) -> list[str]:
     lines = [_title(plan, elapsed), "", *_setting(plan)]
     for title, seen in zip(TITLES, sides, strict=True):
         lines += ["", f"  {title}", *chart(plan, seen)]
     return lines
 
 
-def _title(plan: Plan, elapsed: float) -> str:
+def _title(plan: DrillPlan, elapsed: float) -> str:
     if elapsed >= plan.seconds:
         return "mulligan demo --drill"
     state = "down" if plan.is_down(elapsed) else "up"
@@ -28,7 +28,7 @@ def _title(plan: Plan, elapsed: float) -> str:
     )
 
 
-def _setting(plan: Plan) -> list[str]:
+def _setting(plan: DrillPlan) -> list[str]:
     said = (
         f"Two gateways, each good for {plan.capacity:.0f} calls a second and asked {plan.load:.0f}. "
         f"For {plan.lasts:.0f} s both reset every call, and {plan.waiting:,} more jobs come in. "
@@ -38,7 +38,7 @@ def _setting(plan: Plan) -> list[str]:
     return wrap(said, WIDTH)
 
 
-def moment(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> str:
+def moment(plan: DrillPlan, elapsed: float, sides: Iterable[Seen]) -> str:
     """A line for a log."""
     told = []
     for name, seen in zip(("service", "backoff"), sides, strict=True):
@@ -47,7 +47,7 @@ def moment(plan: Plan, elapsed: float, sides: Iterable[Seen]) -> str:
     return f"{elapsed:4.0f}s {'down' if plan.is_down(elapsed) else 'up  '} · " + " · ".join(told)
 
 
-def table(one: Figures, other: Figures) -> list[str]:
+def table(one: DrillFigures, other: DrillFigures) -> list[str]:
     rows = [
         ("calls into the outage", f"{one.calls_into_the_outage:,}", f"{other.calls_into_the_outage:,}"),
         ("answered a second before it", f"{one.goodput_before:.1f}", f"{other.goodput_before:.1f}"),
@@ -60,18 +60,18 @@ def table(one: Figures, other: Figures) -> list[str]:
     return side_by_side(NAMES, rows)
 
 
-def meaning(plan: Plan, one: Figures, other: Figures) -> list[str]:
+def meaning(plan: DrillPlan, one: DrillFigures, other: DrillFigures) -> list[str]:
     """What was seen, in whole sentences; nothing that was not."""
     return wrap(" ".join([_into(one, other), _back(plan, NAMES[0], one), _back(plan, NAMES[1], other)]), WIDTH)
 
 
-def _into(one: Figures, other: Figures) -> str:
+def _into(one: DrillFigures, other: DrillFigures) -> str:
     few, many = one.calls_into_the_outage, other.calls_into_the_outage
     said = f"Into the outage went {few:,} calls with a service, {many:,} with backoff alone"
     return f"{said}, {many / few:.0f} times as many." if many > few > 0 else f"{said}."
 
 
-def _back(plan: Plan, name: str, figures: Figures) -> str:
+def _back(plan: DrillPlan, name: str, figures: DrillFigures) -> str:
     cost = "" if figures.amplification is None else f" Each job tried cost {figures.amplification:.2f} calls."
     if figures.back_after is not None:
         return f"{name.capitalize()} it was back {figures.back_after:.0f} s after the outage.{cost}"
