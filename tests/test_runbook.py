@@ -189,7 +189,7 @@ CASES = {
         the_file_is_locked, lambda shop: shop.states() <= {"waiting", "queued"}, mend=it_is_free
     ),
     "The queue grows": Case(the_queue_grows, lambda shop: shop.states() == {"succeeded"}),
-    "Jobs that nobody handles": Case(nobody_handles, lambda shop: shop.states() == {"cancelled"}),
+    "Jobs that no worker handles": Case(nobody_handles, lambda shop: shop.states() == {"cancelled"}),
     "The disk is full": Case(the_disk_is_full, lambda shop: shop.states() == {"queued"}, is_provoked=False),
     "A bad deploy made many jobs fail": Case(
         a_bad_deploy,
