@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from mulligan.errors import BadConnection
 from mulligan.store.rows import records
 from mulligan.store.session import Rows, Script, Statement, play, play_async
-from mulligan.store.statements import in_pyformat
+from mulligan.store.statements import for_postgres
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ class OfDjango:
 
     def execute(self, statement: Statement) -> Rows:
         # Django writes parameters as psycopg does, whatever the database.
-        sql = in_pyformat(statement.sql) if self.database == SQLITE else statement.sql
+        sql = for_postgres(statement.sql) if self.database == SQLITE else statement.sql
         with self._connection.cursor() as cursor:
             cursor.execute(sql, statement.values)
             return _rows(cursor)

@@ -1,42 +1,56 @@
-"""SQL lives in `.sql` files named for the store's operation, the same names in every store."""
+"""SQL lives in `.sql` files named for the store's operation: in `store/sql/` if both databases share the statement,
+else in the folder of each database under the same name. Shared statements are written for PostgreSQL."""
 
 import re
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 
+SHARED = "mulligan.store"
+
 _INCLUDED = re.compile(r"\{\{([a-z_]+)\}\}")
+_CAST = re.compile(r"::(?:text|bigint|json)\b")
+_ROW_LOCK = re.compile(r"\s+FOR UPDATE(?: SKIP LOCKED)?\b")
+_LIST = re.compile(r"= ANY \(ARRAY\(SELECT json_array_elements_text\((:[a-z_]+)\)\)\)")
+_ELEMENTS = re.compile(r"\bjson_array_elements_text\((:[a-z_]+)\)")
 
 
 class Statements(dict[str, str]):
-    """The `.sql` files of one store, read once. `{{name}}` stands for what is in the file of that name."""
+    """The statements of one store, read once. `{{name}}` includes the file of that name."""
 
-    def __init__(self, package: str, written: Callable[[str], str] = str) -> None:
+    def __init__(self, package: str, dialect: Callable[[str], str]) -> None:
         super().__init__()
-        self._folder = files(package) / "sql"
-        self._written = written
+        self._folders = [files(package) / "sql", files(SHARED) / "sql"]
+        self._dialect = dialect
         self._texts: dict[str, str] = {}
 
     def __missing__(self, name: str) -> str:
-        self[name] = text = self._written(self._text(name))
+        self[name] = text = self._dialect(self._text(name))
         return text
 
     def filtered(self, name: str, conditions: Sequence[str], **words: str) -> str:
-        """A statement with the `{conditions}` that a filter asks for, and other words of ours, such as a `{table}`."""
+        """A statement with the `{conditions}` of a filter and other words of ours, such as a `{table}`."""
         text = self._text(name).format(conditions=" AND ".join(conditions), **words)
-        return self._written(self._included(text))
+        return self._dialect(self._include(text))
 
     def _text(self, name: str) -> str:
         if name not in self._texts:
-            self._texts[name] = self._included((self._folder / f"{name}.sql").read_text("utf-8"))
+            file = next(file for folder in self._folders if (file := folder / f"{name}.sql").is_file())
+            self._texts[name] = self._include(file.read_text("utf-8"))
         return self._texts[name]
 
-    def _included(self, text: str) -> str:
+    def _include(self, text: str) -> str:
         return _INCLUDED.sub(lambda found: self._text(found[1]).strip(), text)
 
 
-def in_pyformat(text: str) -> str:
+def for_postgres(text: str) -> str:
     """`:name` as `%(name)s`; casts (`::text`) stay."""
     return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
+
+
+def for_sqlite(text: str) -> str:
+    """Without casts and row locks: types are dynamic, and there is one writer."""
+    text = _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _ROW_LOCK.sub("", _CAST.sub("", text)))
+    return _ELEMENTS.sub(r"value FROM json_each(\1)", text).replace("greatest(", "max(")
 
 
 def migrations(package: str) -> list[tuple[int, str, str]]:

@@ -11,12 +11,12 @@ from mulligan.store import session
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.rows import Record, records, to_leases
 from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements, in_pyformat
+from mulligan.store.statements import Statements, for_postgres
 
 T = TypeVar("T")
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
-SQL = Statements("mulligan.store.postgres", in_pyformat)
+SQL = Statements("mulligan.store.postgres", for_postgres)
 
 # No session settings: a proxy may give the next transaction another connection.
 # A process that is frozen inside a transaction would keep its rows from everybody for as long: the server ends it.

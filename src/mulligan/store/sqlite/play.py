@@ -10,11 +10,11 @@ from mulligan.store import session
 from mulligan.store.rows import Record, records, to_leases
 from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.driver import sqlite3
-from mulligan.store.statements import Statements
+from mulligan.store.statements import Statements, for_sqlite
 
 T = TypeVar("T")
 
-SQL = Statements("mulligan.store.sqlite")
+SQL = Statements("mulligan.store.sqlite", for_sqlite)
 
 
 def play(db: "sqlite3.Connection", steps: Steps[T]) -> T:

@@ -1,0 +1,1 @@
+coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)

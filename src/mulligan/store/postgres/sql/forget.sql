@@ -1,3 +1,0 @@
--- Workers that died without a word are shown for a while, then forgotten. Their jobs are another matter.
-DELETE FROM mulligan_workers
-WHERE seen_at < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :silence

@@ -1,2 +1,0 @@
-DELETE FROM mulligan_operations
-WHERE ended_at < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :kept

@@ -1,9 +1,0 @@
--- Whoever comes second writes nothing, and looks again.
-INSERT INTO mulligan_schedules (
-    name, kind, expression, timezone, missed, arguments, next_tick, last_tick, last_job, planned_by, since, seen_at, version
-) VALUES (
-    :name, :kind, :expression, :timezone, :missed, :arguments, :next_tick, :last_tick, :last_job, :planned_by, :since,
-    coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), 1
-)
-ON CONFLICT DO NOTHING
-RETURNING name

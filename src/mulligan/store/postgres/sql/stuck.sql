@@ -1,8 +1,0 @@
--- There are never more running jobs than slots in the fleet: all of them are looked at.
-SELECT *
-FROM mulligan_jobs
-WHERE state = 'running'
-  AND last_attempt_at + greatest(coalesce(timeout, 0), :after) < coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-  AND (:job::text IS NULL OR id = :job) AND (:owner::text IS NULL OR owner = :owner)
-ORDER BY last_attempt_at
-LIMIT :limit

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_operations
+WHERE ended_at < {{clock}} - :kept

@@ -1,0 +1,8 @@
+-- There are never more running jobs than slots in the fleet: all of them are looked at.
+SELECT *
+FROM mulligan_jobs
+WHERE state = 'running'
+  AND last_attempt_at + greatest(coalesce(timeout, 0), :after) < {{clock}}
+  AND (:job::text IS NULL OR id = :job) AND (:owner::text IS NULL OR owner = :owner)
+ORDER BY last_attempt_at
+LIMIT :limit

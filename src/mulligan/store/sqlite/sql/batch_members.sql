@@ -1,3 +1,0 @@
-SELECT count(*) AS number
-FROM mulligan_jobs
-WHERE batch = :id

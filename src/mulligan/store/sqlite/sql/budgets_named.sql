@@ -1,3 +1,0 @@
-SELECT gate, per_day, per_month, cost, over
-FROM mulligan_limits
-WHERE over IS NOT NULL AND gate IN (SELECT value FROM json_each(:gates))

@@ -1,4 +1,0 @@
-SELECT kind, state, count(*) AS number
-FROM mulligan_jobs
-WHERE :owner IS NULL OR owner = :owner
-GROUP BY kind, state

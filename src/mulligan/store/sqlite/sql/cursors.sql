@@ -1,3 +1,0 @@
-SELECT *
-FROM mulligan_cursors
-ORDER BY position, name

@@ -1,2 +1,0 @@
-DELETE FROM mulligan_cursors
-WHERE name = :name

@@ -1,6 +1,0 @@
--- Newest first. The conditions are fixed texts chosen by the filter; their values are bound.
-SELECT *
-FROM mulligan_jobs
-WHERE {conditions}
-ORDER BY id DESC
-LIMIT :limit

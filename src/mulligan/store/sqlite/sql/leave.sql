@@ -1,2 +1,0 @@
-DELETE FROM mulligan_workers
-WHERE incarnation = :incarnation

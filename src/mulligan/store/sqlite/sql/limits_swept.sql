@@ -1,3 +1,0 @@
-UPDATE mulligan_limits
-SET is_swept = true
-WHERE gate = :gate

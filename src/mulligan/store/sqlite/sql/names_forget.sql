@@ -1,2 +1,0 @@
-DELETE FROM mulligan_service_names
-WHERE seq IN (SELECT value FROM json_each(:names))

@@ -1,3 +1,0 @@
--- Rounds of workers that are gone.
-DELETE FROM mulligan_duties
-WHERE at < :now - :kept

@@ -1,3 +1,0 @@
-SELECT *
-FROM mulligan_operations
-WHERE coalesce('/' || owner, '') = coalesce('/' || :owner, '') AND request = :request

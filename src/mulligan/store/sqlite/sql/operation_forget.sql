@@ -1,2 +1,0 @@
-DELETE FROM mulligan_operations
-WHERE ended_at < :now - :kept

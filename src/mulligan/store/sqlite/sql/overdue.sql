@@ -1,5 +1,0 @@
-SELECT *
-FROM mulligan_jobs
-WHERE state = 'running' AND lease_until < :now AND leased_by <> :besides
-ORDER BY lease_until
-LIMIT :limit

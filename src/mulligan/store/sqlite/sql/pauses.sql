@@ -1,4 +1,0 @@
-SELECT *
-FROM mulligan_pauses
-WHERE until IS NULL OR until > :now
-ORDER BY what, name

@@ -1,3 +1,0 @@
-DELETE FROM mulligan_pauses
-WHERE what = :what AND name = :name
-RETURNING *

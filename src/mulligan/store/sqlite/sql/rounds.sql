@@ -1,3 +1,0 @@
-SELECT *
-FROM mulligan_duties
-ORDER BY at DESC, duty

@@ -1,3 +1,0 @@
-DELETE FROM mulligan_schedules
-WHERE name = :name
-RETURNING name

@@ -1,3 +1,0 @@
-SELECT *
-FROM mulligan_schedules
-ORDER BY name

@@ -1,5 +1,0 @@
--- Services of which a claim may not simply take, that have ready jobs for it and may be asked now.
-SELECT name
-FROM mulligan_services
-WHERE is_restricted AND name IN (SELECT value FROM json_each(:names))
-  AND NOT (ask_at > :now AND ask_at - hold <= :now)

@@ -1,3 +1,0 @@
-SELECT name, epoch, standing
-FROM mulligan_services
-ORDER BY name

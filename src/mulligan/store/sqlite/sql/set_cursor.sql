@@ -1,4 +1,0 @@
-INSERT INTO mulligan_cursors (name, position, updated_at)
-VALUES (:name, :position, :now)
-ON CONFLICT (name) DO UPDATE
-SET position = excluded.position, updated_at = excluded.updated_at

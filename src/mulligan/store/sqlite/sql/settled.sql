@@ -1,4 +1,0 @@
--- Who settled this attempt, if anybody did.
-SELECT kind, owner, attempt, settled_attempt, settled_by
-FROM mulligan_jobs
-WHERE id = :id

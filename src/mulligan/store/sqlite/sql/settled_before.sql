@@ -1,5 +1,0 @@
--- An attempt that is no longer the newest: its settle is in the log.
-SELECT data
-FROM mulligan_events
-WHERE job = :id AND attempt = :attempt
-  AND type IN (SELECT value FROM json_each(:types))

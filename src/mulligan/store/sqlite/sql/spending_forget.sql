@@ -1,2 +1,0 @@
-DELETE FROM mulligan_spending
-WHERE period < :before

@@ -1,3 +1,0 @@
-SELECT tally
-FROM mulligan_tallies
-WHERE service = :service
