@@ -244,15 +244,12 @@ def constructed_app() -> str:
 
 def _unlisted() -> list[str]:
     named = {name for names in VERBS.values() for name in names.split()} | INTERNAL
-    return [name for name in vars(App) if not name.startswith("_") and name not in named and _is_shown(name)]
-
-
-def _is_shown(name: str) -> bool:
-    return isinstance(vars(App)[name], property) or inspect.isfunction(vars(App)[name])
+    return [name for name in source.public(App) if name not in named]
 
 
 def _verbs(title: str, names: list[str]) -> Iterator[str]:
-    found = {name: vars(App)[name] for name in names if name in vars(App)}
+    public = source.public(App)
+    found = {name: public[name] for name in names if name in public}
     if found:
         yield _section(2, title, *(_verb(name, each) for name, each in found.items()))
 
@@ -262,7 +259,7 @@ def _verb(name: str, verb: Any) -> str:
         return _section(3, f"`app.{name}`", prose(source.doc(verb.fget)))
     if name == "task":
         # The overload of `@app.task(…)` has truer types than the code that serves all of them.
-        return call("@app.task", get_overloads(App.task)[-1], text=source.doc(App.task))
+        return call("@app.task", [App.task, *get_overloads(App.task)][-1], text=source.doc(App.task))
     shown = f"@app.{name}" if name in ("task", "cron", "around") else f"app.{name}"
     return call(f"await {shown}" if source.is_async(verb) and name != "worker" else shown, verb)
 

@@ -1,4 +1,4 @@
-"""What a caller can do about each error: a column of the API reference that no signature can tell."""
+"""What a caller can do about each error: the column of the API reference that cannot be read from the code."""
 
 REMEDIES = {
     "AmbiguousId": "Give more characters of the id; `candidates` lists the ids that fit.",

@@ -44,7 +44,7 @@ class Member:
 
 
 def doc(thing: Any) -> str:
-    """The docstring that the thing itself has; dataclasses and enums bring one that no one wrote."""
+    """The docstring of the thing itself, without those that dataclasses generate."""
     text = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
     if text is None or re.match(rf"{re.escape(getattr(thing, '__name__', ''))}\(", text):
         return ""
@@ -52,7 +52,7 @@ def doc(thing: Any) -> str:
 
 
 def parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Without `self`. Types are as the source has them, so that aliases such as `Duration` keep their names."""
+    """Without `self`. Types are spelled as in the source, so aliases such as `Duration` keep their names."""
     plain = inspect.unwrap(function)
     given = _parsed(plain).args
     listed = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
@@ -75,7 +75,7 @@ def fields(kind: type) -> list[Parameter]:
 
 
 def is_written(function: Callable[..., Any]) -> bool:
-    """Whether somebody wrote it, and not a decorator."""
+    """Whether it has source code; functions that a decorator generates have none."""
     try:
         return bool(inspect.getsource(inspect.unwrap(function)))
     except (OSError, TypeError):
@@ -125,7 +125,7 @@ def _own_members(kind: type) -> Iterator[Member]:
 
 
 def attributes(kind: type) -> list[str]:
-    """What `__init__` sets, in the order of the source; of an error, what a caller can look at."""
+    """The attributes that `__init__` sets, in the order of the source."""
     found: dict[str, None] = {}
     for one in reversed(kind.__mro__):
         if one.__module__.startswith("mulligan") and "__init__" in vars(one):
@@ -139,11 +139,16 @@ def _set_by(init: Callable[..., Any]) -> Iterator[str]:
             yield node.attr
 
 
-def verbs(kind: type) -> dict[str, Callable[..., Any]]:
-    """Public methods, in the order of the source."""
+def public(kind: type) -> dict[str, Any]:
+    """Public methods and properties, those of base classes first, in the order of the source."""
     own = [one for one in reversed(kind.__mro__) if one.__module__.startswith("mulligan")]
-    found = {name: each for one in own for name, each in vars(one).items() if inspect.isfunction(each)}
-    return {name: each for name, each in found.items() if not name.startswith("_")}
+    found = {name: each for one in own for name, each in vars(one).items() if not name.startswith("_")}
+    return {name: each for name, each in found.items() if inspect.isfunction(each) or isinstance(each, property)}
+
+
+def verbs(kind: type) -> dict[str, Callable[..., Any]]:
+    """Public methods."""
+    return {name: each for name, each in public(kind).items() if inspect.isfunction(each)}
 
 
 def named(annotation: str) -> list[str]:
@@ -151,7 +156,7 @@ def named(annotation: str) -> list[str]:
 
 
 def resolve(home: Any, name: str) -> Any:
-    """What a name in an annotation stands for in the module of `home`; None if it is known to type checkers only."""
+    """The object that a name in an annotation refers to; None if only type checkers know the name."""
     return vars(sys.modules[inspect.unwrap(home).__module__]).get(name)
 
 
@@ -250,7 +255,7 @@ def _source(function: Callable[..., Any]) -> ast.Module:
 
 
 def texts(kind: type) -> dict[str, str]:
-    """What is said about attributes and properties of a class: in its body, or where `__init__` sets them."""
+    """The docstrings of attributes and properties of a class, in its body or where `__init__` sets them."""
     found: dict[str, str] = {}
     for block in ast.walk(_class(kind)):
         body = getattr(block, "body", None)
