@@ -94,3 +94,14 @@ def test_what_events_carry_is_what_the_page_says(app: App) -> None:
     failed = app.events(job.id)[-1]
     listed = next(names(row[2]) for row in rows("events.md", "| type |") if names(row[0]) == ["job.failed"])
     assert set(listed) <= set(failed.data)
+
+
+def test_every_word_of_the_glossary_has_its_meaning_and_a_cell_for_each_system() -> None:
+    text = (REFERENCE / "glossary.md").read_text("utf-8")
+    defined = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| \*\*.*", text, re.MULTILINE)
+    ]
+    assert [row for row in defined if len(row) != 7 or not all(row)] == []
+    words = [word for row in defined for word in row[0].strip("*").split(", ")]
+    assert len(words) == len(set(words))
+    assert set(State) <= set(words)
