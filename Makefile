@@ -13,7 +13,7 @@ DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench soak check unit pythons simulate servers clean
+.PHONY: demo test bench soak check unit docs pythons simulate servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -28,6 +28,13 @@ check: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+
+# Write the parts of the reference that are made from the code.
+docs: export PYTHONPATH := src:tests/docs
+docs: $(READY)
+	$(BIN)/python tests/docs/docs_api.py
+	$(BIN)/python tests/docs/docs_tables.py
+	$(BIN)/python tests/test_docs_rules.py
 
 # The unit tests on every Python from 3.11 on that is found here: PYTHONS="3.12" ARGS="-k store".
 pythons: servers

@@ -115,7 +115,21 @@ class Parts:
 
 
 class App:
-    """Tasks, a store, and all that can be done with them. Connects when first needed."""
+    """Tasks, a store, and all that can be done with them. Connects when first needed.
+
+    `url`       database URL such as `sqlite:///jobs.db` or `postgresql://…`; the settings may override it
+    `rules`     `Rule(…)` values or functions of a `Failure` that classify failures, after those of the task
+    `catalogue` `ErrorCode(…)` values: codes of your own, or other messages for built-in ones
+    `services`  `Service(…)` values: breaker, pace and budget of the services that tasks call
+    `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
+    `owners`    `Owner(…)` values: weight, concurrency, submit rate and retry budget of owners
+    `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
+                `attempt().resources`
+    `version`   the release of your code, kept with each attempt
+    `redact`    strings and compiled patterns to mask in everything that is stored or logged
+    `policies`  path of a YAML file that overrides policies, services, queues and owners while workers run
+    `settings`  complete `Settings`, instead of those read from the environment and `mulligan.toml`
+    """
 
     def __init__(
         self,

@@ -1,13 +1,15 @@
 """A page of the docs as steps that can be run.
 
 Blocks marked `python`, `sh` and `sql` are run, in their order, in one folder and one session a page. Comments in the
-page say what a reader need not see:
+page say what a reader need not see. Blocks marked `py` (signatures, code of other systems) are not run.
+
 
     <!-- docs: file shop.py -->             the next block is that file
     <!-- docs: output -->                   the next block is what the one before prints; … stands for anything
     <!-- docs: skip: why -->                the next block is not run
     <!-- docs: fails -->                    the next block ends with an error
     <!-- docs: hidden CODE -->              Python that is run here (over several lines)
+    <!-- docs: terminal -->                 for the page: all its commands are run in one shell, as in one terminal
     <!-- docs: postgres -->                 for the page: the example URL leads to a real, fresh database
     <!-- docs: run by tests/x/test_y.py --> for the page: that test runs it
 """
@@ -41,6 +43,7 @@ class Page:
     path: Path
     steps: tuple[Step, ...]
     needs_postgres: bool
+    is_one_terminal: bool
     run_by: str | None
     skipped: tuple[tuple[int, str], ...]
 
@@ -76,13 +79,20 @@ def read(path: Path) -> Page:
         match word.strip(" :"):
             case "hidden":
                 steps.append(Step("python", rest, line))
-            case "postgres" | "run":
+            case "postgres" | "run" | "terminal":
                 page[word] = rest
             case "file" | "output" | "fails" | "skip":
                 pending = part["directive"].strip()
             case unknown:
                 raise ValueError(f"{path}:{line}: unknown word {unknown!r}; see {__name__}")
-    return Page(path, tuple(steps), "postgres" in page, page.get("run", "").removeprefix("by ") or None, tuple(skipped))
+    return Page(
+        path,
+        tuple(steps),
+        needs_postgres="postgres" in page,
+        is_one_terminal="terminal" in page,
+        run_by=page.get("run", "").removeprefix("by ") or None,
+        skipped=tuple(skipped),
+    )
 
 
 def _step(language: str, code: str, line: int, pending: str) -> Step | None:

@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -24,8 +25,43 @@ SECONDS = 120
 SHOWN = 3_000
 
 
+class Terminal:
+    """One shell for all commands of a page: what it sets, and what it starts, stays."""
+
+    END = "the block is over"
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["bash", "-e"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        self.group = self._shell.pid
+
+    def run(self, code: str) -> str:
+        """What the commands print, and what runs in the background meanwhile."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{code}\nprintf '\\n%s\\n' '{self.END}'\n")
+        self._shell.stdin.flush()
+        too_long = threading.Timer(SECONDS, os.killpg, (self.group, signal.SIGKILL))
+        too_long.start()
+        said = []
+        for line in self._shell.stdout:
+            if line == f"{self.END}\n":
+                too_long.cancel()
+                return "".join(said)
+            said.append(line)
+        too_long.cancel()
+        raise AssertionError(f"exit status {self._shell.wait()}\n{''.join(said)[-SHOWN:]}")
+
+    def require_the_end(self) -> None:
+        """A reader who has come to the end has nothing left running."""
+        if left := self.run("jobs -r").strip():
+            raise AssertionError(f"still running at the end of the page:\n{left}")
+
+
 class Session:
-    def __init__(self, page: str, replaced: dict[str, str]) -> None:
+    def __init__(self, page: str, replaced: dict[str, str], *, is_one_terminal: bool) -> None:
         self._page = page
         self._replaced = replaced
         self._module = ModuleType("page")
@@ -39,6 +75,9 @@ class Session:
         os.environ["PATH"] = f"{binary}:{os.environ['PATH']}"
         # A page is written for no terminal in particular.
         os.environ.pop("COLUMNS", None)
+        self._terminal = Terminal() if is_one_terminal else None
+        if self._terminal:
+            self._groups.append(self._terminal.group)
         sys.modules["page"] = self._module
         sys.path.insert(0, str(Path.cwd()))
 
@@ -81,6 +120,9 @@ class Session:
         self._said = output.getvalue()
 
     def _shell(self, code: str) -> None:
+        if self._terminal is not None:
+            self._said = self._terminal.run(code)
+            return
         if re.search(r"\bID\b", code):
             code = re.sub(r"\bID\b", self._id(), code)
         with Path("said").open("w+") as said:
@@ -114,6 +156,10 @@ class Session:
         if not re.fullmatch(pattern, self._said.strip(), re.DOTALL):
             raise AssertionError(f"printed was:\n{self._said[-SHOWN:]}\ninstead of:\n{expected}")
 
+    def finish(self) -> None:
+        if self._terminal is not None:
+            self._terminal.require_the_end()
+
     def close(self) -> None:
         for group in self._groups:
             with contextlib.suppress(ProcessLookupError):
@@ -122,7 +168,7 @@ class Session:
 
 def main(file: str) -> int:
     todo = json.loads(Path(file).read_text())
-    session = Session(todo["page"], todo["replaced"])
+    session = Session(todo["page"], todo["replaced"], is_one_terminal=todo["is_one_terminal"])
     try:
         for step in todo["steps"]:
             try:
@@ -131,6 +177,7 @@ def main(file: str) -> int:
                 print(f"{todo['page']}:{step['line']}: this block does not run\n{step['code']}", file=sys.stderr)
                 traceback.print_exc()
                 return 1
+        session.finish()
         return 0
     finally:
         session.close()

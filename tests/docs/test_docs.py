@@ -34,11 +34,19 @@ def replaced(request: pytest.FixtureRequest, page: Page) -> dict[str, str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.steps and not page.run_by], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run(page: Page, replaced: dict[str, str], tmp_path: Path) -> None:
     todo = tmp_path / "steps.json"
-    todo.write_text(json.dumps({"page": page.name, "steps": page.plain(), "replaced": replaced}))
+    steps = {"page": page.name, "steps": page.plain(), "replaced": replaced, "is_one_terminal": page.is_one_terminal}
+    todo.write_text(json.dumps(steps))
     done = subprocess.run(
         [sys.executable, SESSION, todo], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tutorial_is_run_as_its_reader_sees_it() -> None:
+    tutorial = next(page for page in PAGES if page.path.stem == "tutorial")
+    assert tutorial.is_one_terminal
+    assert {step.what for step in tutorial.steps} == {"file", "sh", "output"}
+    assert {why for _, why in tutorial.skipped} == {"it would install packages from a registry"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.run_by], ids=lambda page: page.name)

@@ -53,7 +53,7 @@ def test_the_list_of_events_is_closed_and_complete() -> None:
 
 
 def test_every_name_of_theirs_leads_to_an_event_of_ours() -> None:
-    mapped = rows("events.md", "| theirs | ours |")
+    mapped = rows("events.md", "| your name | here |")
     assert all(set(names(row[1])) & set(EVENT_TYPES) for row in mapped)
     theirs = {name for row in mapped for name in names(row[0])}
     assert theirs >= {"RetryScheduled", "RetryStarted", "RetrySucceeded", "RetryFailed"}
@@ -61,7 +61,7 @@ def test_every_name_of_theirs_leads_to_an_event_of_ours() -> None:
 
 
 def test_every_field_of_the_source_documents_is_mapped_to_one_that_exists() -> None:
-    mapped = rows("fields.md", "| theirs | ours |")
+    mapped = rows("fields.md", "| your name | here |")
     theirs = {name for row in mapped for name in names(row[0])}
     assert sorted(set(THEIRS.split()) - theirs) == []
     ours = {field.name for field in (*fields(Job), *fields(Event), *fields(RetryPolicy))}
@@ -69,14 +69,17 @@ def test_every_field_of_the_source_documents_is_mapped_to_one_that_exists() -> N
     assert [row for row in mapped if not set(names(row[1])) <= ours] == []
 
 
-def test_every_state_of_ours_is_named() -> None:
-    mapped = _states()
+def test_every_field_of_a_job_is_explained() -> None:
+    page = (REFERENCE / "fields.md").read_text("utf-8").partition("## States\n")[0]
+    explained = [name for cell in re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE) for name in names(cell)]
+    properties = {name for name, each in vars(Job).items() if isinstance(each, property) and not name.startswith("_")}
+    assert sorted(explained) == sorted({field.name for field in fields(Job)} | properties)
+
+
+def test_every_state_is_explained_and_mapped() -> None:
+    assert [names(row[0])[0] for row in rows("fields.md", "| state | meaning |")] == list(State)
+    mapped = rows("fields.md", "| your state | here |")
     assert {name for row in mapped for name in names(row[1])} >= set(State) - {State.CANCELLED}
-
-
-def _states() -> list[list[str]]:
-    text = (REFERENCE / "fields.md").read_text("utf-8").partition("## States\n\n")[2]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:] if "|" in line]
 
 
 def test_what_events_carry_is_what_the_page_says(app: App) -> None:
@@ -91,3 +94,14 @@ def test_what_events_carry_is_what_the_page_says(app: App) -> None:
     failed = app.events(job.id)[-1]
     listed = next(names(row[2]) for row in rows("events.md", "| type |") if names(row[0]) == ["job.failed"])
     assert set(listed) <= set(failed.data)
+
+
+def test_every_word_of_the_glossary_has_its_meaning_and_a_cell_for_each_system() -> None:
+    text = (REFERENCE / "glossary.md").read_text("utf-8")
+    defined = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| \*\*.*", text, re.MULTILINE)
+    ]
+    assert [row for row in defined if len(row) != 7 or not all(row)] == []
+    words = [word for row in defined for word in row[0].strip("*").split(", ")]
+    assert len(words) == len(set(words))
+    assert set(State) <= set(words)

@@ -244,13 +244,24 @@ class Task(Generic[P, C, R]):
     ) -> Submission[P, R]:
         """The same task with options for the calls that follow.
 
-        `id` makes a call repeatable: a UUID, which becomes the job's, or any other string of up to 500 characters, from
-        which with owner and kind one is made. The same call again is the same job, also after that is over, until it
-        is deleted; other arguments, another kind, owner or batch under that id raise `Conflict`.
-        `batch` is a draft, or its id: the job belongs to it, to its owner too, and waits until it is published.
-        `connection` is one of your own with a transaction open, to the app's own database (not checked): the job and
-        its event are part of that transaction. Nobody is notified of its commit, so an idle worker finds the job by
-        looking, within 2 seconds. Errors of the connection's library are raised as they are.
+        `owner`        the customer or tenant that the job belongs to; quotas, fair queues and access go by it
+        `queue`        another queue than the task's
+        `priority`     another priority than the task's: "high", "normal", "low" or an integer, lower first
+        `delay`        how long the job waits before its first attempt
+        `deadline`     how long after enqueue it may still start an attempt; then it fails with DEADLINE
+        `submitted_at` when the work was requested, if that was before the enqueue; it sets the order in the queue
+        `dedupe`       key that identifies the work: a job of the same owner and kind that holds it is returned instead
+        `dedupe_scope` "active": a job holds the key until it is over; "succeeded": also after it succeeded
+        `dedupe_for`   how long from enqueue a job holds the key, whatever becomes of it
+        `tags`         labels to find the job by
+        `batch`        draft batch, or its id; the job waits until the batch is published, and gets its owner
+        `id`           makes the call repeatable: a UUID, or any string, from which one is made with owner and kind
+        `connection`   your own database connection with an open transaction; the job becomes part of it
+
+        The same call under the same `id` returns the same job as long as that is stored. A call with another kind,
+        owner, batch or other arguments under that id raises `Conflict`.
+        A `connection` must lead to the app's own database, which is not checked. Workers are not notified of its
+        commit: an idle worker finds the job within 2 seconds. Errors of the connection's library are raised unchanged.
         """
         if dedupe is None and dedupe_for is not None:
             raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
