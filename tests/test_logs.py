@@ -166,7 +166,7 @@ def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: L
     planned = app.job(job.id).due_at
     app.retry(job.id, actor="ann")
     (asked,) = lines.of("job.retry_requested")
-    assert f"by ann, in place of the automatic retry planned for {planned}" in asked["message"]
+    assert f"by ann; it replaces the automatic retry planned for {planned}" in asked["message"]
 
 
 def test_a_running_job_is_asked_to_stop(app: App, lines: Lines) -> None:

@@ -223,7 +223,7 @@ def test_what_people_do_to_a_service_is_logged(gateway: Gateway, caplog: pytest.
     with sandbox(app := shop(gateway)), caplog.at_level(logging.INFO, "mulligan.console"):
         app.service("gateway").open(actor="ann", reason="maintenance")
     (line,) = caplog.records
-    assert line.getMessage() == "service gateway is forced open, asked for by ann"
+    assert line.getMessage() == "service gateway forced open by ann"
     assert (line.event, line.service, line.actor) == ("service.forced", "gateway", "ann")  # type: ignore[attr-defined]
 
 
@@ -756,7 +756,7 @@ def test_a_probe_goes_to_a_queue_that_its_worker_serves(gateway: Gateway) -> Non
     with sandbox(app := shop(gateway, probe=gateway.probe)):
         app.service("gateway").open()
         app.service("gateway").auto()
-        (probe,) = app._probes("money")
+        (probe,) = app.wiring.duty_builder.probes("money")
         probe.step()
         assert [job.queue for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs] == ["money"]
 

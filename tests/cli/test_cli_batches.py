@@ -104,7 +104,7 @@ def test_an_expired_batch_cannot_be_retried_now(invoke: Invoke, works: App) -> N
     batch.add(works.tasks["convert"].bind("bad"))
     batch.publish()
     works.run_until_idle()
-    works.console.run_duty("expire")
+    works.run_duty("expire")
     answer = invoke("batches", "retry", batch.id, *HERE)
     assert answer.exit_code == 5
     assert "is expired" in answer.stderr

@@ -29,7 +29,7 @@ def test_a_worker_runs_jobs_and_ends_cleanly_on_sigterm(
     assert code == 0
     assert "no queue is named 'bulk'; known are: 'default'; no job comes there but by options(queue='bulk')" in logged
     assert "no queue is named 'default'" not in logged
-    assert works.console.workers() == []
+    assert works.workers() == []
 
 
 def test_a_worker_logs_as_the_settings_say(

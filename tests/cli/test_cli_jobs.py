@@ -392,7 +392,7 @@ def test_what_cannot_be_a_cursor_is_wrong_usage(
     enqueue()
     result = invoke("--app", shop, group, "list", "--cursor", cursor)
     assert result.exit_code == 2
-    assert "the page before" in result.stderr
+    assert "the previous page" in result.stderr
 
 
 def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:

@@ -9,12 +9,12 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
-from mulligan.app import Parts
 from mulligan.console.dead_letters import BATCH, PAGE, PAGE_WITH_EVENTS
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.records.event import Event
 from mulligan.records.job import JobFilter
 from mulligan.store.sqlite import SqliteStore
+from mulligan.wiring import Parts
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]
@@ -77,7 +77,7 @@ def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path
 
     app = App(f"sqlite:///{tmp_path}/told.db")
     fine = app.task("fine")(lambda: None)
-    with app.made_of(Parts(open_store=lambda url, services: Told(url, services=services))):
+    with app.wiring.use(Parts(open_store=lambda url, services: Told(url, services=services))):
         app.enqueue_many([fine.bind() for _ in range(2 * PAGE_WITH_EVENTS + 1)])
         letters = list(app.export(events=True))
         assert len(letters) == 2 * PAGE_WITH_EVENTS + 1
@@ -92,7 +92,7 @@ def test_a_damaged_row_stops_no_other_and_is_named_at_the_end(invoke: Invoke, wo
     result = invoke("jobs", "export", "--state", "failed", *HERE)
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == failed[:1]
     assert result.exit_code == 5
-    assert "1 rows could not be read, all others were given" in result.stderr
+    assert "1 rows could not be read; all others were exported" in result.stderr
     with pytest.raises(StoreDamaged, match=failed[1]):
         list(works.export())
 

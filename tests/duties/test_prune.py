@@ -103,11 +103,11 @@ def test_a_worker_prunes_by_itself(app: App, monkeypatch: pytest.MonkeyPatch) ->
 def test_run_by_hand_it_says_how_many(app: App) -> None:
     app.store.enqueue([NewJob(id="old", kind="k", arguments="{}")])
     app.cancel("old")
-    assert app.console.run_duty("OLD_JOBS").did == 0
+    assert app.run_duty("OLD_JOBS").did == 0
     app.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_jobs SET finished_at = 1")
     )
-    assert app.console.run_duty("prune", actor="ann").did == 1
+    assert app.run_duty("prune", actor="ann").did == 1
 
 
 def test_retention_is_a_setting_of_each_state() -> None:

@@ -7,10 +7,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from mulligan.app import App, Parts
+from mulligan.app import App
 from mulligan.errors import StoreError, WornOut
 from mulligan.settings import Settings
 from mulligan.store.protocols import Store
+from mulligan.wiring import Parts
 from mulligan.worker.worker import GRACE_SECONDS, LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock
 from simulator.driver import SimulatedDriver
@@ -107,7 +108,7 @@ class Process(Party):
             isolates=False,
             at_once=self.world.parameters.at_once,
         )
-        self._parts.enter_context(app.made_of(parts))
+        self._parts.enter_context(app.wiring.use(parts))
         return app
 
     async def _serve(self, app: App) -> None:

@@ -360,7 +360,7 @@ def test_a_child_whose_lease_is_lost_is_stopped(app: App) -> None:
     with working(app, concurrency=2):
         job = tasks.cleans_up.enqueue()
         written("started")
-        (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+        (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
         with contextlib.closing(sqlite3.connect("jobs.db", timeout=10)) as connection:
             # Of another kind now, so that the second attempt is not ours.
             connection.execute("UPDATE mulligan_jobs SET lease_until = 1, kind = 'elsewhere'")

@@ -130,7 +130,7 @@ class Hasty(Worker):
 def test_a_job_interrupted_before_its_first_step_ends_and_frees_its_slot(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mulligan.app.Worker", Hasty)
+    monkeypatch.setattr("mulligan.wiring.wiring.Worker", Hasty)
     begun = []
 
     @app.task

@@ -49,7 +49,7 @@ def list_batches(
     """List batches, the newest first."""
     with opened_existing(given) as app:
         with suppress(BatchNotFound):
-            cursor = cursor and app.console.whole_id("batch", cursor)
+            cursor = cursor and app.find_id("batch", cursor)
         found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
     following = found[-1].id if len(found) == limit else None
     if given.as_json:
@@ -86,23 +86,21 @@ def _about(batch: "Batch", now: datetime) -> str:
 @pass_given
 def _show(given: Given, *, batch_id: str) -> None:
     with opened_existing(given) as app:
-        batch = app.find_batch(app.console.whole_id("batch", batch_id))
+        batch = app.find_batch(app.find_id("batch", batch_id))
     _say(given, batch)
 
 
 @pass_given
 def _publish(given: Given, *, batch_id: str, actor: str) -> None:
     with opened_existing(given) as app:
-        batch = app.console.publish_batch(app.console.whole_id("batch", batch_id), actor=actor)
+        batch = app.publish_batch(app.find_id("batch", batch_id), actor=actor)
     _say(given, batch)
 
 
 @pass_given
 def _retry(given: Given, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
     with opened_existing(given) as app:
-        done = app.console.retry_batch(
-            app.console.whole_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason
-        )
+        done = app.retry_batch(app.find_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason)
     if given.as_json:
         say_json({"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped})
     else:
@@ -119,7 +117,7 @@ def _say_retried(done: "Retried") -> None:
 @pass_given
 def _cancel(given: Given, *, batch_id: str, actor: str, reason: str | None) -> None:
     with opened_existing(given) as app:
-        batch = app.console.cancel_batch(app.console.whole_id("batch", batch_id), actor=actor, reason=reason)
+        batch = app.cancel_batch(app.find_id("batch", batch_id), actor=actor, reason=reason)
     _say(given, batch)
 
 

@@ -30,8 +30,8 @@ def duties(context: click.Context) -> None:
 
 def _list(given: Given) -> None:
     with opened_existing(given) as app:
-        found = app.console.duties()
-        workers = {worker.incarnation: f"{worker.host}/{worker.pid}" for worker in app.console.workers()}
+        found = app.duties()
+        workers = {worker.incarnation: f"{worker.host}/{worker.pid}" for worker in app.workers()}
     now = SystemClock().now()
     if given.as_json:
         say_json({"duties": [_document(duty) for duty in found]})
@@ -71,7 +71,7 @@ def _about(duty: Any, workers: dict[str, str], now: datetime) -> str:
 @pass_given
 def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
     with opened_for_watching(given) as app:
-        done = app.console.run_duty(name, actor=actor, reason=reason)
+        done = app.run_duty(name, actor=actor, reason=reason)
     if given.as_json:
         say_json(document_of(done))
     else:

@@ -46,11 +46,11 @@ def events(given: Given, *, follow: bool, job_id: str | None, after: int | None,
     """Show what happened, the oldest first. With --follow, --json gives one object a line."""
     if follow:
         with opened_for_watching(given) as app:
-            job_id = job_id and app.console.whole_id("job", job_id)
+            job_id = job_id and app.find_id("job", job_id)
             _follow(app, given, job_id, _start(app, job_id, after, limit or FOLLOWED))
     else:
         with opened_existing(given) as app:
-            job_id = job_id and app.console.whole_id("job", job_id)
+            job_id = job_id and app.find_id("job", job_id)
             limit = limit or LISTED
             asked = job_id is not None or after is not None
             _list(given, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit))
@@ -62,7 +62,7 @@ def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int
         app.job(job_id)
     if after is not None:
         return after
-    return 0 if job_id is not None else app.console.last_position(back=limit)
+    return 0 if job_id is not None else app.last_position(back=limit)
 
 
 def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event]":
@@ -71,7 +71,7 @@ def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event
 
 def _newest(app: "App", limit: int) -> "list[Event]":
     """To the end of the log: a page may stop before it, where a transaction does not fit."""
-    end, after = app.console.last_position(), app.console.last_position(back=limit)
+    end, after = app.last_position(), app.last_position(back=limit)
     found: list[Event] = []
     while after < end and (page := _read(app, None, after, limit)):
         found += page

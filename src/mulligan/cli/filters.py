@@ -35,7 +35,7 @@ def job_filter(app: "App", wanted: Mapping[str, Any]) -> "JobFilter":
     from mulligan.records.job import JobFilter
 
     batch = wanted.get("batch")
-    return JobFilter(**{**wanted, "batch": batch and app.console.whole_id("batch", batch)})
+    return JobFilter(**{**wanted, "batch": batch and app.find_id("batch", batch)})
 
 
 def filtered(function: Function) -> Function:

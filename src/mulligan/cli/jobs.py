@@ -94,7 +94,7 @@ def _row(job: "Job[Any]", now: datetime, blocked_by: str | None) -> tuple[str, .
 def show(given: Given, job_id: str, *, detail: bool) -> None:
     """Show all that is known about a job."""
     with opened_existing(given) as app:
-        job = app.job(app.console.whole_id("job", job_id))
+        job = app.job(app.find_id("job", job_id))
         events, blocked = app.events(job.id, limit=HISTORY), app.blocked_by([job])
     if given.as_json:
         say_json(listed_document(job, blocked) | {"events": [event_document(event) for event in events]})
@@ -161,7 +161,7 @@ def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False)
 def explain(given: Given, job_id: str) -> None:
     """Say what happened to a job and what comes next."""
     with opened_existing(given) as app:
-        explanation = app.explain(app.console.whole_id("job", job_id))
+        explanation = app.explain(app.find_id("job", job_id))
         job = explanation.job
         events = app.events(job.id, limit=HISTORY)
     if given.as_json:

@@ -17,8 +17,8 @@ from mulligan.values.text import safe
 def limits(given: Given, *, owner: str | None) -> None:
     """List the concurrency limits in force. How many places each has, and how many are taken."""
     with opened_existing(given) as app:
-        found, everybody = app.console.limits(owner=owner), app.console.limit_of_everybody()
-        spending = None if owner is None else app.console.spending(owner)
+        found, everybody = app.limits(owner=owner), app.default_owner_limit()
+        spending = None if owner is None else app.spending(owner)
     if given.as_json:
         said = {"limits": [document_of(limit) for limit in found]}
         say_json(said if owner is None else said | {"spending": spending and _document(spending)})

@@ -86,7 +86,7 @@ def _move_all(given: Given, job_ids: list[str], make: Make) -> None:
     with opened_existing(given) as app:
         for job_id in job_ids:
             try:
-                whole = app.console.whole_id("job", job_id)
+                whole = app.find_id("job", job_id)
                 if whole in (job.id for job in moved):
                     continue
                 moved.append(make(app, whole))

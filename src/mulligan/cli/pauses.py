@@ -48,7 +48,7 @@ def pausing(what: str) -> Callable[..., None]:
     @pass_given
     def pause(given: Given, *, name: str, length: timedelta | None, actor: str, reason: str | None) -> None:
         with opened_for_watching(given) as app:
-            made = app.console.pause(length, **{what: name}, actor=actor, reason=reason)
+            made = app.pause(length, **{what: name}, actor=actor, reason=reason)
             now = app.store.now()
         if given.as_json:
             say_json(document_of(made))
@@ -62,7 +62,7 @@ def resuming(what: str) -> Callable[..., None]:
     @pass_given
     def resume(given: Given, *, name: str, actor: str, reason: str | None) -> None:
         with opened_for_watching(given) as app:
-            ended = app.console.resume(**{what: name}, actor=actor, reason=reason)
+            ended = app.resume(**{what: name}, actor=actor, reason=reason)
         if given.as_json:
             say_json({"ended": None if ended is None else document_of(ended)})
         elif ended is None:
@@ -103,7 +103,7 @@ resume = CliCommand("resume", callback=_of_the_one_named(resuming), params=[*_op
 def pauses(given: Given) -> None:
     """List what is paused now: by whom, why, until when."""
     with opened_existing(given) as app:
-        found = app.console.pauses()
+        found = app.pauses()
         now = app.store.now()
     if given.as_json:
         say_json({"pauses": [document_of(pause) for pause in found]})

@@ -158,7 +158,7 @@ def _show_begun(given: Given, app: "App", begun: "Redrive") -> None:
     else:
         say(safe(f"Redrive {begun.id} has begun: {size}."))
     say(safe(f"See how it goes with: mulligan redrive show {begun.id}"))
-    if not begun.state.is_over and not app.console.workers():
+    if not begun.state.is_over and not app.workers():
         say("No worker runs now, and workers carry it out. Start one with: mulligan worker MODULE:APP")
 
 
@@ -204,7 +204,7 @@ def _request(found: "Redrive") -> str:
 def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
     """Show one redrive: how far it has come, what was skipped and why, how the retried jobs did."""
     with opened_existing(given) as app:
-        found = app.redrive_status(app.console.whole_id("redrive", redrive_id))
+        found = app.redrive_status(app.find_id("redrive", redrive_id))
         if is_followed:
             if not follow(app, found.id, as_json=given.as_json, document=redrive_document):
                 raise click.exceptions.Exit(NotNow.exit_code)
@@ -223,7 +223,7 @@ def show(given: Given, *, redrive_id: str, is_followed: bool) -> None:
 def cancel(given: Given, *, redrive_id: str, reason: str | None, actor: str) -> None:
     """End a redrive. What it has retried stays retried; the other jobs stay as they are."""
     with opened_existing(given) as app:
-        found = app.cancel_redrive(app.console.whole_id("redrive", redrive_id), actor=actor, reason=reason)
+        found = app.cancel_redrive(app.find_id("redrive", redrive_id), actor=actor, reason=reason)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", given)
     if given.as_json:

@@ -27,8 +27,8 @@ def schedules(context: click.Context) -> None:
 
 def _list(given: Given) -> None:
     with opened_existing(given) as app:
-        found = app.console.schedules()
-        held = next((duty.paused for duty in app.console.duties() if duty.name == "schedule"), None)
+        found = app.schedules()
+        held = next((duty.paused for duty in app.duties() if duty.name == "schedule"), None)
         now = app.store.now()
     if given.as_json:
         say_json({"schedules": [_document(schedule) for schedule in found]})
@@ -72,7 +72,7 @@ def _about(schedule: Any, now: datetime) -> str:
 @pass_given
 def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
     with opened_for_watching(given) as app:
-        job = app.console.run_schedule(name, actor=actor, reason=reason)
+        job = app.run_schedule(name, actor=actor, reason=reason)
     if given.as_json:
         say_json(job_document(job))
     else:
@@ -82,7 +82,7 @@ def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
 @pass_given
 def _remove(given: Given, *, name: str, actor: str, reason: str | None) -> None:
     with opened_for_watching(given) as app:
-        app.console.remove_schedule(name, actor=actor, reason=reason)
+        app.remove_schedule(name, actor=actor, reason=reason)
     if given.as_json:
         say_json({"removed": name})
     else:

@@ -36,7 +36,7 @@ def services(context: click.Context) -> None:
 
 def _list(given: Given) -> None:
     with opened_existing(given) as app:
-        found = app.console.services()
+        found = app.services()
         now = app.store.now()
     if given.as_json:
         say_json({"services": [_document(service) for service in found]})
@@ -93,7 +93,7 @@ def _forced(service: "ServiceStatus") -> str:
 @pass_given
 def _show(given: Given, *, name: str) -> None:
     with opened_existing(given) as app:
-        service = app.console.service(name)
+        service = app.service(name).status
         now = app.store.now()
     if given.as_json:
         say_json(_document(service))
@@ -137,12 +137,12 @@ def _settings(service: "ServiceStatus") -> Iterator[tuple[str, str]]:
     yield "mode", f"{service.mode}; after {describe(service.cooldown)} {probes} may try it"
 
 
-def _forcing(to: str | None) -> Any:
+def _force(verb: str) -> Any:
     @pass_given
     def force(given: Given, *, name: str, actor: str, reason: str | None) -> None:
-        # What is stored of a forced service depends on how its app has it: whether it fails fast, how fast it is asked.
+        # The stored state depends on the configuration in the app: its mode and its rate.
         with opened_existing_with_tasks(given) as app:
-            service = app.console.force_service(name, to, actor=actor, reason=reason)
+            service = getattr(app.service(name), verb)(actor=actor, reason=reason)
         if given.as_json:
             say_json(_document(service))
         else:
@@ -158,5 +158,5 @@ AUTO = "Let a service go by its calls again; after it was forced open, a probe c
 
 services.add_command(CliCommand("list", callback=pass_given(_list), help="List the services."))
 services.add_command(CliCommand("show", callback=_show, params=[NAME], help="Show one with its figures and settings."))
-for verb, to, about in (("open", "open", OPEN), ("close", "closed", CLOSE), ("auto", None, AUTO)):
-    services.add_command(CliCommand(verb, callback=_forcing(to), params=[NAME, *SIGNED], help=about))
+for verb, about in (("open", OPEN), ("close", CLOSE), ("auto", AUTO)):
+    services.add_command(CliCommand(verb, callback=_force(verb), params=[NAME, *SIGNED], help=about))

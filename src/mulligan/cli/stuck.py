@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def stuck(given: Given, *, owner: str | None, limit: int) -> None:
     """List jobs that run for too long. Longer than the stuck limit and than their own timeout; the longest first."""
     with opened_existing(given) as app:
-        found, workers, now = app.stuck(owner=owner, limit=limit), app.console.workers(), app.store.now()
+        found, workers, now = app.stuck(owner=owner, limit=limit), app.workers(), app.store.now()
         after = describe(app.settings.stuck_after_sec)
     if given.as_json:
         say_json({"jobs": [job_document(job) for job in found]})

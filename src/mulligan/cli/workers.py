@@ -19,7 +19,7 @@ from mulligan.values.clock import SystemClock
 def workers(given: Given) -> None:
     """List the workers. Whether they are alive, how many jobs they hold, what they take."""
     with opened_existing(given) as app:
-        found = app.console.workers()
+        found = app.workers()
     now = SystemClock().now()
     if given.as_json:
         say_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
+from mulligan.console.arguments import DOCTOR_LIMITS, check
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
@@ -49,8 +50,10 @@ class Doctor:
         self._policies = policies
         self._names = names
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        """Every check, as far as the store lets it be made."""
+    @check(limits=DOCTOR_LIMITS)
+    def examine(self, limits: Limits | None = None) -> list[Finding]:
+        """Run every check that the state of the store allows."""
+        limits = limits or Limits()
         if not self._has_database():
             return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
         try:

@@ -324,7 +324,7 @@ class BatchStore(Protocol):
         ...
 
 
-class Schedules(Protocol):
+class ScheduleStore(Protocol):
     """For the duty that runs schedules, and for whoever looks at them."""
 
     def schedules(self) -> list[ScheduleRecord]:
@@ -425,7 +425,7 @@ class Operations(Protocol):
         ...
 
 
-class Services(Protocol):
+class ServiceStore(Protocol):
     """For whoever looks at services, forces them, or probes them. Claim and settle do the rest."""
 
     def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
@@ -559,7 +559,7 @@ class Changes(Protocol):
 
 
 class Store(
-    JobStore, Upkeep, BatchStore, Schedules, Clearing, Operations, Services, Places, Reader, EventLog, Protocol
+    JobStore, Upkeep, BatchStore, ScheduleStore, Clearing, Operations, ServiceStore, Places, Reader, EventLog, Protocol
 ):
     """One database."""
 

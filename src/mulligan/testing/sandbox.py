@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from mulligan.app import App, Parts
+from mulligan.app import App
 from mulligan.duties.runner import Ticker
 from mulligan.records.duty import Chores
 from mulligan.service import ServiceBook
@@ -15,6 +15,7 @@ from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
+from mulligan.wiring import Parts
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.tuning import seldom_collected
 
@@ -26,6 +27,7 @@ class Sandbox:
 
     def __init__(self, app: App, clock: VirtualClock) -> None:
         self._app = app
+        self._wiring = app.wiring
         self._clock = clock
 
     @property
@@ -42,10 +44,10 @@ class Sandbox:
 
     def _run(self, end: datetime) -> None:
         """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
-        ticker = self._app._ticker()
+        ticker = self._wiring.duty_builder.ticker()
         with seldom_collected():
             ticker.tell()
-            _outside_any_loop(lambda: self._app._run_while(lambda: self._goes_on(ticker, end), ticker))
+            _outside_any_loop(lambda: self._wiring.run_while(lambda: self._goes_on(ticker, end), ticker))
             ticker.write()
 
     def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
@@ -62,13 +64,13 @@ class Sandbox:
     def _next(self, chores: Chores) -> datetime | None:
         """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
         be probed, a pause is over, or a retry may get its budget."""
-        store, console = self._app.store, self._app.console
-        services = console.services() if any(task.service for task in self._app.tasks.values()) else ()
+        store, wiring = self._app.store, self._wiring
+        services = wiring.services.list_services() if any(task.service for task in self._app.tasks.values()) else ()
         moments = [store.next_moment(), *(service.open_until for service in services)]
         if any(service.parked and service.state == "closed" for service in services):
             moments.append(self.now + SECOND)
         if "redrive" not in chores.idle:
-            moments.append(console.next_redrive())
+            moments.append(wiring.redrives.next_look())
         # What was due by now has had its chance: something holds it back.
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
@@ -110,7 +112,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         uses_connections=False,
         isolates=False,
     )
-    with app.made_of(parts):
+    with app.wiring.use(parts):
         yield box
 
 
