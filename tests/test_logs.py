@@ -256,7 +256,7 @@ def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monk
 
     monkeypatch.setattr(type(app.store), "promote", broken)
     app.settings = type(app.settings)(
-        database_url=app.settings.database_url, duty_promote_interval_sec=timedelta(milliseconds=1)
+        database_url=app.settings.database_url, duty_promote_interval=timedelta(milliseconds=1)
     )
     with working(app):
         eventually(lambda: len(calls) > 20)

@@ -94,7 +94,7 @@ class Process(Party):
     def _app(self) -> App:
         chance = self.world.fork()
         app = App(
-            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease),
+            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl=self.world.parameters.lease),
             queues=self.allotment.queues,
             owners=self.allotment.owners,
             services=self.world.services,

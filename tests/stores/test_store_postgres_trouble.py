@@ -259,7 +259,7 @@ def own_server() -> Iterator[PostgresServer]:
 
 
 def quick(url: str, ran: "Counter[int]") -> App:
-    app = App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=6)))
+    app = App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=6)))
 
     @app.task
     async def note(number: int) -> int:

@@ -126,7 +126,7 @@ class Forgetful(SqliteStore):
 
 def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_run_it(tmp_path: Path) -> None:
     runs: list[int] = []
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
 
         @app.task(at_most_once=True)

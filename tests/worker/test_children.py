@@ -51,7 +51,7 @@ def written(name: str) -> str:
 
 def lose(app: App, job: Job[Any]) -> None:
     """Its worker goes away, and another notices."""
-    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl_sec)
+    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl)
     (lease,) = app.store.claim(claim).leases
     outcome = Outcome(lease, Release({}, ledger=Ledger.LOSSES, verdict=worker_lost()))
     assert app.store.settle([outcome]) == [Settled.ACCEPTED]

@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def app_on(url: str) -> App:
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=LEASE)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=LEASE)))
 
 
 def warnings(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:

@@ -347,7 +347,7 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 ) -> None:
     monkeypatch.setattr(program, "GRACE", 0.2)
     place = tmp_path / "pids"
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
         timeout = 3 if why == "timeout" else 600
         tasks = both(app, lambda: (family(place),), retry=ONCE, timeout=timeout)

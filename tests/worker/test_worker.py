@@ -44,7 +44,7 @@ from mulligan.wiring import Parts
 def quick(tmp_path: Path, *, lease: float = 1.0) -> App:
     """An app whose leases are short."""
     url = f"sqlite:///{tmp_path}/jobs.db"
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=lease)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=lease)))
 
 
 def test_async_and_plain_functions_run_and_their_results_come_back(app: App) -> None:
@@ -580,7 +580,7 @@ KILLED = """
     from mulligan.settings import Settings
 
     logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
-    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl_sec=timedelta(seconds=1)))
+    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl=timedelta(seconds=1)))
 
     @app.task
     async def effect() -> str:
@@ -795,7 +795,7 @@ def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not
 
 
 def test_a_lock_held_for_too_long_is_said_to_whoever_waits(app: App, tmp_path: Path) -> None:
-    app.settings = replace(app.settings, store_timeout_sec=timedelta(seconds=0.1))
+    app.settings = replace(app.settings, store_timeout=timedelta(seconds=0.1))
     task = app.task("task")(lambda: None)
     app.migrate()
     with (tmp_path / "jobs.db-lock").open() as lock:

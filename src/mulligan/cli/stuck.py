@@ -27,7 +27,7 @@ def stuck(given: Given, *, owner: str | None, limit: int) -> None:
     """List jobs that run for too long. Longer than the stuck limit and than their own timeout; the longest first."""
     with opened_existing(given) as app:
         found, workers, now = app.stuck(owner=owner, limit=limit), app.workers(), app.store.now()
-        after = describe(app.settings.stuck_after_sec)
+        after = describe(app.settings.stuck_after)
     if given.as_json:
         say_json({"jobs": [job_document(job) for job in found]})
     elif found:

@@ -108,7 +108,7 @@ class DutyBuilder:
             *self.probes(),
         ]
         # Without a probe in any service there is nothing to do.
-        no_probe = DutyPlan(settings.duty_probe_interval_sec, settings.duty_probe_limit, lambda _actor: 0)
+        no_probe = DutyPlan(settings.duty_probe_interval, settings.duty_probe_limit, lambda _actor: 0)
         return {"reclaim": reclaim, "probe": no_probe} | {
             work.name: DutyPlan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
         }
@@ -124,7 +124,7 @@ class DutyBuilder:
                 self._judge.services,
                 self._probe_task,
                 queue=queue,
-                interval=settings.duty_probe_interval_sec.total_seconds(),
+                interval=settings.duty_probe_interval.total_seconds(),
                 limit=settings.duty_probe_limit,
             )
         ]
@@ -148,14 +148,14 @@ class DutyBuilder:
             # One beat, plus the time by which the keeper may be late.
             beat=options.lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
             limit=settings.duty_reclaim_limit,
-            stuck_after=settings.stuck_after_sec,
+            stuck_after=settings.stuck_after,
         )
 
     def _promotions(self) -> list[Promote]:
         settings = self._settings()
         plans = {
-            "retry": (settings.duty_retry_interval_sec, settings.duty_retry_limit),
-            "promote": (settings.duty_promote_interval_sec, settings.duty_promote_limit),
+            "retry": (settings.duty_retry_interval, settings.duty_retry_limit),
+            "promote": (settings.duty_promote_interval, settings.duty_promote_limit),
         }
         return [
             Promote(name, self._store(), interval=interval.total_seconds(), limit=limit)
@@ -164,7 +164,7 @@ class DutyBuilder:
 
     def _expire(self) -> Expire:
         settings = self._settings()
-        interval = settings.duty_expire_interval_sec.total_seconds()
+        interval = settings.duty_expire_interval.total_seconds()
         return Expire(self._store(), interval=interval, limit=settings.duty_expire_limit)
 
     def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> Tick:
@@ -173,7 +173,7 @@ class DutyBuilder:
             self._store(),
             self._timetable,
             worker=worker,
-            interval=settings.duty_schedule_interval_sec.total_seconds(),
+            interval=settings.duty_schedule_interval.total_seconds(),
             limit=settings.duty_schedule_limit,
             has_ticks=has_ticks,
         )
@@ -185,11 +185,11 @@ class DutyBuilder:
             self._tasks,
             clock=self._clock(),
             worker=worker,
-            interval=settings.duty_redrive_interval_sec.total_seconds(),
+            interval=settings.duty_redrive_interval.total_seconds(),
             limit=settings.duty_redrive_limit,
         )
 
     def _prune(self) -> Prune:
         settings = self._settings()
-        interval = settings.duty_prune_interval_sec.total_seconds()
+        interval = settings.duty_prune_interval.total_seconds()
         return Prune(self._store(), keep=settings.retention, interval=interval, limit=settings.duty_prune_limit)

@@ -193,7 +193,7 @@ class Wiring:
         return self._new_ids()
 
     def _stuck_after(self) -> timedelta:
-        return self.settings.stuck_after_sec
+        return self.settings.stuck_after
 
     # Store
 
@@ -209,7 +209,7 @@ class Wiring:
         url, services = self.settings.database_url, self.judge.services
         if self.parts.open_store is not None:
             return self.parts.open_store(url, services)
-        return open_store(url, services, self.settings.store_timeout_sec)
+        return open_store(url, services, self.settings.store_timeout)
 
     def has_database(self) -> bool:
         return self._opened is not None or has_database(self.settings.database_url)
@@ -258,7 +258,7 @@ class Wiring:
         options = WorkerOptions(
             concurrency=concurrency or self.settings.worker_concurrency,
             queues=None if queues is None else tuple(queues),
-            lease=self.settings.worker_lease_ttl_sec,
+            lease=self.settings.worker_lease_ttl,
             version=self.version,
             at_once=self.parts.at_once,
         )
