@@ -194,7 +194,7 @@ def test_a_pause_is_told_and_one_without_an_end_is_a_problem_after_a_day(app: Ap
     assert level(app, Check.DUTIES_PAUSED) is Level.WARNING
     finding = found(app, Check.DUTIES_PAUSED, EVERYTHING)
     assert (finding.level, finding.remedy) == (Level.PROBLEM, "mulligan resume --duty expire")
-    assert "by bob, with no end" in finding.found
+    assert "by bob, without an end" in finding.found
 
 
 def test_the_remedy_for_a_paused_schedule_resumes_it(app: App) -> None:

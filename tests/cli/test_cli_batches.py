@@ -47,7 +47,7 @@ def test_batches_are_listed_newest_first(invoke: Invoke, read_json: ReadJson, ap
 
 def test_without_batches_it_says_how_to_make_one(invoke: Invoke, app: App) -> None:
     app.migrate()
-    assert invoke("batches", *HERE).stdout == "There are no batches here. Make one with: app.batch(name)\n"
+    assert invoke("batches", *HERE).stdout == "No batches. Create one with: app.batch(name)\n"
 
 
 def test_a_batch_is_published_settled_and_retried(invoke: Invoke, read_json: ReadJson, app: App, batch: Batch) -> None:
@@ -77,7 +77,7 @@ def test_members_that_cannot_be_retried_are_named(invoke: Invoke, app: App) -> N
     batch.publish()
     app.run_until_idle()
     said = invoke("batches", "retry", batch.id, *HERE).stdout
-    assert "stays as it is: the source file is gone" in said
+    assert "was skipped: the source file is gone" in said
     assert said.endswith("0 members of marks retried, 1 skipped; it is failed.\n")
 
 

@@ -101,7 +101,7 @@ def test_a_purge_only_shows_what_it_would_do(invoke: Invoke, works: App, failed:
     said = invoke(*PURGE)
     assert said.exit_code == 0
     assert said.stdout.splitlines()[1].split() == ["convert", "failed", "NOT_PDF", "2"]
-    assert "2 jobs would be deleted, with all history. To do it: the same with --apply" in said.stdout
+    assert "2 jobs would be deleted with their history. To delete them, repeat the command with --apply" in said.stdout
     assert len(works.jobs().jobs) == 3
 
 
@@ -121,10 +121,10 @@ def test_a_purge_deletes_what_matches_and_leaves_a_line_who_and_why(
 
 def test_young_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue: Enqueue, failed: list[str]) -> None:
     enqueue("bad", run=True, dedupe="k", dedupe_for="1d")
-    assert "There is nothing to delete." in invoke(*PURGE, "--older-than", "1h").stdout
+    assert "No job to delete." in invoke(*PURGE, "--older-than", "1h").stdout
     said = invoke(*PURGE, "--apply").stdout
-    assert "1 job held: a dedupe key or a batch that is not over still refers to them, and they stay." in said
-    assert "2 jobs deleted, with all history." in said
+    assert "1 job held and kept: a dedupe key or an open batch still refers to them." in said
+    assert "2 jobs deleted with their history." in said
 
 
 def test_many_are_purged_in_batches(works: App) -> None:

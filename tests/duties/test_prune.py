@@ -129,7 +129,11 @@ def test_retention_is_a_setting_of_each_state() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("MULLIGAN_RETENTION_FAILED", "soon", "a duration between 1h and 3650d such as '7d', or 'keep' to keep them forever"),
+        (
+            "MULLIGAN_RETENTION_FAILED",
+            "soon",
+            "a duration between 1h and 3650d such as '7d', or 'keep' to keep them forever",
+        ),
         ("MULLIGAN_RETENTION_SUCCEEDED", "5m", "between 1h and 3650d"),
         ("MULLIGAN_RETENTION_FAILED_COUNT", "0", "an integer from 1 to 1,000,000,000, or 'keep' to keep all"),
     ],

@@ -1,4 +1,4 @@
-"""The sandbox: a user's own tasks on a database in memory, in a time that moves when told."""
+"""The sandbox: runs the tasks of an app on a database in memory, in virtual time."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Sandbox:
-    """Runs what is due, and moves time."""
+    """Runs due jobs and moves virtual time."""
 
     def __init__(self, app: App, clock: VirtualClock) -> None:
         self._app = app
@@ -32,18 +32,19 @@ class Sandbox:
 
     @property
     def now(self) -> datetime:
+        """The virtual time."""
         return self._clock.now()
 
     def run(self) -> None:
-        """Run everything that is due now, until nothing is."""
+        """Run all jobs that are due now, and those that they enqueue."""
         self._run(self.now)
 
     def advance(self, by: Duration) -> None:
-        """Let time pass: every job that comes due on the way runs at its time, and so does every schedule."""
+        """Move time forward: `box.advance("5m")`. Jobs and schedules that come due run at their time."""
         self._run(self.now + parse(by))
 
     def _run(self, end: datetime) -> None:
-        """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
+        """Run one worker until `end`. One for each tick of a schedule would take longer than the jobs."""
         ticker = self._wiring.duty_builder.ticker()
         with seldom_collected():
             ticker.tell()
@@ -51,7 +52,7 @@ class Sandbox:
             ticker.write()
 
     def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
-        """Whether there may be more to run: a redrive goes on by what came of the jobs before, or time has passed."""
+        """Whether there may be more to run: a redrive has advanced, or time has moved."""
         if ticker.tell():
             return True
         if self.now >= end:
@@ -62,8 +63,8 @@ class Sandbox:
         return True
 
     def _next(self, chores: Chores) -> datetime | None:
-        """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
-        be probed, a pause is over, or a retry may get its budget."""
+        """The next time at which anything happens: a job comes due or times out, a batch expires, a schedule ticks, a
+        redrive advances, a service is probed, a pause ends, or a retry gets its budget."""
         store, wiring = self._app.store, self._wiring
         services = wiring.services.list_services() if any(task.service for task in self._app.tasks.values()) else ()
         moments = [store.next_moment(), *(service.open_until for service in services)]
@@ -71,10 +72,10 @@ class Sandbox:
             moments.append(self.now + SECOND)
         if "redrive" not in chores.idle:
             moments.append(wiring.redrives.next_look())
-        # What was due by now has had its chance: something holds it back.
+        # Jobs that were due by now have not run, so something holds them back.
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
-    # `app.wait` asks here for changes: waiting makes time pass.
+    # The sandbox is also the `Changes` that `app.wait` waits for: waiting moves time.
 
     def wait(self, timeout: float) -> bool:
         before = self._app.store.last_position()
@@ -92,9 +93,15 @@ class Sandbox:
 
 @contextmanager
 def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandbox]:
-    """The app's tasks on SQLite in memory, whatever its URL, which is never connected to.
+    """Run the tasks of an app on SQLite in memory. Its own database is never connected to.
 
-    `now` is when it begins; `seed` makes the jitter of retries the same in every run.
+        with sandbox(app) as box:
+            job = convert.enqueue("a.pdf")
+            box.advance("5m")
+            assert app.job(job.id).state == "succeeded"
+
+    `connection=` is accepted and ignored, and `isolate` runs in this process. `now` is the virtual time at the start;
+    `seed` makes the jitter of retries the same in every run.
     """
     clock = VirtualClock(now)
     box = Sandbox(app, clock)
@@ -117,7 +124,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
 
 
 def _outside_any_loop(function: Callable[[], None]) -> None:
-    """An async test has a loop of its own running: then a thread gives us room for ours."""
+    """Call it directly, or in a thread if an event loop is running here, as in an async test."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
