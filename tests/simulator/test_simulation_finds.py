@@ -9,12 +9,10 @@ from mulligan.duties import redrive
 from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
-from mulligan.store.expire import UnrunSteps
+from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import Bucket
 from mulligan.store.protocols import Outcome
-from mulligan.store.session import Steps
-from mulligan.store.sqlite import settle
-from mulligan.store.sqlite.play import SQL
+from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.worker import worker
 from mulligan.worker.keeper import Keeper
 from mulligan.worker.worker import Worker
@@ -56,9 +54,9 @@ def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_events(type_: str) -> Break:
     def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
-        append = settle.append
-        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
-        monkeypatch.setattr(settle, "append", kept)
+        append = SqliteSession.append
+        kept = lambda session, events: append(session, [one for one in events if one["type"] != type_])  # noqa: E731
+        monkeypatch.setattr(SqliteSession, "append", kept)
 
     return break_it
 
@@ -85,11 +83,7 @@ def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Steps[bool]:
-        yield from ()
-        return False
-
-    monkeypatch.setattr(refusal, "is_repeat", never)
+    monkeypatch.setattr(refusal, "is_repeat", lambda *_: False)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +94,9 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now, **_: self.following(rows))
+    monkeypatch.setattr(
+        ExpireOperations, "finish", lambda self, session, rows, _now, **_: self.store_follow_ups(session, rows)
+    )
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import Pile, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
-from mulligan.store.session import Script
+from mulligan.store.script import Script
 
 # Among so many an id is found by its end: there is no index of that.
 NEWEST_IDS = 1_000_000
