@@ -12,12 +12,11 @@ from mulligan import App, State
 from mulligan.failure.decision import Succeed
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.values.clock import SystemClock
-from mulligan.worker.caller import Caller
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ending import Success
-from mulligan.worker.outage import Outage
-from mulligan.worker.running import Running
+from mulligan.worker.running import Backlog, Running
 from mulligan.worker.settler import Settler
+from mulligan.worker.store_calls import OutageLog, StoreCalls
 from mulligan.worker.summary import Summary
 
 T = TypeVar("T")
@@ -67,10 +66,9 @@ class Left(list[int]):
             store=app.store,
             judge=app.judge,
             clock=clock,
-            caller=Caller(driver, outage=Outage(clock), longest_pause=1.0, troubled=lambda: None),
-            is_more_to_come=lambda: False,
-            let_go=lambda _held: None,
-            settled=self._settled,
+            calls=StoreCalls(driver.blocking, outage=OutageLog(clock), longest_pause=1.0),
+            backlog=Backlog(),
+            on_settled=self._settled,
             at_once=BATCH,
         )
 

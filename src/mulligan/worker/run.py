@@ -1,4 +1,4 @@
-"""Run one attempt: decode the arguments, call the task, say how it ended. Whatever happens, it ends."""
+"""Run one attempt: decode the arguments, call the task, return how it ended. It never raises."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,10 +7,11 @@ from typing import Any
 from mulligan.attempt import CURRENT
 from mulligan.errors import MulliganError, StoreError
 from mulligan.failure.catalogue import ErrorClass
-from mulligan.failure.classify import misfit
+from mulligan.failure.classify import misfit, worker_lost
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
 from mulligan.failure.verdict import Failure
+from mulligan.store.protocols import Store
 from mulligan.task.payload import Misfit, PayloadError
 from mulligan.task.task import Task
 from mulligan.values.duration import describe
@@ -42,8 +43,8 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
     except BaseException as error:
         forks.end_copy(before, error)
         if running.attempt.is_cut_off and isinstance(error, StoreError):
-            return stopped(running) or Interruption(Why.CUT_OFF)
-        return stopped(running) or Failed(Failure.of(error))
+            return end_if_interrupted(running) or Interruption(Why.CUT_OFF)
+        return end_if_interrupted(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True
     forks.end_copy(before)
@@ -53,8 +54,8 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         return Failed(_final("RESULT_INVALID", error))
 
 
-def stopped(running: Running) -> Ended | None:
-    """How an attempt that was interrupted from outside ended; None if it was not."""
+def end_if_interrupted(running: Running) -> Ended | None:
+    """The end of an attempt that was interrupted from outside; None if it was not."""
     match running.why:
         case None:
             return None
@@ -62,6 +63,40 @@ def stopped(running: Running) -> Ended | None:
             return Failed(Failure.of(TimeoutError(f"no result after {describe(running.timeout)}")))
         case why:
             return Interruption(why)
+
+
+# At most once
+
+
+def runs_at_most_once(running: Running, task: Task[..., Any, Any]) -> bool:
+    """By this version of the task, or by the version that enqueued the job."""
+    return task.at_most_once or running.lease.at_most_once
+
+
+async def begin_once(running: Running, store: Store, driver: Driver) -> Ended | None:
+    """Make the claim durable and record that the code begins; the end if the attempt must not begin.
+
+    Then neither a crash of the database nor an adoption after lost replies runs the code again, and the reclaimer knows
+    whether the code was reached.
+    """
+    if (ended := end_if_interrupted(running)) is not None:
+        return ended
+    fence = running.lease.fence
+    if not await driver.blocking(lambda: store.begin(fence)):
+        # The fence refused it, unless this attempt began before and its end could not be stored.
+        detail = "it had begun before, or its lease is lost"
+        return Judged(worker_lost(kind=running.lease.kind, detail=detail))
+    return end_if_interrupted(running)
+
+
+def end_once(running: Running, ended: Ended) -> Ended:
+    """The end of an attempt that may run only once. Interrupted after its code began, it is lost and must not run
+    again. Interrupted before, also by its timeout, it is released."""
+    if not running.has_begun:
+        return Interruption(Why.CUT_OFF) if running.why is Why.TIMEOUT else ended
+    if not isinstance(ended, Interruption) or ended.why in (Why.CANCELLED, Why.LOST):
+        return ended
+    return Judged(worker_lost(kind=running.lease.kind, detail=f"the worker stopped it before its end: {ended.why}"))
 
 
 def _final(code: str, error: MulliganError) -> Failure:

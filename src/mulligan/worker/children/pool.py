@@ -32,7 +32,7 @@ from mulligan.worker.children import wire
 from mulligan.worker.children.locate import Home
 from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 from mulligan.worker.ending import Ended, Failed, Judged, Success
-from mulligan.worker.run import stopped
+from mulligan.worker.run import end_if_interrupted
 from mulligan.worker.running import Running
 from mulligan.worker.threads import Threads
 
@@ -291,7 +291,7 @@ class Children:
             except Hangup:
                 continue
             except _StoppedBefore:
-                return stopped(running) or Failed(Failure.of(RuntimeError("stopped before it began")))
+                return end_if_interrupted(running) or Failed(Failure.of(RuntimeError("stopped before it began")))
             begun()
             return self._finish(child, running)
         raise Unloadable(f"the process ended {TRIES} times while it loaded the app")
@@ -323,7 +323,7 @@ class Children:
             answer = child.answer(running)
         except Hangup:
             death = self._bury(child, patience=0 if running.why else 1)
-            return stopped(running) or Judged(self._verdict(death, running.lease.kind))
+            return end_if_interrupted(running) or Judged(self._verdict(death, running.lease.kind))
         if running.why is not None or (isinstance(answer, wire.Failed) and answer.is_spent):
             self._bury(child, patience=0)
         else:
@@ -417,6 +417,6 @@ def _ended(answer: wire.Answer, running: Running) -> Ended:
         case wire.Succeeded(result=result):
             return Success(result)
         case wire.Failed(verdict=verdict):
-            return stopped(running) or Judged(verdict)
+            return end_if_interrupted(running) or Judged(verdict)
         case wire.Stopped():
-            return stopped(running) or Failed(Failure.of(RuntimeError("the child stopped it unasked")))
+            return end_if_interrupted(running) or Failed(Failure.of(RuntimeError("the child stopped it unasked")))
