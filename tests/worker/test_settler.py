@@ -14,10 +14,10 @@ from mulligan.store.protocols import Claim, Outcome
 from mulligan.values.clock import SystemClock
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ending import Success
+from mulligan.worker.log import Summary
 from mulligan.worker.running import Backlog, Running
 from mulligan.worker.settler import Settler
 from mulligan.worker.store_calls import OutageLog, StoreCalls
-from mulligan.worker.summary import Summary
 
 T = TypeVar("T")
 BATCH = 10
@@ -104,7 +104,7 @@ def test_an_outcome_that_could_not_be_stored_is_told_as_failed(app: App, caplog:
     outcomes = [Outcome(stored.lease, Succeed("1")), Outcome(unstorable.lease, Succeed("\ud800"))]
     with caplog.at_level("INFO", "mulligan.worker"):
         summary.count(outcomes, app.store.settle(outcomes))
-        summary.say(running=0)
+        summary.log(running=0)
     assert caplog.messages[-1].endswith(": 1 succeeded, 1 failed; 0 running now")
 
 

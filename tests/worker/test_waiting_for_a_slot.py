@@ -12,7 +12,7 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, State
 from mulligan.settings import Settings
-from mulligan.worker.ending import Why
+from mulligan.worker.ending import StopReason
 from mulligan.worker.running import Running
 from mulligan.worker.slots import Slots
 
@@ -124,7 +124,7 @@ class Hasty(Slots):
     def _start(self, running: Running) -> None:
         super()._start(running)
         if running.lease.kind == "doomed":
-            self.interrupt(running, Why.CANCELLED)
+            self.interrupt(running, StopReason.CANCELLED)
 
 
 def test_a_job_interrupted_before_its_first_step_ends_and_frees_its_slot(

@@ -68,7 +68,7 @@ def has_probes(services: Iterable[Service]) -> bool:
     return any(service.probe is not None for service in services)
 
 
-class Prober:
+class ProbeTask:
     """The task of kind `mulligan.probe`. It succeeds whatever it finds: the word goes to the service, and nothing is
     left among the failed jobs."""
 

@@ -1,6 +1,6 @@
 """Promote and retry: let through the door what is due. Every claim does it too; this is for when all are busy."""
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.store.protocols import Upkeep
 
 PASSES = 10
@@ -16,7 +16,9 @@ class Promote:
         self.limit = limit
 
     def step(self) -> int:
-        return whole_passes(lambda limit: self._store.promote(self.name, limit=limit), limit=self.limit, passes=PASSES)
+        return repeat_while_full(
+            lambda limit: self._store.promote(self.name, limit=limit), limit=self.limit, passes=PASSES
+        )
 
     def run(self, _actor: str | None) -> int:
         """Once, by hand: one pass, also of jobs that a pause holds."""

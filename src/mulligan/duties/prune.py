@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.records.retention import Keep
 from mulligan.store.protocols import Store
 
@@ -30,7 +30,7 @@ class Prune:
         if not any(keep.age is not None or keep.count is not None for keep in self._keep):
             return 0
         before = now - max((keep.age for keep in self._keep if keep.age is not None), default=YOUNGEST)
-        return whole_passes(
+        return repeat_while_full(
             lambda limit: self._store.prune_batches(before=before, limit=limit), limit=self.limit, passes=PASSES
         )
 
@@ -38,7 +38,7 @@ class Prune:
         before = max(self._ends(keep, now), default=None)
         if before is None:
             return 0
-        return whole_passes(
+        return repeat_while_full(
             lambda limit: self._store.prune(keep.state, before=before, limit=limit), limit=self.limit, passes=PASSES
         )
 

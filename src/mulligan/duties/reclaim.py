@@ -3,7 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.classify import worker_lost
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
@@ -66,7 +66,11 @@ class Reclaim:
             self._quiet_since = ours
         self._report_stuck(ours, now)
         is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
-        return whole_passes(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES) if is_quiet else 0
+        return (
+            repeat_while_full(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES)
+            if is_quiet
+            else 0
+        )
 
     def _went_well(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS

@@ -37,7 +37,7 @@ PASSES = 10
 ASKING_SECONDS = HOLD.total_seconds() / 3
 
 
-class Redriving:
+class RunRedrives:
     """Reads how far an operation has come, takes in the answers of its jobs, and writes the next chunk: the moves and
     the record in one transaction, if the record is still the one that was read. So a kill at any moment repeats
     nothing, and of two workers one writes.

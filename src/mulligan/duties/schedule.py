@@ -14,7 +14,7 @@ from mulligan.task.schedule import Schedule, Timetable
 logger = logging.getLogger("mulligan.duties")
 
 
-class Tick:
+class RunSchedules:
     """The store's clock says when. Every change is made from the version that was read: of all workers that see a
     tick come one writes, the record and the job in one transaction.
 

@@ -26,7 +26,7 @@ def interrupt(thread: Thread) -> bool:
 
 
 @contextmanager
-def listening(is_stopped: Callable[[], bool]) -> Iterator[None]:
+def listen_for_stop(is_stopped: Callable[[], bool]) -> Iterator[None]:
     """Inside, nothing is raised in this thread from outside: it asks `is_stopped` itself, and often.
 
     For work that must not be cut in half. Whoever interrupts makes `is_stopped` true first, so that

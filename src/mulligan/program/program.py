@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TypeAlias, TypedDict
 
 from mulligan.errors import BadProgram, ProgramFailed, ProgramTimedOut
-from mulligan.program.interrupt import Interrupted, listening
+from mulligan.program.interrupt import Interrupted, listen_for_stop
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
 from mulligan.values.clock import Clock, SystemClock
@@ -84,7 +84,7 @@ def run(
     clock = clock or SystemClock()
     given = input.encode() if isinstance(input, str) else input
     # The selector first: once the program is started, nothing may fail before it is watched.
-    with listening(is_stopped), selectors.DefaultSelector() as selector:
+    with listen_for_stop(is_stopped), selectors.DefaultSelector() as selector:
         process = _start(command, cwd, env, stdout, is_fed=given is not None)
         flight = _Flight(process, selector, given, on_line, clock)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
 from mulligan.values.clock import Clock
-from mulligan.worker import log
+from mulligan.worker.log import log_service_changes
 from mulligan.worker.settler import Settler
 from mulligan.worker.slots import Slots
 from mulligan.worker.store_calls import StoreCalls
@@ -121,7 +121,7 @@ class Claimer:
             await self._adopt()
 
     def _add(self, claimed: Claimed) -> None:
-        log.changed(claimed.changes)
+        log_service_changes(claimed.changes)
         self._slots.add(claimed.leases)
 
     # Lost replies

@@ -23,7 +23,7 @@ class Judged:
     verdict: Verdict
 
 
-class Why(StrEnum):
+class StopReason(StrEnum):
     """Who stopped an attempt from outside."""
 
     TIMEOUT = "timeout"
@@ -36,7 +36,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    why: Why
+    why: StopReason
 
 
 Ended = Success | Failed | Judged | Interruption

@@ -35,7 +35,7 @@ def end_copy(before: int, error: BaseException | None = None) -> None:
         _leave(error)
 
 
-def guarded(function: Callable[P, T]) -> Callable[P, T]:
+def guard(function: Callable[P, T]) -> Callable[P, T]:
     """The function, from which no copy of this process returns."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -51,7 +51,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def guarded_async(function: Callable[P, Any]) -> Callable[P, Any]:
+def guard_async(function: Callable[P, Any]) -> Callable[P, Any]:
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         before = generation
         try:
@@ -66,7 +66,7 @@ def guarded_async(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 @contextmanager
-def loop_stays_here(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def hide_loop_from_forks(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Inside, no copy that a task forked runs this loop, which shares its selector and its sockets."""
     entry = (loop, threading.get_ident())
     _loops.append(entry)
@@ -78,7 +78,7 @@ def loop_stays_here(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 @contextmanager
-def signals_stay_here() -> Iterator[None]:
+def hide_signals_from_forks() -> Iterator[None]:
     """Inside, SIGTERM to a copy ends the copy. With the handlers of its parent it would be lost, or tell the parent to
     stop: both write to one wake-up socket. Ctrl-C stays the worker's, which lets jobs finish."""
     global _has_handlers
@@ -93,7 +93,7 @@ class Executor(ThreadPoolExecutor):
     """For `asyncio.to_thread`: its threads may have forked before the loop waits for their results."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        return super().submit(guarded(fn), *args, **kwargs)
+        return super().submit(guard(fn), *args, **kwargs)
 
 
 def _before_fork() -> None:

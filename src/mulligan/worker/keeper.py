@@ -10,7 +10,7 @@ from mulligan.errors import StoreError
 from mulligan.records.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
 from mulligan.values.clock import Clock
-from mulligan.worker.ending import Why
+from mulligan.worker.ending import StopReason
 from mulligan.worker.running import Running
 from mulligan.worker.store_calls import OutageLog
 
@@ -23,7 +23,7 @@ class HeldAttempts(Protocol):
 
     def held(self) -> list[Running]: ...
 
-    def interrupt_from_thread(self, running: Running, why: Why) -> None: ...
+    def interrupt_from_thread(self, running: Running, why: StopReason) -> None: ...
 
 
 class Keeper:
@@ -65,8 +65,8 @@ class Keeper:
         self._outage.answered("beat")
         self._seen_at = now
         self._note(beat, held, now)
-        self._interrupt(held, reply.lost, Why.LOST)
-        self._interrupt(held, reply.cancelled, Why.CANCELLED)
+        self._interrupt(held, reply.lost, StopReason.LOST)
+        self._interrupt(held, reply.cancelled, StopReason.CANCELLED)
 
     def running(self) -> list[Running]:
         """The attempts whose code runs now."""
@@ -82,7 +82,7 @@ class Keeper:
         for progress in beat.progress:
             held[progress.fence].noted(progress)
 
-    def _interrupt(self, held: dict[Fence, Running], fences: list[Fence], why: Why) -> None:
+    def _interrupt(self, held: dict[Fence, Running], fences: list[Fence], why: StopReason) -> None:
         for fence in fences:
             if fence in held:
                 self._attempts.interrupt_from_thread(held[fence], why)

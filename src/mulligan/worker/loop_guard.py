@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mulligan.attempt import attempt
 from mulligan.errors import WorkerCancelled
 from mulligan.failure import evidence
-from mulligan.worker.forks import loop_stays_here
+from mulligan.worker.forks import hide_loop_from_forks
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -19,7 +19,7 @@ _STOPPED = "a task must not stop the event loop: it is its worker's, and other j
 
 
 @contextmanager
-def guarded_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None]) -> Iterator[None]:
+def guard_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None]) -> Iterator[None]:
     """Inside, `loop.stop()` raises in a task that calls it. Any other caller gets `otherwise`."""
     before = loop.stop
 
@@ -34,7 +34,7 @@ def guarded_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None])
 
     loop.stop = stop  # type: ignore[method-assign]
     try:
-        with loop_stays_here(loop):
+        with hide_loop_from_forks(loop):
             yield
     finally:
         if loop.stop is stop:
@@ -45,7 +45,7 @@ def _is_in_a_callback(loop: asyncio.AbstractEventLoop) -> bool:
     return asyncio._get_running_loop() is loop and asyncio.current_task(loop) is None
 
 
-def run_through(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on: bool) -> T:
+def run_to_end(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on: bool) -> T:
     """Run it to its end, although asyncio leaves the loop when any task on it raises SystemExit or KeyboardInterrupt.
 
     That is raised once more where the task is awaited, and fails that attempt. `goes_on` is for a process that has

@@ -17,7 +17,7 @@ from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.worker import forks
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
 from mulligan.worker.hooks import Hook, call_within
 from mulligan.worker.running import Running
 
@@ -43,7 +43,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
     except BaseException as error:
         forks.end_copy(before, error)
         if running.attempt.is_cut_off and isinstance(error, StoreError):
-            return end_if_interrupted(running) or Interruption(Why.CUT_OFF)
+            return end_if_interrupted(running) or Interruption(StopReason.CUT_OFF)
         return end_if_interrupted(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True
@@ -59,7 +59,7 @@ def end_if_interrupted(running: Running) -> Ended | None:
     match running.why:
         case None:
             return None
-        case Why.TIMEOUT:
+        case StopReason.TIMEOUT:
             return Failed(Failure.of(TimeoutError(f"no result after {describe(running.timeout)}")))
         case why:
             return Interruption(why)
@@ -93,8 +93,8 @@ def end_once(running: Running, ended: Ended) -> Ended:
     """The end of an attempt that may run only once. Interrupted after its code began, it is lost and must not run
     again. Interrupted before, also by its timeout, it is released."""
     if not running.has_begun:
-        return Interruption(Why.CUT_OFF) if running.why is Why.TIMEOUT else ended
-    if not isinstance(ended, Interruption) or ended.why in (Why.CANCELLED, Why.LOST):
+        return Interruption(StopReason.CUT_OFF) if running.why is StopReason.TIMEOUT else ended
+    if not isinstance(ended, Interruption) or ended.why in (StopReason.CANCELLED, StopReason.LOST):
         return ended
     return Judged(worker_lost(kind=running.lease.kind, detail=f"the worker stopped it before its end: {ended.why}"))
 

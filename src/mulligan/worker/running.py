@@ -8,7 +8,7 @@ from datetime import timedelta
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Progress
-from mulligan.worker.ending import Why
+from mulligan.worker.ending import StopReason
 
 
 class Running:
@@ -44,7 +44,7 @@ class Running:
         """Monotonic time at which the worker checks whether it has ended."""
         self.timeout = timedelta(0)
         """The timeout in force when it started."""
-        self.why: Why | None = None
+        self.why: StopReason | None = None
         self.has_begun = False
         """The task's own code has run, or may have."""
         self.is_over = False
@@ -64,13 +64,13 @@ class Running:
     def interruptible_by(self, stop: Callable[[], None]) -> None:
         self.stop = stop
 
-    def interrupt(self, why: Why) -> None:
+    def interrupt(self, why: StopReason) -> None:
         """Ask the code to stop. The first reason stays."""
         if self.why is not None or self.is_over:
             return
         self.why = why
         self.attempt.cancelled = True
-        self.attempt.lost = self.attempt.lost or why is Why.LOST
+        self.attempt.lost = self.attempt.lost or why is StopReason.LOST
         if self.stop is not None:
             self.stop()
         elif self.task is not None:

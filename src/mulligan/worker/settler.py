@@ -15,17 +15,16 @@ from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.store.service_charges import may_be_spared
 from mulligan.values.clock import Clock
-from mulligan.worker import log
-from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Success, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
+from mulligan.worker.log import Summary, log_decision, log_refusal, log_service_changes
 from mulligan.worker.running import Backlog, Running
 from mulligan.worker.store_calls import StoreCalls
-from mulligan.worker.summary import Summary
 
 logger = logging.getLogger("mulligan.worker")
 
 BATCH = 500
 GATHER_SECONDS = 0.005
-LOST = Interruption(Why.LOST)
+LOST = Interruption(StopReason.LOST)
 # With so many unsettled failures of a service, no more of its jobs start until the store has counted those. Otherwise
 # fast failures would go through everything that was claimed before the breaker can open.
 MOST_UNSETTLED = 5
@@ -85,7 +84,7 @@ class Settler:
         return [end.running for batch in (list(self._ends), *self._under_way) for end in batch]
 
     def offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
-        if type(ended) is Interruption and ended.why is Why.LOST:
+        if type(ended) is Interruption and ended.why is StopReason.LOST:
             return  # another worker holds the job: there is nothing to settle
         if seconds is not None and concerns_service(running, ended):
             self._unsettled_failures[running.lease.service] += 1
@@ -94,7 +93,7 @@ class Settler:
         if len(self._ends) >= self._at_once:
             self._has_batch.set()
 
-    def drop(self, running: Running, why: Why) -> None:
+    def drop(self, running: Running, why: StopReason) -> None:
         """End an attempt that was interrupted while it waited for a slot."""
         running.is_over = True
         self.offer(running, Interruption(why))
@@ -161,19 +160,19 @@ class Settler:
         outcomes = [self._outcome(end) for end in batch]
         for outcome in outcomes:
             if not may_be_spared(outcome):
-                log.decided(outcome)
+                log_decision(outcome)
         answers = await self._calls.persist(lambda: self._store.settle(outcomes), kind="settle")
-        log.changed(answers.changes)
+        log_service_changes(answers.changes)
         if answers.held:
             for running in self._backlog.take_stale(answers.held):
-                self.drop(running, Why.HELD)
+                self.drop(running, StopReason.HELD)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
         self._summary.count(settled, answers)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
             if may_be_spared(wanted):
-                log.decided(outcome)
+                log_decision(outcome)
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
-                log.answered(outcome, answer)
+                log_refusal(outcome, answer)
 
     def _count_settled(self, batch: Sequence[End]) -> None:
         if self._unsettled_failures:
@@ -202,7 +201,7 @@ class Settler:
                 return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
             case Judged(verdict=verdict):
                 return self._decided(end.running, verdict)
-            case Interruption(why=Why.CANCELLED):
+            case Interruption(why=StopReason.CANCELLED):
                 return Cancel({"why": "cancelled by hand"})
             case Interruption(why=why):
                 return Release({"why": str(why)})

@@ -16,12 +16,12 @@ from mulligan.store.protocols import Store
 from mulligan.task.registry import Registry
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
-from mulligan.worker import log
-from mulligan.worker.children.pool import START_SECONDS, Children
+from mulligan.worker.children.pool import START_SECONDS, ChildPool
 from mulligan.worker.drivers import Driver
-from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Why
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason
 from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE
+from mulligan.worker.log import log_start
 from mulligan.worker.run import begin_once, end_if_interrupted, end_once, run, runs_at_most_once
 from mulligan.worker.running import Backlog, Running
 from mulligan.worker.settler import LOST, Settler, concerns_service
@@ -54,7 +54,7 @@ class Slots:
         concurrency: int,
         lease: timedelta,
         on_worn_out: Callable[[], None],
-        children: Children | None = None,
+        children: ChildPool | None = None,
         around: Sequence[Hook] = (),
     ) -> None:
         self._store = store
@@ -146,7 +146,7 @@ class Slots:
     def release_waiting(self) -> None:
         """Give back every attempt that waits for a slot."""
         for running in self._backlog:
-            self._settler.offer(running, Interruption(Why.SHUTDOWN))
+            self._settler.offer(running, Interruption(StopReason.SHUTDOWN))
         self._backlog.clear()
 
     def _fill(self) -> None:
@@ -166,7 +166,7 @@ class Slots:
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[running] = None
-        log.started(lease)
+        log_start(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
         running.timeout = self._judge.in_force(lease.kind, lease.owner).timeout
@@ -176,7 +176,7 @@ class Slots:
 
     # Run and end
 
-    async def _attempt(self, running: Running, task: Task[..., Any, Any], children: Children | None) -> None:
+    async def _attempt(self, running: Running, task: Task[..., Any, Any], children: ChildPool | None) -> None:
         # Set here, not in `_start`: a task that is cancelled before its first step never ends by itself.
         running.task = asyncio.current_task()
         is_once = runs_at_most_once(running, task)
@@ -189,7 +189,7 @@ class Slots:
         except LeaseLost:
             ended = LOST
         except StoreError:
-            ended = Interruption(Why.CUT_OFF)
+            ended = Interruption(StopReason.CUT_OFF)
         except BaseException as error:
             # Every attempt must end: otherwise its slot and its job would be lost.
             ended = end_if_interrupted(running) or Failed(Failure.of(error))
@@ -201,7 +201,7 @@ class Slots:
         assert ended is not None
         self._end(running, end_once(running, ended) if is_once else ended)
 
-    async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: Children) -> Ended:
+    async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: ChildPool) -> Ended:
         def count_time() -> None:
             if running.why is None:
                 self._watch(running, running.timeout.total_seconds())
@@ -232,7 +232,7 @@ class Slots:
 
     # Interrupt
 
-    def interrupt(self, running: Running, why: Why) -> None:
+    def interrupt(self, running: Running, why: StopReason) -> None:
         if running.is_over or running.why is not None:
             return
         running.interrupt(why)
@@ -243,13 +243,13 @@ class Slots:
         else:
             self._watch(running, GRACE_SECONDS)
 
-    def interrupt_from_thread(self, running: Running, why: Why) -> None:
+    def interrupt_from_thread(self, running: Running, why: StopReason) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.interrupt, running, why)
 
     def interrupt_all(self) -> None:
         for running in list(self._running):
-            self.interrupt(running, Why.SHUTDOWN)
+            self.interrupt(running, StopReason.SHUTDOWN)
 
     def _watch(self, running: Running, seconds: float) -> None:
         """Check this attempt again after so long. One timer serves all attempts: most end long before."""
@@ -267,7 +267,7 @@ class Slots:
             if running.look_at > now:
                 self._watch(running, running.look_at - now)
             elif running.why is None:
-                self.interrupt(running, Why.TIMEOUT)
+                self.interrupt(running, StopReason.TIMEOUT)
             else:
                 self._give_up(running)
 

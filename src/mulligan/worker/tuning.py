@@ -15,7 +15,7 @@ COLLECT_SECONDS = 1.0
 
 
 @contextmanager
-def quick_turns() -> Iterator[None]:
+def shorten_turns() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN_SECONDS)
     try:
@@ -25,7 +25,7 @@ def quick_turns() -> Iterator[None]:
 
 
 @contextmanager
-def seldom_collected(young: int = YOUNG) -> Iterator[None]:
+def collect_less(young: int = YOUNG) -> Iterator[None]:
     """Jobs leave little garbage that only a collection finds."""
     before = gc.get_threshold()
     # Nought: somebody has turned it off.
@@ -41,7 +41,7 @@ def seldom_collected(young: int = YOUNG) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-async def collect_now_and_then() -> None:
+async def collect_every_second() -> None:
     """Few jobs may leave much garbage: that of a second is found when it is over."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)

@@ -13,16 +13,16 @@ from mulligan.judge import Judge
 from mulligan.store.protocols import Store, WorkerRecord
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
-from mulligan.worker.children.pool import Children
+from mulligan.worker.children.pool import ChildPool
 from mulligan.worker.claiming import Claimer
 from mulligan.worker.drivers import Driver
 from mulligan.worker.hooks import Hook
 from mulligan.worker.keeper import BEATS_PER_LEASE, Keeper
+from mulligan.worker.log import Summary
 from mulligan.worker.running import Backlog
 from mulligan.worker.settler import BATCH, Settler
 from mulligan.worker.slots import GRACE_SECONDS, Slots
 from mulligan.worker.store_calls import OutageLog, StoreCalls, StoreSilent
-from mulligan.worker.summary import Summary
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -67,7 +67,7 @@ class Worker:
         pid: int,
         options: WorkerOptions,
         duties: Sequence[Duty] = (),
-        children: Children | None = None,
+        children: ChildPool | None = None,
         around: Sequence[Hook] = (),
         fair_queues: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -193,7 +193,7 @@ class Worker:
         finally:
             await self._drain()
             if self._stops:
-                self._summary.say(len(self._slots))
+                self._summary.log(len(self._slots))
             for task in (*duties, settler):
                 task.cancel()
             await asyncio.gather(*duties, settler, return_exceptions=True)
@@ -214,7 +214,7 @@ class Worker:
     async def _work(self, until: Callable[[], bool] | None) -> None:
         while not self._stops:
             self._wake.clear()
-            self._summary.say_if_due(len(self._slots))
+            self._summary.log_if_due(len(self._slots))
             try:
                 pause = await self._claimer.claim()
             except StoreSilent:

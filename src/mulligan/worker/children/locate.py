@@ -15,13 +15,13 @@ SCRIPT = "__main__"
 SCRIPT_READ_AS = "__mulligan_main__"
 
 
-class Module(msgspec.Struct, frozen=True):
+class ModuleLocation(msgspec.Struct, frozen=True):
     name: str
     file: str | None
 
 
-class Home(msgspec.Struct, frozen=True):
-    modules: tuple[Module, ...]
+class AppLocation(msgspec.Struct, frozen=True):
+    modules: tuple[ModuleLocation, ...]
     module: str
     name: str
 
@@ -39,7 +39,7 @@ def end_reading() -> None:
         raise ScriptRead
 
 
-def home_of(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> Home | None:
+def locate_app(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> AppLocation | None:
     """The modules that hold the app, its tasks or its hooks; None when no other process could find them."""
     found = [(module, name) for module, name in _holders({id(app)}) if _is_importable(module)]
     if not found:
@@ -49,7 +49,7 @@ def home_of(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) ->
     functions = [*(task.function for task in tasks.values()), *hooks]
     holders = {module for module, _ in _holders(wanted)} | {_defined_in(function) for function in functions}
     modules = (_module(module) for module in {place: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
-    return Home(tuple(modules), _module(place).name, name)
+    return AppLocation(tuple(modules), _module(place).name, name)
 
 
 def _holders(wanted: set[int]) -> Iterator[tuple[str, str]]:
@@ -70,12 +70,12 @@ def _is_importable(name: str) -> bool:
     return module is not None and (name != SCRIPT or _module(name).name != SCRIPT or _file(module) is not None)
 
 
-def _module(name: str) -> Module:
+def _module(name: str) -> ModuleLocation:
     module = sys.modules[name]
     spec = getattr(module, "__spec__", None)
     # Started by `python -m shop.tasks` the script is a module like others, and is imported as one.
     name = spec.name if name == SCRIPT and spec is not None else name
-    return Module(name, _file(module))
+    return ModuleLocation(name, _file(module))
 
 
 def _file(module: ModuleType) -> str | None:
@@ -83,14 +83,14 @@ def _file(module: ModuleType) -> str | None:
     return file if isinstance(file, str) else None
 
 
-def load(home: Home) -> Any:
+def load_app(home: AppLocation) -> Any:
     """The app, in a process that has nothing of it yet."""
     for module in home.modules:
         _load(module)
     return getattr(sys.modules[home.module], home.name)
 
 
-def _load(module: Module) -> None:
+def _load(module: ModuleLocation) -> None:
     if module.name == SCRIPT:
         assert module.file is not None
         _read_script(module.file)

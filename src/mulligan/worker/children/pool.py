@@ -29,7 +29,7 @@ from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
 from mulligan.worker.children import wire
-from mulligan.worker.children.locate import Home
+from mulligan.worker.children.locate import AppLocation
 from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 from mulligan.worker.ending import Ended, Failed, Judged, Success
 from mulligan.worker.run import end_if_interrupted
@@ -60,17 +60,17 @@ class _StoppedBefore(Exception):
     """The attempt was interrupted before it began."""
 
 
-class Death(NamedTuple):
+class ChildExit(NamedTuple):
     """How a child ended: its exit status, below zero for a signal, None when it had to be killed."""
 
     exit: int | None
     last_words: str
 
 
-_all: "WeakSet[Child]" = WeakSet()
+_all: "WeakSet[ChildProcess]" = WeakSet()
 
 
-class Child:
+class ChildProcess:
     """One process as its worker sees it. Used by one thread at a time."""
 
     def __init__(self, hello: Hello, clock: Clock) -> None:
@@ -165,7 +165,7 @@ class Child:
         """Let it end by itself."""
         self._line.close()
 
-    def end(self, patience: float = 1.0) -> Death:
+    def end(self, patience: float = 1.0) -> ChildExit:
         """See how it ended, or end it. Nothing that it started is left."""
         started = descendants(self._process.pid)
         exit: int | None = None  # noqa: A001
@@ -178,7 +178,7 @@ class Child:
         self._last_words.seek(0)
         said = self._last_words.read(LONGEST_WORDS).decode(errors="replace")
         self._close()
-        return Death(exit, said)
+        return ChildExit(exit, said)
 
     def _close(self) -> None:
         for each in (self._line, self._lifeline, self._last_words):
@@ -218,12 +218,12 @@ def _start(mark: str, *fds: int) -> "subprocess.Popen[bytes]":
     )
 
 
-class Children:
+class ChildPool:
     """The children of one worker. `find_home` is asked when the first one is needed."""
 
     def __init__(
         self,
-        find_home: Callable[[], Home | None],
+        find_home: Callable[[], AppLocation | None],
         *,
         database_url: str,
         catalogue: Catalogue,
@@ -238,8 +238,8 @@ class Children:
         self._hello: Hello | None = None
         self._threads = Threads("mulligan-child")
         self._lock = threading.Lock()
-        self._idle: list[Child] = []
-        self._alive: set[Child] = set()
+        self._idle: list[ChildProcess] = []
+        self._alive: set[ChildProcess] = set()
         self._warned: set[str] = set()
         self._is_closed = False
 
@@ -296,7 +296,7 @@ class Children:
             return self._finish(child, running)
         raise Unloadable(f"the process ended {TRIES} times while it loaded the app")
 
-    def _begun(self, running: Running, task: AnyTask) -> Child:
+    def _begun(self, running: Running, task: AnyTask) -> ChildProcess:
         child = self._loaded(running)
         try:
             if running.lease.kind not in (child.kinds or ()):
@@ -318,7 +318,7 @@ class Children:
             raise
         return child
 
-    def _finish(self, child: Child, running: Running) -> Ended:
+    def _finish(self, child: ChildProcess, running: Running) -> Ended:
         try:
             answer = child.answer(running)
         except Hangup:
@@ -330,7 +330,7 @@ class Children:
             self._keep(child)
         return _ended(answer, running)
 
-    def _loaded(self, running: Running | None) -> Child:
+    def _loaded(self, running: Running | None) -> ChildProcess:
         child = self._take()
         try:
             child.load(running)
@@ -339,26 +339,26 @@ class Children:
             raise
         return child
 
-    def _take(self) -> Child:
+    def _take(self) -> ChildProcess:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        child = Child(self._greeting(), self._clock)
+        child = ChildProcess(self._greeting(), self._clock)
         with self._lock:
             self._alive.add(child)
         return child
 
-    def _keep(self, child: Child) -> None:
+    def _keep(self, child: ChildProcess) -> None:
         with self._lock:
             if not self._is_closed:
                 self._idle.append(child)
                 return
         self._bury(child, patience=0)
 
-    def _verdict(self, death: Death, kind: str) -> Verdict:
+    def _verdict(self, death: ChildExit, kind: str) -> Verdict:
         return crashed(exit=death.exit, kind=kind, detail=death.last_words, catalogue=self._catalogue)
 
-    def _bury(self, child: Child, patience: float) -> Death:
+    def _bury(self, child: ChildProcess, patience: float) -> ChildExit:
         with self._lock:
             self._alive.discard(child)
         return child.end(patience)

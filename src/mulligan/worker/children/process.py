@@ -34,13 +34,13 @@ from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
 from mulligan.worker.children import wire
-from mulligan.worker.children.locate import load
+from mulligan.worker.children.locate import load_app
 from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ending import Ended, Failed, Judged, Success
-from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.lifespan import living_on
-from mulligan.worker.loop_guard import guarded_loop, run_through
+from mulligan.worker.forks import Executor, hide_signals_from_forks
+from mulligan.worker.hooks import enter_lifespan_on
+from mulligan.worker.loop_guard import guard_loop, run_to_end
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
 
@@ -61,7 +61,7 @@ def main(line_number: int, lifeline: int, last_words: int) -> None:
     # The worker says when to stop; a signal to every process of a service or a terminal does not.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    with contextlib.suppress(Hangup, Interrupted), signals_stay_here():
+    with contextlib.suppress(Hangup, Interrupted), hide_signals_from_forks():
         hello = line.receive(None)
         assert isinstance(hello, Hello)
         app = _app(hello, line)
@@ -87,11 +87,11 @@ def _die_with_the_worker(lifeline: int) -> None:
 
 def _app(hello: Hello, line: Line) -> Any:
     sys.argv = hello.argv
-    logging.root.addHandler(ToWorker(line))
+    logging.root.addHandler(WorkerLogHandler(line))
     logging.root.setLevel(hello.log_level)
     # Importing runs somebody's code: it may raise anything.
     try:
-        app = load(hello.home)
+        app = load_app(hello.home)
         app.redact(*password_of(hello.database_url))
         app.settings = replace(app.settings, database_url=hello.database_url)
     except BaseException as error:
@@ -104,7 +104,7 @@ def _live(app: Any, line: Line) -> None:
     with asyncio.Runner() as runner:
         runner.get_loop().set_default_executor(Executor(thread_name_prefix="asyncio"))
         try:
-            with living_on(runner, app.hooks.lifespan, app) as resources:
+            with enter_lifespan_on(runner, app.hooks.lifespan, app) as resources:
                 line.send(Ready(list(app.tasks.kinds)))
                 ChildProgram(app, line, runner, resources).serve()
         except LifespanFailed as error:
@@ -113,7 +113,7 @@ def _live(app: Any, line: Line) -> None:
             line.send(Unable(str(error)))
 
 
-class ToWorker(logging.Handler):
+class WorkerLogHandler(logging.Handler):
     """What is logged here goes through the worker's own handlers."""
 
     def __init__(self, line: Line) -> None:
@@ -196,7 +196,7 @@ class ChildProgram:
         around = self._app.hooks.around
         if not around:
             return _without_a_loop(run(running, task, InlineDriver()))
-        driver = OutsideDriver(self._runner.get_loop())
+        driver = PausedLoopDriver(self._runner.get_loop())
         return driver.run(run(running, task, driver, around))
 
     def _run_coroutine(self, running: Running, task: Task[..., Any, Any]) -> Ended:
@@ -210,10 +210,10 @@ class ChildProgram:
                 loop.call_soon_threadsafe(current.cancel)
 
             running.interruptible_by(interrupt)
-            with guarded_loop(loop, loop.stop):
+            with guard_loop(loop, loop.stop):
                 return await ending
 
-        return run_through(self._runner, interruptible(), goes_on=True)
+        return run_to_end(self._runner, interruptible(), goes_on=True)
 
     def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
         match ended:
@@ -267,7 +267,7 @@ def _without_a_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("it waits for something")
 
 
-class OutsideDriver(InlineDriver):
+class PausedLoopDriver(InlineDriver):
     """Hooks may be async and run on the loop; a plain function is called while the loop stands still, for it may
     start one of its own."""
 

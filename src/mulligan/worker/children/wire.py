@@ -11,8 +11,8 @@ import msgspec
 
 from mulligan.failure.verdict import Verdict
 from mulligan.records.job import Called, Fence, Job
-from mulligan.worker.children.locate import Home
-from mulligan.worker.ending import Why
+from mulligan.worker.children.locate import AppLocation
+from mulligan.worker.ending import StopReason
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ SEND_SECONDS = 10.0
 class Hello(msgspec.Struct, tag=True):
     """Who you are: the first word to a new child."""
 
-    home: Home
+    home: AppLocation
     argv: list[str]
     database_url: str
     log_level: int
@@ -51,7 +51,7 @@ class Policed(msgspec.Struct, tag=True):
 
 
 class Stop(msgspec.Struct, tag=True):
-    why: Why
+    why: StopReason
 
 
 class Ready(msgspec.Struct, tag=True):
