@@ -1,4 +1,4 @@
-"""The ports through which a worker touches the world: threads here, nothing but the caller in a sandbox."""
+"""Drivers: how a worker calls the store, plain functions, the keeper and the listener. In threads, or inline."""
 
 import asyncio
 import threading
@@ -18,22 +18,22 @@ Interrupt = Callable[[], None]
 
 class Driver(Protocol):
     async def blocking(self, function: Callable[[], T]) -> T:
-        """Call into the store without holding up the loop."""
+        """Call a function that blocks, without blocking the loop."""
         ...
 
     async def call(self, function: Callable[[], T], on_start: Callable[[Interrupt], None], /) -> T:
-        """Run a task that is a plain function; `on_start` is given the way to interrupt it."""
+        """Run a task that is a plain function. `on_start` receives a function that interrupts it."""
         ...
 
     def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
-        """Begin to beat, and to listen for changes."""
+        """Start the keeper's beats, and call `wake` when the store changes."""
         ...
 
     def stop(self) -> None: ...
 
 
 class ThreadDriver:
-    """Store calls, tasks, the keeper and the listener each in threads of their own."""
+    """Store calls, tasks, the keeper and the listener have separate threads."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -88,10 +88,10 @@ class ThreadDriver:
 
 
 class InlineDriver:
-    """Everything in the caller's own thread and in his own order: for the sandbox."""
+    """Runs everything in the caller's thread, for the sandbox."""
 
     async def blocking(self, function: Callable[[], T]) -> T:
-        # As with a thread, whoever is ready goes first.
+        # As with a thread, tasks that are ready run first.
         await asyncio.sleep(0)
         return function()
 

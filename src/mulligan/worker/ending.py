@@ -18,13 +18,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A failure whose verdict is known: judged in a child, or the child's own death."""
+    """A failure with a known verdict: it was classified in a child, or the child died."""
 
     verdict: Verdict
 
 
 class StopReason(StrEnum):
-    """Who stopped an attempt from outside."""
+    """Why an attempt was stopped from outside. The values are stored."""
 
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"

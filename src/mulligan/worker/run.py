@@ -41,13 +41,15 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         else:
             value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
     except BaseException as error:
-        forks.end_copy(before, error)
+        if forks.generation != before:
+            forks.exit_fork(error)
         if running.attempt.is_cut_off and isinstance(error, StoreError):
             return end_if_interrupted(running) or Interruption(StopReason.CUT_OFF)
         return end_if_interrupted(running) or Failed(Failure.of(error))
     finally:
         running.attempt.is_over = True
-    forks.end_copy(before)
+    if forks.generation != before:
+        forks.exit_fork()
     try:
         return Success(task.payload.encode_result(value))
     except PayloadError as error:

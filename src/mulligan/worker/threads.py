@@ -1,7 +1,7 @@
-"""Daemon threads of our own: for blocking store calls and for tasks that are plain functions.
+"""Daemon threads for blocking store calls and for tasks that are plain functions.
 
-Those of `concurrent.futures` are waited for when the interpreter ends; a task that never returns would
-keep a stopped worker alive for ever.
+The interpreter waits at exit for the threads of `concurrent.futures`: a task that never returns would keep a stopped
+worker alive for ever.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ThreadCall:
-    """One function on its way through a thread."""
+    """One call of a function in a thread."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -34,11 +34,12 @@ class ThreadCall:
     def run(self) -> None:
         before = forks.generation
         result, error = self._work()
-        forks.end_copy(before, error)
+        if forks.generation != before:
+            forks.exit_fork(error)
         try:
             self._finish(result, error)
         except Interrupted:
-            # It came a moment too late to stop anything, and it comes once only.
+            # The interrupt came after the function had returned. It is raised only once.
             self._finish(result, error)
 
     def _work(self) -> tuple[Any, BaseException | None]:
@@ -52,17 +53,17 @@ class ThreadCall:
     def _finish(self, result: Any, error: BaseException | None) -> None:
         with self._lock:
             self._is_over = True
-        self._tell(result, error)
+        self._deliver(result, error)
 
     def interrupt(self) -> None:
-        """Raise in the thread that runs this call, if it still does and does not look for itself."""
+        """Raise in the thread that runs this call, unless the call is over or listens for the stop itself."""
         with self._lock:
             if self._is_over or self._thread is None:
                 return
             self.was_interrupted = interrupt(self._thread)
 
-    def _tell(self, result: Any, error: BaseException | None) -> None:
-        def tell() -> None:
+    def _deliver(self, result: Any, error: BaseException | None) -> None:
+        def deliver() -> None:
             if self.future.done():
                 return
             if error is None:
@@ -72,13 +73,13 @@ class ThreadCall:
                 wrapped = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
                 self.future.set_exception(wrapped)
 
-        # A closed loop: nobody waits any more.
+        # The loop is closed: nothing waits for the result.
         with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(tell)
+            self.loop.call_soon_threadsafe(deliver)
 
 
 class Threads:
-    """As many threads as calls are under way, kept for the next ones."""
+    """As many threads as there are calls at once. Idle threads are kept for later calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -103,7 +104,7 @@ class Threads:
         return call
 
     def close(self) -> None:
-        """Let idle threads go; those in a call go when it returns."""
+        """End idle threads now, and the others when their call returns."""
         with self._lock:
             for _ in range(self._started):
                 self._calls.put(None)
@@ -113,7 +114,7 @@ class Threads:
             while (call := self._calls.get()) is not None:
                 call.run()
                 if call.was_interrupted:
-                    # An exception may still be on its way to this thread: it is not used again.
+                    # An exception may still be raised in this thread, so it is not used again.
                     return
                 with self._lock:
                     self._idle += 1

@@ -1,4 +1,4 @@
-"""Where an app lives, so that another process can load it: its modules, and its name in one of them."""
+"""Locates an app so that another process can load it: its modules, and its name in one of them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 SCRIPT = "__main__"
-# As in multiprocessing: `if __name__ == "__main__":` must not hold while a script is only read.
+# As in multiprocessing: `if __name__ == "__main__":` must be false while a script is only read.
 SCRIPT_READ_AS = "__mulligan_main__"
 
 
@@ -27,33 +27,33 @@ class AppLocation(msgspec.Struct, frozen=True):
 
 
 class ScriptRead(BaseException):
-    """Raised where a script that is only read begins to do things: its tasks are defined by then."""
+    """Raised where a script that is only read starts to use the app: its tasks are defined by then."""
 
 
 _is_reading = False
 
 
 def end_reading() -> None:
-    """Called where things are done: a script that is only read goes no further."""
+    """Stop a script that is only read. Called where an app starts to do work."""
     if _is_reading:
         raise ScriptRead
 
 
 def locate_app(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> AppLocation | None:
-    """The modules that hold the app, its tasks or its hooks; None when no other process could find them."""
+    """The modules that hold the app, its tasks and its hooks; None when another process could not find the app."""
     found = [(module, name) for module, name in _holders({id(app)}) if _is_importable(module)]
     if not found:
         return None
-    place, name = found[0]
+    home, name = found[0]
     wanted = {id(task) for task in tasks.values()}
     functions = [*(task.function for task in tasks.values()), *hooks]
     holders = {module for module, _ in _holders(wanted)} | {_defined_in(function) for function in functions}
-    modules = (_module(module) for module in {place: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
-    return AppLocation(tuple(modules), _module(place).name, name)
+    modules = (_module(module) for module in {home: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
+    return AppLocation(tuple(modules), _module(home).name, name)
 
 
 def _holders(wanted: set[int]) -> Iterator[tuple[str, str]]:
-    """Names of modules with the names under which they hold one of these objects."""
+    """Each module that holds one of these objects, with the object's name in it."""
     for module_name, module in list(sys.modules.items()):
         held = getattr(module, "__dict__", None)
         for name, value in list(held.items()) if isinstance(held, dict) else ():
@@ -73,7 +73,7 @@ def _is_importable(name: str) -> bool:
 def _module(name: str) -> ModuleLocation:
     module = sys.modules[name]
     spec = getattr(module, "__spec__", None)
-    # Started by `python -m shop.tasks` the script is a module like others, and is imported as one.
+    # A script started by `python -m shop.tasks` can be imported as a module.
     name = spec.name if name == SCRIPT and spec is not None else name
     return ModuleLocation(name, _file(module))
 
@@ -84,7 +84,7 @@ def _file(module: ModuleType) -> str | None:
 
 
 def load_app(home: AppLocation) -> Any:
-    """The app, in a process that has nothing of it yet."""
+    """Load the app in a process that has not imported it."""
     for module in home.modules:
         _load(module)
     return getattr(sys.modules[home.module], home.name)
