@@ -630,7 +630,7 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
         finally:
             release.set()
 
-    assert asyncio.run(ask()) == ["no answer after 0.05 s", "its last probe has not come back yet"]
+    assert asyncio.run(ask()) == ["no answer after 0.05 s", "its last probe has not returned yet"]
     assert called == [1]
 
 
@@ -779,7 +779,7 @@ def test_a_change_of_a_service_is_logged_once_whatever_the_number_of_jobs(
         ("service.closed", "WARNING"),
     ]
     assert lines[0].getMessage().endswith("calls failed (share); it is probed in 30s")
-    assert "closed again after 30s, 0 probes failed: it is asked 1 times a second" in lines[1].getMessage()
+    assert "closed again after 30s, 0 probes failed: it starts at 1 calls a second" in lines[1].getMessage()
     assert sum(line.event == "service.opened" for line in lines) == 1  # type: ignore[attr-defined]
 
 

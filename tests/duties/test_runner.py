@@ -168,5 +168,5 @@ def test_stuck_jobs_are_reported_but_left_with_their_worker(app: App, caplog: py
         scene.pass_time(1)
         scene.reclaim.step()
     (said,) = caplog.messages
-    assert said.startswith("1 jobs are stuck, running for longer than 30m (j); see: mulligan jobs stuck")
+    assert said.startswith("1 jobs are stuck: they have been running for longer than 30m (j); see: mulligan jobs stuck")
     assert scene.store.job("j").leased_by == "other"

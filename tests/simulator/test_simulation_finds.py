@@ -62,7 +62,7 @@ def without_events(type_: str) -> Break:
 
 
 def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reclaim, "_went_well", lambda *_: True)
+    monkeypatch.setattr(Reclaim, "_is_trusted", lambda *_: True)
     step = Reclaim.step
 
     def at_once(self: Reclaim) -> int:

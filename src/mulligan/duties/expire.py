@@ -1,5 +1,5 @@
-"""Expire: a job that did not get to run before its deadline is failed, visibly. Batches whose date has passed expire,
-and what is left of aborted ones is cancelled."""
+"""Expire: fails jobs that did not run before their deadline, expires overdue batches, and cancels the jobs left in
+aborted batches."""
 
 from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.classify import deadline_passed
@@ -27,5 +27,5 @@ class Expire:
         return jobs + batches
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()

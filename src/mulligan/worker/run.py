@@ -1,4 +1,4 @@
-"""Run one attempt: decode the arguments, call the task, return how it ended. It never raises."""
+"""Run one attempt: decode the arguments, call the task, and return how it ended."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -209,7 +209,7 @@ class Settler:
     def _decided(self, running: Running, verdict: Verdict) -> Decision:
         lease = running.lease
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
-        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
+        return self._judge.decide_lease(verdict, lease, now=lease.claimed_at + elapsed)
 
 
 def concerns_service(running: Running, ended: Ended) -> bool:

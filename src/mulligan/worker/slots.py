@@ -158,7 +158,7 @@ class Slots:
                 self._settler.drop(running, running.why)
             elif running.lease.is_refused:
                 running.is_over = True
-                self._settler.offer(running, Judged(self._judge.refused(running.lease)))
+                self._settler.offer(running, Judged(self._judge.refusal(running.lease)))
             else:
                 self._start(running)
 

@@ -43,10 +43,10 @@ from mulligan.worker.children.wire import (
     StopRequest,
     Wire,
 )
+from mulligan.worker.drivers import Threads
 from mulligan.worker.ending import Ended, Failed, Judged, Success
 from mulligan.worker.run import end_if_interrupted
 from mulligan.worker.running import Running
-from mulligan.worker.threads import Threads
 
 logger = logging.getLogger("mulligan.children")
 
