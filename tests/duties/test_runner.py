@@ -11,7 +11,7 @@ from live import eventually, working
 from mulligan import App, Service
 from mulligan.duties.runner import RECORD_SECONDS, DutyRunner, PendingDuties, RunRecorder, repeat_while_full
 from mulligan.errors import StoreUnavailable
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import Chores, DutyRun
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
@@ -41,9 +41,9 @@ class Counting(SqliteStore):
         self.looks += 1
         return super().chores()
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, runs: Sequence[DutyRun]) -> None:
         self.notes += 1
-        super().note(rounds)
+        super().note(runs)
 
 
 class Scene:
@@ -53,12 +53,12 @@ class Scene:
         self.works = [Sweeping(name) for name in names or ("prune",)]
         self.work = self.works[0]
         pending, recorder = PendingDuties(self.store, self.clock), RunRecorder(self.store, worker="us")
-        self.rounds = [DutyRunner(work, pending=pending, recorder=recorder, clock=self.clock) for work in self.works]
+        self.runners = [DutyRunner(work, pending=pending, recorder=recorder, clock=self.clock) for work in self.works]
 
     def step(self, times: int = 1, seconds: float = 1) -> None:
         for _ in range(times):
-            for rounds in self.rounds:
-                rounds.step()
+            for runner in self.runners:
+                runner.step()
             self.clock.advance(timedelta(seconds=seconds))
 
 

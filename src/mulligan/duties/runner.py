@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import Chores, DutyRun
 from mulligan.store.protocols import Upkeep
 from mulligan.values.clock import Clock
 
@@ -74,9 +74,9 @@ class DutyRunner:
         self._recorder.add(self, self._done_at)
         return did
 
-    def last_run(self, worker: str, now: float) -> Round:
+    def last_run(self, worker: str, now: float) -> DutyRun:
         """The last run, with the number of jobs moved since the previous record."""
-        return Round(
+        return DutyRun(
             duty=self.name,
             worker=worker,
             seconds=self._seconds,
@@ -86,7 +86,7 @@ class DutyRunner:
             ago=timedelta(seconds=now - self._done_at),
         )
 
-    def recorded(self, run: Round) -> None:
+    def recorded(self, run: DutyRun) -> None:
         # Another run may have ended meanwhile.
         self._did -= run.did
 
