@@ -13,9 +13,9 @@ from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import Bucket
 from mulligan.store.protocols import Outcome
 from mulligan.store.sqlite.session import SQL, SqliteSession
-from mulligan.worker import worker
+from mulligan.worker import claiming
+from mulligan.worker.claiming import Claimer
 from mulligan.worker.keeper import Keeper
-from mulligan.worker.worker import Worker
 from simulator import simulate
 
 SEEDS = range(120)
@@ -62,7 +62,7 @@ def without_events(type_: str) -> Break:
 
 
 def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reclaim, "_went_well", lambda *_: True)
+    monkeypatch.setattr(Reclaim, "_is_trusted", lambda *_: True)
     step = Reclaim.step
 
     def at_once(self: Reclaim) -> int:
@@ -110,10 +110,10 @@ def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose reply was lost is made anew instead of repeated, and what it took is never adopted."""
 
-    async def nothing(self: Worker) -> None:
+    async def nothing(self: Claimer) -> None:
         return
 
-    monkeypatch.setattr(Worker, "_adopt", nothing)
+    monkeypatch.setattr(Claimer, "_adopt", nothing)
     statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
 
 
@@ -126,7 +126,7 @@ def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "POLL_SECONDS", 2.4)
+    monkeypatch.setattr(claiming, "POLL_SECONDS", 2.4)
 
 
 MUTANTS: dict[str, Break] = {

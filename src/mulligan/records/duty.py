@@ -55,7 +55,7 @@ def duty_of(waiting_for: str | None) -> KnownDuty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class DutyRun:
     """A duty done, by a worker or by hand. `did` is how many jobs it moved since the record before."""
 
     duty: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import Chores, DutyRun
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
 from mulligan.store.session import Now, Session
@@ -18,13 +18,13 @@ class DutyOperations:
         idle = frozenset(duty for duty in ASKED if not row[duty])
         return Chores(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
-    def record(self, session: Session, rounds: Sequence[Round], now: Now) -> None:
+    def record(self, session: Session, rounds: Sequence[DutyRun], now: Now) -> None:
         session.rows("note", {"rounds": to_json([round_values(done) for done in rounds]), "now": now})
         session.rows("note_forget", {"kept": to_duration(ROUNDS_KEPT), "now": now})
         for done in rounds:
             if done.request is not None:
                 session.rows("event", round_event(done, now=now))
 
-    def list_all(self, session: Session) -> list[Round]:
+    def list_all(self, session: Session) -> list[DutyRun]:
         rows = session.rows("rounds")
         return [to_round(row) for row in rows]

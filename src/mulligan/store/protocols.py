@@ -15,7 +15,7 @@ from mulligan.failure.decision import Decision
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import Chores, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
@@ -278,11 +278,11 @@ class Upkeep(Protocol):
         """Which duties are paused, and which have nothing to do: one look for all of them."""
         ...
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, rounds: Sequence[DutyRun]) -> None:
         """Record rounds of duties: one row for each duty and worker. One made by hand is an event too."""
         ...
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[DutyRun]:
         """The last round of each duty by each worker, the newest first."""
         ...
 

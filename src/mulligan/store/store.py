@@ -8,7 +8,7 @@ from mulligan.failure.text import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import Chores, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
@@ -210,11 +210,11 @@ class DatabaseStore:
     def chores(self) -> Chores:
         return self._read(lambda session: self._duties.find_chores(session, session.now))
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, rounds: Sequence[DutyRun]) -> None:
         is_durable = any(done.request for done in rounds)
         self._write(lambda session: self._duties.record(session, rounds, session.now), is_durable=is_durable)
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[DutyRun]:
         return self._read(self._duties.list_all)
 
     # Batches
