@@ -14,7 +14,7 @@ from mulligan.failure.checks import refused
 from mulligan.failure.redact import bounded
 from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Called, Fence, Job, Lease
-from mulligan.service.config import one_service
+from mulligan.service.config import check_exact_name
 from mulligan.values.clock import Ids, SystemClock, system_randomness
 
 # More than that in one attempt tell nothing new.
@@ -191,7 +191,7 @@ class Attempt:
         By `status` 5xx, 408 and 429 blame the service, anything else does not; `ok` says it outright. What is reported
         of the job's own service counts instead of how the attempt ends.
         """
-        call = _checked(Called(one_service(service), _is_well(status) if ok is None else ok, status, seconds))
+        call = _checked(Called(check_exact_name(service), _is_well(status) if ok is None else ok, status, seconds))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
             self.calls = (*self.calls, call)
 

@@ -266,11 +266,10 @@ class BadFilter(BadArgument):
 
 
 class BadRate(MulliganError, ValueError):
+    allowed: ClassVar[str] = "a rate such as '50/s', '600/m' or '1000/h', or a number per second, from 1/d to 10000/s"
+
     def __init__(self, value: object) -> None:
-        super().__init__(
-            f"{value!r:.80} is not a rate; use text such as '50/s', '600/m' or '1000/h', or a number a second: "
-            "at least one a day, at most 10000/s"
-        )
+        super().__init__(f"{value!r:.80} is not a rate; use {self.allowed}")
 
 
 class RedriveNotFound(MulliganError):

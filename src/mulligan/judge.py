@@ -17,7 +17,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
-from mulligan.service import ServiceBook, service_open
+from mulligan.service import ServiceBook, service_open_verdict
 from mulligan.store.settle import damaged
 from mulligan.task.registry import Registry
 from mulligan.task.task import DEFAULT_TIMEOUT
@@ -104,7 +104,7 @@ class Judge:
     def refused(self, lease: Lease) -> Verdict:
         """What is said of a job that is not tried, for its service is open and fails fast."""
         service = self.services().of(lease.service)
-        return service_open(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
+        return service_open_verdict(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
 
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
         """Whether an attempt took more time than it has; the policies file may give more than the row says."""

@@ -150,7 +150,7 @@ owners:
         "queues.other",
     ]
     problems = {path: problem for path, _, problem in found}
-    assert problems["owners.acme.submit_rate"].startswith("'fast', but it must be a rate such as '10/s'")
+    assert problems["owners.acme.submit_rate"].startswith("'fast', but it must be a rate such as '50/s'")
     assert problems["owners.trial.weight"] == "empty; leave it out"
 
 

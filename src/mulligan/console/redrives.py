@@ -17,7 +17,7 @@ from mulligan.records.redrive import (
     Redrive,
     RedriveState,
     burst,
-    ended,
+    end,
     has_same_terms,
     is_same_request,
     next_look,
@@ -106,7 +106,7 @@ class Redrives:
 
 
 def _nothing(planned: Redrive) -> Redrive:
-    return ended(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
+    return end(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
 
 
 def _same(found: Redrive, planned: Redrive) -> Redrive:

@@ -82,7 +82,7 @@ def _rate(what: str, rate: Any) -> Rate | None:
     try:
         return None if rate is None else parse_rate(rate)
     except BadRate:
-        raise refused(what, rate, "a rate such as '10/s', '600/m' or '1000/h', at most 10000/s") from None
+        raise refused(what, rate, BadRate.allowed) from None
 
 
 def _over_budget(what: str, value: Any) -> str | None:

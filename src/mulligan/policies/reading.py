@@ -16,7 +16,7 @@ from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
 from mulligan.policies.in_force import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
-from mulligan.service.config import ServiceBook, checked_name
+from mulligan.service.config import ServiceBook, check_name
 from mulligan.values.duration import LONGEST
 from mulligan.values.suggest import did_you_mean
 
@@ -176,7 +176,7 @@ class _Reading:
         return found
 
     def _service(self, path: str, value: Any) -> dict[str, Any]:
-        self._part(path, checked_name, path.removeprefix("services."))
+        self._part(path, check_name, path.removeprefix("services."))
         said = self._mapping(path, value, service.KEYS)
         before = len(self.mistakes)
         for key, one in said.items():

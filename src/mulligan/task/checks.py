@@ -9,7 +9,7 @@ from mulligan.errors import BadPolicy, BadTask, InvalidArguments
 from mulligan.failure.policy import RetryPolicy
 from mulligan.policies.queue import MOST_AT_ONCE
 from mulligan.records.job import PRIORITIES, Job
-from mulligan.service.config import one_service
+from mulligan.service.config import check_exact_name
 from mulligan.values.duration import Duration, parse
 from mulligan.values.size import BadSize, describe_size, parse_size
 from mulligan.values.text import LONGEST_NAME, is_name, name_allowed
@@ -69,7 +69,7 @@ def check_service(name: str, service: ServiceName) -> ServiceName:
         raise BadTask(f"service of task {name!r} must be a name or a function of its arguments, not {service!r:.200}")
     if isinstance(service, str) and service:
         try:
-            one_service(service)
+            check_exact_name(service)
         except BadPolicy as error:
             raise BadTask(f"service of task {name!r}: {error}") from None
     return service
@@ -77,7 +77,7 @@ def check_service(name: str, service: ServiceName) -> ServiceName:
 
 def check_computed_service(kind: str, service: str) -> str:
     try:
-        return one_service(service)
+        return check_exact_name(service)
     except BadPolicy as error:
         raise InvalidArguments(kind, f"its service= gave what cannot be a name: {error}") from None
 
