@@ -505,7 +505,7 @@ def test_explain_says_that_a_retry_waits_for_the_budget(gateway: Gateway) -> Non
 )
 def test_a_computed_name_that_cannot_be_one_is_refused(app: App, service: Any) -> None:
     task = app.task("fetch", service=lambda _url: service)(lambda url: url)
-    with pytest.raises(InvalidArguments, match="its service= gave what cannot be a name: the name of a service is"):
+    with pytest.raises(InvalidArguments, match="its service= returned an invalid name: the name of a service is"):
         task.enqueue("a")
 
 

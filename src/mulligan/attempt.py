@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from mulligan import program
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.failure.redact import bounded
 from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Called, Fence, Job, Lease
@@ -216,11 +216,11 @@ def _is_well(status: int | None) -> bool:
 def _checked(call: Called) -> Called:
     """What a task says is stored with its outcome: nothing but plain values may get there."""
     if not isinstance(call.ok, bool):
-        raise refused("ok of a call", call.ok, "True, False or None")
+        raise bad_value("ok of a call", call.ok, "True, False or None")
     if call.status is not None and not isinstance(call.status, int):
-        raise refused("status of a call", call.status, "a whole number such as 503, or None")
+        raise bad_value("status of a call", call.status, "a whole number such as 503, or None")
     if call.seconds is not None and not isinstance(call.seconds, int | float):
-        raise refused("seconds of a call", call.seconds, "a number or None")
+        raise bad_value("seconds of a call", call.seconds, "a number or None")
     return call
 
 

@@ -61,7 +61,7 @@ def half_open(**given: Any) -> World:
         ({"window": "2h"}, "a duration from 1s to 1h such as '2m'"),
         (
             {"window": 5, "min_calls": 6},
-            "min_calls of service 'gateway' is 6, but it must be a whole number from 1 to 5",
+            "min_calls of service 'gateway' is 6, but it must be an integer from 1 to 5",
         ),
         ({"open_at": 0}, "a fraction above 0"),
         ({"open_at": 1.5}, "open_at"),

@@ -560,5 +560,5 @@ def test_the_version_is_on_the_job_and_in_its_story(tmp_path: Path) -> None:
         assert [found.id for found in app.jobs(JobFilter(version="2026.11")).jobs] == [job.id]
         assert app.jobs(JobFilter(version="2026.10")).jobs == ()
         assert any("version 2026.11" in str(line) for line in app.explain(job.id).happened)
-    with pytest.raises(BadTask, match="the version of an app is one line"):
+    with pytest.raises(BadTask, match="the version of an app is '', but it must be one line"):
         App("sqlite://", version="")

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from mulligan.errors import BadSchedule
+from mulligan.values.check import not_allowed
 from mulligan.values.suggest import did_you_mean
 
 ALIASES = {
@@ -136,7 +137,7 @@ def upcoming(cron: Cron, after: datetime, *, number: int) -> tuple[datetime, ...
 
 def _parsed(fields: object, given: object) -> CronSim:
     if not isinstance(fields, str) or not 0 < len(fields) <= LONGEST:
-        raise BadSchedule(f"a cron expression is text such as '*/5 * * * *', not {given!r:.200}")
+        raise BadSchedule(not_allowed("a cron expression", given, "a string such as '*/5 * * * *'"))
     if fields.startswith("@"):
         raise BadSchedule(f"{given!r:.200} is no alias of a cron expression; possible are: {', '.join(ALIASES)}")
     try:

@@ -289,9 +289,9 @@ class JobFilter:
         if self.state is not None and self.state not in tuple(State):
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
         for name in ("kind", "owner", "queue", "code", "last_code", "group", "batch", "tag", "version"):
-            word = getattr(self, name)
-            if word is not None and not is_word(word):
-                raise BadFilter(name, word, WORD_ALLOWED)
+            value = getattr(self, name)
+            if value is not None and not is_word(value):
+                raise BadFilter(name, value, WORD_ALLOWED)
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):

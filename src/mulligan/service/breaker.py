@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.lifecycle import SERVICE_CLOSED, SERVICE_FORCED, SERVICE_HALF_OPENED, SERVICE_OPENED
 from mulligan.service.config import LONGEST_COOLDOWN, Service
 from mulligan.service.pace import adjust_pace, initial_pace, pace_ceiling
@@ -114,7 +114,7 @@ def force(
 ) -> Transition:
     """Force the service open or closed. None returns it to its calls; a service that was open is probed first."""
     if to not in (None, *Forced):
-        raise refused("the state to force", to, "'open', 'closed' or None")
+        raise bad_value("the state to force", to, "'open', 'closed' or None")
     if to is None and state.forced is None:
         return Transition(state)
     moved = _move_to(state, _breaker_when_forced(state, to), now)

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 from mulligan.errors import BadRate
 from mulligan.failure import checks
 from mulligan.failure.catalogue import CODE_ALLOWED, is_code
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.records.rate import parse_rate
+from mulligan.values.check import LONGEST_NAME
 from mulligan.values.duration import BadDuration, Duration, describe, parse
-from mulligan.values.text import LONGEST_NAME
 
 MODES = ("hold", "fail_fast")
 LARGEST_WINDOW = 500
@@ -75,7 +75,7 @@ class Service:
     ) -> None:
         where = f"of service {check_name(name)!r}"
         length = _window(f"window {where}", window)
-        checks.fill(
+        checks.set_fields(
             self,
             name=name,
             mode=_mode(f"mode {where}", mode),
@@ -83,12 +83,12 @@ class Service:
             min_calls=_min_calls(f"min_calls {where}", min_calls, length),
             open_at=_fraction(f"open_at {where}", open_at),
             cooldown=_cooldown(f"cooldown {where}", cooldown),
-            probes=checks.whole(f"probes {where}", probes, least=1, most=_MOST_PROBES),
-            budget=None if budget is None else checks.number(f"budget {where}", budget, least=0, most=1),
+            probes=checks.check_integer(f"probes {where}", probes, least=1, most=_MOST_PROBES),
+            budget=None if budget is None else checks.check_number(f"budget {where}", budget, least=0, most=1),
             rate=_rate(f"rate {where}", rate),
             probe=_probe(f"probe {where}", name, probe),
             fail_code=_code(f"fail_code {where}", fail_code),
-            most=checks.whole(f"most {where}", most, least=1, most=MOST_NAMES),
+            most=checks.check_integer(f"most {where}", most, least=1, most=MOST_NAMES),
         )
 
     @property
@@ -117,13 +117,13 @@ class ServiceBook:
     def __init__(self, services: Iterable[Service] = (), default: Service | None = None) -> None:
         listed = list(services)
         if not all(isinstance(service, Service) for service in listed):
-            raise refused("services", services, "a list of Service(…)")
+            raise bad_value("services", services, "a list of Service(…)")
         if len(listed) > MOST_SERVICES:
-            raise refused("the number of services", len(listed), f"at most {MOST_SERVICES:,}; use patterns")
+            raise bad_value("the number of services", len(listed), f"at most {MOST_SERVICES:,}; use patterns")
         by_name = {service.name: service for service in listed}
         if len(by_name) < len(listed):
             twice = next(service.name for service in listed if service is not by_name[service.name])
-            raise refused("the name of a service", twice, "given once")
+            raise bad_value("the name of a service", twice, "given once")
         self.default = default or Service("*")
         self._exact = by_name
         self._patterns = sorted((one for one in listed if one.is_pattern), key=lambda one: -len(one.name))
@@ -156,33 +156,33 @@ class ServiceBook:
 def check_name(name: str) -> str:
     if not isinstance(name, str) or not (len(name) <= LONGEST_NAME and name.isprintable() and _NAME.fullmatch(name)):
         allowed = f"1 to {LONGEST_NAME} printable characters, such as 'gateway', or a pattern such as 'site:*'"
-        raise refused("the name of a service", name, allowed)
+        raise bad_value("the name of a service", name, allowed)
     return name
 
 
 def check_exact_name(name: str) -> str:
     """The name of one service, not a pattern."""
     if check_name(name).endswith("*"):
-        raise refused("the name of a service", name, "a single service such as 'site:example.org', not a pattern")
+        raise bad_value("the name of a service", name, "a single service such as 'site:example.org', not a pattern")
     return name
 
 
 def _mode(where: str, mode: str) -> str:
     if mode not in MODES:
-        raise refused(where, mode, "one of " + ", ".join(repr(one) for one in MODES))
+        raise bad_value(where, mode, "one of " + ", ".join(repr(one) for one in MODES))
     return mode
 
 
 def _window(where: str, window: int | Duration) -> CallWindow:
     if isinstance(window, int) and not isinstance(window, bool):
         if not 1 <= window <= LARGEST_WINDOW:
-            raise refused(where, window, _WINDOW)
+            raise bad_value(where, window, _WINDOW)
         return window
     if not isinstance(window, str | timedelta):
-        raise refused(where, window, _WINDOW)
+        raise bad_value(where, window, _WINDOW)
     length = _parsed(where, window, _WINDOW)
     if not timedelta(seconds=1) <= length <= LONGEST_WINDOW:
-        raise refused(where, window, _WINDOW)
+        raise bad_value(where, window, _WINDOW)
     return length
 
 
@@ -190,13 +190,13 @@ def _min_calls(where: str, given: int | None, window: CallWindow) -> int:
     most = window if isinstance(window, int) else LARGEST_WINDOW
     if given is None:
         return min(_MIN_CALLS, most)
-    return checks.whole(where, given, least=1, most=most)
+    return checks.check_integer(where, given, least=1, most=most)
 
 
 def _fraction(where: str, value: float) -> float:
-    fraction = checks.number(where, value, least=0, most=1)
+    fraction = checks.check_number(where, value, least=0, most=1)
     if not fraction:
-        raise refused(where, value, "a fraction above 0 and at most 1, such as 0.5")
+        raise bad_value(where, value, "a fraction above 0 and at most 1, such as 0.5")
     return fraction
 
 
@@ -204,7 +204,7 @@ def _cooldown(where: str, cooldown: Duration) -> timedelta:
     allowed = f"a duration from 100ms to {describe(LONGEST_COOLDOWN)} such as '30s'"
     length = _parsed(where, cooldown, allowed)
     if not timedelta(milliseconds=100) <= length <= LONGEST_COOLDOWN:
-        raise refused(where, cooldown, allowed)
+        raise bad_value(where, cooldown, allowed)
     return length
 
 
@@ -212,21 +212,21 @@ def _parsed(where: str, length: Duration, allowed: str) -> timedelta:
     try:
         return parse(length)
     except BadDuration:
-        raise refused(where, length, allowed) from None
+        raise bad_value(where, length, allowed) from None
 
 
 def _rate(where: str, rate: float | str | None) -> float | None:
     try:
         return None if rate is None else parse_rate(rate).per_second
     except BadRate:
-        raise refused(where, rate, f"{BadRate.allowed}, or None") from None
+        raise bad_value(where, rate, f"{BadRate.allowed}, or None") from None
 
 
 def _probe(where: str, name: str, probe: Probe | None) -> Probe | None:
     if probe is not None and name.endswith("*"):
-        raise refused(where, probe, "None: a probe takes no arguments, and this pattern stands for many services")
+        raise bad_value(where, probe, "None: a probe takes no arguments, and this pattern stands for many services")
     if probe is not None and not (callable(probe) and _takes_no_arguments(probe)):
-        raise refused(where, probe, "a function that is called without arguments, or None")
+        raise bad_value(where, probe, "a function that is called without arguments, or None")
     return probe
 
 
@@ -243,5 +243,5 @@ def _takes_no_arguments(probe: Probe) -> bool:
 
 def _code(where: str, code: str) -> str:
     if not is_code(code):
-        raise refused(where, code, CODE_ALLOWED)
+        raise bad_value(where, code, CODE_ALLOWED)
     return code
