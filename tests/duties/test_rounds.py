@@ -11,7 +11,7 @@ from live import eventually, working
 from mulligan import App, Service
 from mulligan.duties.runner import NOTE_SECONDS, Logbook, Outlook, Rounds, whole_passes
 from mulligan.errors import StoreUnavailable
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import DutyOverview, Round
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
@@ -37,7 +37,7 @@ class Counting(SqliteStore):
 
     looks = notes = 0
 
-    def chores(self) -> Chores:
+    def chores(self) -> DutyOverview:
         self.looks += 1
         return super().chores()
 

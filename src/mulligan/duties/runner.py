@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import DutyOverview, Round
 from mulligan.store.protocols import Upkeep
 from mulligan.values.clock import Clock
 
@@ -39,7 +39,7 @@ class Outlook:
         """Look again the next time, whatever the clock says."""
         self._stale_at = None
 
-    def now(self) -> Chores:
+    def now(self) -> DutyOverview:
         now = self._clock.monotonic()
         if self._stale_at is None or now >= self._stale_at:
             self._chores = self._store.chores()

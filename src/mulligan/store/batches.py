@@ -23,14 +23,14 @@ from mulligan.lifecycle import (
     State,
 )
 from mulligan.records.batch import (
+    BatchAction,
     BatchRecord,
     BatchRetry,
     BatchState,
-    BatchStep,
     NewBatch,
-    next_step,
+    has_expired,
+    next_action,
     outcome,
-    takes_none_back,
 )
 from mulligan.records.job import Job, NewJob
 from mulligan.store.batch_counts import CountChanges
@@ -113,7 +113,7 @@ class BatchSteps:
         to one that has expired; the count says so too, but not which of many members it was."""
         row = yield from self._row(job["batch"], None, now)
         batch = to_batch(row)
-        if State(job["state"]).is_final and takes_none_back(batch, from_time(row["now"])):
+        if State(job["state"]).is_final and has_expired(batch, from_time(row["now"])):
             raise BatchExpired(batch.id, batch.name)
         states = yield from self._states([job["batch"]])
         if states.get(job["batch"]) == BatchState.DRAFT:
@@ -136,7 +136,7 @@ class BatchSteps:
         batch = replace(to_batch(row), state=BatchState.PROCESSING, total=total, published_at=moment)
         yield self._statement("batch_write", batch_values(batch, admits=True))
         yield self._event(BATCH_PUBLISHED, batch, moment, actor=actor)
-        if step := next_step(batch, moment):
+        if step := next_action(batch, moment):
             yield from self._make(step, batch, row, actor)
 
     # Count
@@ -147,28 +147,28 @@ class BatchSteps:
             return
         rows = yield self._statement("batch_count", {"tallies": to_json(tally.rows)}, now=now)
         for batch, row in _readable(rows):
-            step = next_step(batch, from_time(row["now"]))
+            step = next_action(batch, from_time(row["now"]))
             # An attempt that ends opens nothing, so only who takes members back can be refused; and an open batch whose
             # earlier failures are too many is not given up before another one comes.
             is_wanted = {
-                BatchStep.REOPEN: tally.takes_back(batch.id),
-                BatchStep.REFUSE: tally.takes_back(batch.id),
-                BatchStep.ABORT: tally.adds_failures(batch.id),
+                BatchAction.REOPEN: tally.takes_back(batch.id),
+                BatchAction.REFUSE: tally.takes_back(batch.id),
+                BatchAction.ABORT: tally.adds_failures(batch.id),
             }
             if step is not None and is_wanted.get(step, True):
                 yield from self._make(step, batch, row, actor)
 
-    def _make(self, step: BatchStep, batch: BatchRecord, row: Record, actor: str | None) -> Steps[None]:
+    def _make(self, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> Steps[None]:
         """Do what the counts ask for. The row is ours until the commit."""
         moment = from_time(row["now"])
         match step:
-            case BatchStep.SETTLE:
+            case BatchAction.SETTLE:
                 yield from self._settle(batch, row["on_settled"], moment)
-            case BatchStep.ABORT:
+            case BatchAction.ABORT:
                 yield from self._abort(batch, moment)
-            case BatchStep.REOPEN:
+            case BatchAction.REOPEN:
                 yield from self._reopen(batch, moment, actor)
-            case BatchStep.REFUSE:
+            case BatchAction.REFUSE:
                 raise BatchExpired(batch.id, batch.name)
 
     def _settle(self, batch: BatchRecord, on_settled: str | None, moment: datetime) -> Steps[None]:

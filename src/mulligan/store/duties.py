@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import DutyOverview, Round
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.clock import Now
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
@@ -18,10 +18,10 @@ class RoundSteps:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
 
-    def looking(self, now: Now) -> Steps[Chores]:
+    def looking(self, now: Now) -> Steps[DutyOverview]:
         (row,) = yield Statement(self._sql["chores"], {"now": now, "seen_every": to_duration(SEEN_EVERY)})
         idle = frozenset(duty for duty in ASKED if not row[duty])
-        return Chores(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
+        return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
     def noting(self, rounds: Sequence[Round], now: Now) -> Steps[None]:
         yield Statement(self._sql["note"], {"rounds": to_json([round_values(done) for done in rounds]), "now": now})

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.clock import Now
 from mulligan.store.idempotency import told
 from mulligan.store.rows import from_time, to_json, to_piles, to_time
@@ -44,7 +44,7 @@ class ClearingSteps:
         rows = yield Statement(self._sql.filtered("over", conditions), values)
         return [row["id"] for row in rows]
 
-    def counting(self, wanted: JobFilter, before: datetime, owner: str | None, now: Now) -> Steps[list[Pile]]:
+    def counting(self, wanted: JobFilter, before: datetime, owner: str | None, now: Now) -> Steps[list[EndedCount]]:
         conditions, values = filter_conditions(wanted, owner, None)
         rows = yield Statement(
             self._sql.filtered("count_over", conditions), {**values, "before": to_time(before), "now": now}

@@ -11,14 +11,14 @@ from mulligan.failure.text import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import DutyOverview, Round
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service import ServiceBook
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
@@ -218,7 +218,7 @@ class PostgresStore:
     def pauses(self) -> list[Pause]:
         return self._read(self._pauses.listing)
 
-    def chores(self) -> Chores:
+    def chores(self) -> DutyOverview:
         return self._read(self._rounds.looking)
 
     def note(self, rounds: Sequence[Round]) -> None:
@@ -338,7 +338,7 @@ class PostgresStore:
     ) -> list[str]:
         return self._read(lambda now: self._clearing.over(wanted, before, owner, limit, cursor, now))
 
-    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         return self._read(lambda now: self._clearing.counting(wanted, before, owner, now))
 
     def purge(self, request: PurgeRequest) -> int:
