@@ -505,7 +505,7 @@ def test_explain_says_that_a_retry_waits_for_the_budget(gateway: Gateway) -> Non
 )
 def test_a_computed_name_that_cannot_be_one_is_refused(app: App, service: Any) -> None:
     task = app.task("fetch", service=lambda _url: service)(lambda url: url)
-    with pytest.raises(InvalidArguments, match="its service= gave what cannot be a name: the name of a service is"):
+    with pytest.raises(InvalidArguments, match="its service= returned an invalid name: the name of a service is"):
         task.enqueue("a")
 
 
@@ -559,7 +559,7 @@ def test_a_job_may_turn_out_to_depend_on_no_service(app: App, nothing: str | Non
 
 
 def test_a_task_that_names_a_pattern_is_refused(app: App) -> None:
-    with pytest.raises(BadTask, match=r"service of task 'fetch': .* and no pattern"):
+    with pytest.raises(BadTask, match=r"service of task 'fetch': .* not a pattern"):
         app.task("fetch", service="site:*")(lambda: None)
 
 
@@ -748,7 +748,7 @@ def test_the_task_of_probes_is_there_where_a_service_has_one(gateway: Gateway) -
 
 
 def test_a_pattern_has_no_probe() -> None:
-    with pytest.raises(BadPolicy, match=r"probe of service 'site:\*' is .* many services have this pattern"):
+    with pytest.raises(BadPolicy, match=r"probe of service 'site:\*' is .* this pattern stands for many services"):
         Service("site:*", probe=lambda: True)
 
 

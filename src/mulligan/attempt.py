@@ -10,11 +10,11 @@ from typing import Any, Unpack
 
 from mulligan import program
 from mulligan.errors import LeaseLost, StoreDamaged, StoreError
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.failure.redact import bounded
 from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Called, Fence, Job, Lease
-from mulligan.service.config import one_service
+from mulligan.service.config import check_exact_name
 from mulligan.values.clock import Ids, SystemClock, system_randomness
 
 # More calls in one attempt add no information.
@@ -191,7 +191,7 @@ class Attempt:
         A `status` of 5xx, 408 or 429 counts as a failure of the service, any other does not; `ok` overrides it. For
         the job's own service, the reported calls count instead of the attempt's end.
         """
-        call = _check_call(Called(one_service(service), _is_ok(status) if ok is None else ok, status, seconds))
+        call = _check_call(Called(check_exact_name(service), _is_ok(status) if ok is None else ok, status, seconds))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
             self.calls = (*self.calls, call)
 
@@ -216,11 +216,11 @@ def _is_ok(status: int | None) -> bool:
 def _check_call(call: Called) -> Called:
     """The call, which is stored with the outcome, so it must consist of plain values."""
     if not isinstance(call.ok, bool):
-        raise refused("ok of a call", call.ok, "True, False or None")
+        raise bad_value("ok of a call", call.ok, "True, False or None")
     if call.status is not None and not isinstance(call.status, int):
-        raise refused("status of a call", call.status, "an integer such as 503, or None")
+        raise bad_value("status of a call", call.status, "an integer such as 503, or None")
     if call.seconds is not None and not isinstance(call.seconds, int | float):
-        raise refused("seconds of a call", call.seconds, "a number or None")
+        raise bad_value("seconds of a call", call.seconds, "a number or None")
     return call
 
 

@@ -17,7 +17,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
-from mulligan.service import ServiceBook, service_open
+from mulligan.service import ServiceBook, service_open_verdict
 from mulligan.store.settle import damaged
 from mulligan.task.registry import Registry
 from mulligan.task.task import DEFAULT_TIMEOUT
@@ -104,7 +104,7 @@ class Judge:
     def refusal(self, lease: Lease) -> Verdict:
         """The verdict for a job that is not tried because its service is open and fails fast."""
         service = self.services().of(lease.service)
-        return service_open(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
+        return service_open_verdict(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
 
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
         """Whether an attempt has exceeded its timeout, which the policies file may have raised."""

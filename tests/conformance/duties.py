@@ -9,7 +9,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once
 from mulligan.failure.decision import Postpone
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
-from mulligan.records.duty import Chores, DutyRun
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
@@ -317,7 +317,7 @@ class DutyRules(Bench):
     # What there is to do
 
     def test_duties_that_have_nothing_to_do_are_told_from_others_by_one_look(self) -> None:
-        assert self.store.chores() == Chores(frozenset(), frozenset({"expire", "redrive"}), has_ticks=False)
+        assert self.store.chores() == DutyOverview(frozenset(), frozenset({"expire", "redrive"}), has_ticks=False)
         self._pause("retry", MINUTE)
         self._pause("prune")
         self.store.pause(PauseRequest(id=self.ids(), what="queue", name="expire"))

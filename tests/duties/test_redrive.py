@@ -231,7 +231,9 @@ def test_a_time_in_the_filter_may_move_on_when_it_is_asked_again(app: App, box: 
 def test_a_request_id_is_not_taken_for_other_jobs(app: App, box: Sandbox, other: JobFilter) -> None:
     failed(app, box, 3)
     begun = app.redrive(FAILED, request_id="incident-7")
-    with pytest.raises(RequestIdUsed, match=f"{begun.id}, which is about other jobs .jobs of state failed.; ask with"):
+    with pytest.raises(
+        RequestIdUsed, match=f"{begun.id}, which is about other jobs .jobs of state failed.; repeat the same call"
+    ):
         app.redrive(other, request_id="incident-7")
     assert [one.id for one in app.redrives()] == [begun.id]
 

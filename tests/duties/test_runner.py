@@ -11,7 +11,7 @@ from live import eventually, working
 from mulligan import App, Service
 from mulligan.duties.runner import RECORD_SECONDS, DutyRunner, PendingDuties, RunRecorder, repeat_while_full
 from mulligan.errors import StoreUnavailable
-from mulligan.records.duty import Chores, DutyRun
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
@@ -37,7 +37,7 @@ class Counting(SqliteStore):
 
     looks = notes = 0
 
-    def chores(self) -> Chores:
+    def chores(self) -> DutyOverview:
         self.looks += 1
         return super().chores()
 

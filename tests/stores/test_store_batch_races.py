@@ -51,7 +51,7 @@ class TestBatchRaces(Racing):
         batch = self.draft()
         with held(self.url) as other:
             enqueue_on(other, self.store, self.new(batch=batch.id))
-            with pytest.raises(BatchBusy, match="commit that first"):
+            with pytest.raises(BatchBusy, match="commit that transaction first"):
                 self.store.publish(batch.id)
             other.commit()
         assert self.store.publish(batch.id).total == 1

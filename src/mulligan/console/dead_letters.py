@@ -8,8 +8,8 @@ from typing import Any
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.lifecycle import FINAL
 from mulligan.records.event import Event
-from mulligan.records.job import Job, JobFilter, Page, described
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.job import Job, JobFilter, Page, describe_filter
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.protocols import Store
 from mulligan.values.duration import describe
 
@@ -35,7 +35,7 @@ class Purge:
 
     is_dry: bool
     before: datetime
-    piles: tuple[Pile, ...]
+    piles: tuple[EndedCount, ...]
     purged: int = 0
 
     @property
@@ -92,7 +92,7 @@ class Letters:
     ) -> Purge:
         """Delete them with their history, batch by batch, each with its line in the log."""
         plan = self.preview(wanted, older_than=older_than, owner=owner)
-        about = f"{described(wanted, owner)}, over for more than {describe(older_than)}"
+        about = f"{describe_filter(wanted, owner)}, over for more than {describe(older_than)}"
         purged, cursor = 0, None
         while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(

@@ -14,15 +14,15 @@ from mulligan.records.redrive import (
     MOST_ACTIVE,
     Redrive,
     RedriveState,
-    allowance,
-    carried_out,
-    ended,
+    end,
     has_passed,
-    judged,
+    jobs_allowed,
     reason_to_stop,
-    request_of,
+    record_retries,
+    retry_request_id,
     skip_reason,
-    spent,
+    spend,
+    take_answers,
 )
 from mulligan.store.protocols import Request, Store
 from mulligan.task.permission import require_permission
@@ -100,10 +100,10 @@ class RunRedrives:
             return None
         looked = self._take_results(redrive, now)
         if (because := reason_to_stop(looked)) is not None:
-            return self._store.advance_redrive(ended(looked, RedriveState.STOPPED, now, because=because))
+            return self._store.advance_redrive(end(looked, RedriveState.STOPPED, now, because=because))
         if looked.state is RedriveState.CANARY and has_passed(looked):
             looked = replace(looked, state=RedriveState.RUNNING)
-        number = allowance(looked, now, self.limit)
+        number = jobs_allowed(looked, now, self.limit)
         kind = next((kind for kind in looked.course.cursors if kind in self._tasks), None)
         if looked.course.cursors and (kind is None or not number):
             if looked != redrive:
@@ -113,7 +113,7 @@ class RunRedrives:
         return held and self._move(held, kind, number, now)
 
     def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
-        return judged(redrive, self._store.answers(redrive), now) if redrive.course.watched else redrive
+        return take_answers(redrive, self._store.answers(redrive), now) if redrive.course.watched else redrive
 
     def _reserve(self, redrive: Redrive, now: datetime) -> Redrive | None:
         """Reserve the redrive for this worker, so that only one worker calls `can_retry`."""
@@ -123,15 +123,15 @@ class RunRedrives:
 
     def _move(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
         if kind is None:
-            return self._store.advance_redrive(ended(redrive, RedriveState.DONE, now))
+            return self._store.advance_redrive(end(redrive, RedriveState.DONE, now))
         page = self._candidates(redrive, kind, number)
         requests, refused = self._ask_permission(redrive, page.jobs)
         page = _cut(page, len(requests) + len(refused))
         damaged = [(kind, "damaged") for _ in page.damaged]
         left = _advance_cursor(redrive, kind, page)
-        after = spent(carried_out(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
+        after = spend(record_retries(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
         if not after.course.cursors:
-            after = ended(after, RedriveState.DONE, now)
+            after = end(after, RedriveState.DONE, now)
         return self._store.advance_redrive(after, moves=requests)
 
     def _candidates(self, redrive: Redrive, kind: str, number: int) -> Page[Any]:
@@ -165,7 +165,7 @@ class RunRedrives:
 
 def _request(redrive: Redrive, job: Job[Any]) -> Request:
     return Request(
-        id=request_of(redrive.id, job.id),
+        id=retry_request_id(redrive.id, job.id),
         move=Move.RETRY_BY_HAND,
         job=job.id,
         owner=redrive.owner,

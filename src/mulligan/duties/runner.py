@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.records.duty import Chores, DutyRun
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.store.protocols import Upkeep
 from mulligan.values.clock import Clock
 
@@ -41,7 +41,7 @@ class PendingDuties:
         """Read again the next time, whatever the clock says."""
         self._stale_at = None
 
-    def now(self) -> Chores:
+    def now(self) -> DutyOverview:
         now = self._clock.monotonic()
         if self._stale_at is None or now >= self._stale_at:
             self._chores = self._store.chores()

@@ -23,14 +23,14 @@ from mulligan.lifecycle import (
     State,
 )
 from mulligan.records.batch import (
+    BatchAction,
     BatchRecord,
     BatchRetry,
     BatchState,
-    BatchStep,
     NewBatch,
-    next_step,
+    has_expired,
+    next_action,
     outcome,
-    takes_none_back,
 )
 from mulligan.records.job import Job, NewJob
 from mulligan.store.batch_counts import CountChanges
@@ -112,7 +112,7 @@ class BatchOperations:
         to one that has expired; the count says so too, but not which of many members it was."""
         row = self._row(session, job["batch"], None, now)
         batch = to_batch(row)
-        if State(job["state"]).is_final and takes_none_back(batch, from_time(row["now"])):
+        if State(job["state"]).is_final and has_expired(batch, from_time(row["now"])):
             raise BatchExpired(batch.id, batch.name)
         states = session.play(self._states([job["batch"]]))
         if states.get(job["batch"]) == BatchState.DRAFT:
@@ -135,7 +135,7 @@ class BatchOperations:
         batch = replace(to_batch(row), state=BatchState.PROCESSING, total=total, published_at=moment)
         session.rows("batch_write", batch_values(batch, admits=True))
         self._event(session, BATCH_PUBLISHED, batch, moment, actor=actor)
-        if step := next_step(batch, moment):
+        if step := next_action(batch, moment):
             self._make(session, step, batch, row, actor)
 
     # Count
@@ -146,28 +146,28 @@ class BatchOperations:
             return
         rows = session.rows("batch_count", {"tallies": to_json(tally.rows)}, now=now)
         for batch, row in _readable(rows):
-            step = next_step(batch, from_time(row["now"]))
+            step = next_action(batch, from_time(row["now"]))
             # An attempt that ends opens nothing, so only who takes members back can be refused; and an open batch whose
             # earlier failures are too many is not given up before another one comes.
             is_wanted = {
-                BatchStep.REOPEN: tally.takes_back(batch.id),
-                BatchStep.REFUSE: tally.takes_back(batch.id),
-                BatchStep.ABORT: tally.adds_failures(batch.id),
+                BatchAction.REOPEN: tally.takes_back(batch.id),
+                BatchAction.REFUSE: tally.takes_back(batch.id),
+                BatchAction.ABORT: tally.adds_failures(batch.id),
             }
             if step is not None and is_wanted.get(step, True):
                 self._make(session, step, batch, row, actor)
 
-    def _make(self, session: Session, step: BatchStep, batch: BatchRecord, row: Record, actor: str | None) -> None:
+    def _make(self, session: Session, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> None:
         """Do what the counts ask for. The row is ours until the commit."""
         moment = from_time(row["now"])
         match step:
-            case BatchStep.SETTLE:
+            case BatchAction.SETTLE:
                 self._settle(session, batch, row["on_settled"], moment)
-            case BatchStep.ABORT:
+            case BatchAction.ABORT:
                 self._abort(session, batch, moment)
-            case BatchStep.REOPEN:
+            case BatchAction.REOPEN:
                 self._reopen(session, batch, moment, actor)
-            case BatchStep.REFUSE:
+            case BatchAction.REFUSE:
                 raise BatchExpired(batch.id, batch.name)
 
     def _settle(self, session: Session, batch: BatchRecord, on_settled: str | None, moment: datetime) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.records.duty import Chores, DutyRun
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.rows import from_json, to_duration, to_json, to_round
 from mulligan.store.session import Now, Session
@@ -13,10 +13,10 @@ ASKED = ("expire", "redrive")
 
 
 class DutyOperations:
-    def find_chores(self, session: Session, now: Now) -> Chores:
+    def find_chores(self, session: Session, now: Now) -> DutyOverview:
         (row,) = session.rows("chores", {"now": now, "seen_every": to_duration(SEEN_EVERY)})
         idle = frozenset(duty for duty in ASKED if not row[duty])
-        return Chores(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
+        return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
     def record(self, session: Session, rounds: Sequence[DutyRun], now: Now) -> None:
         session.rows("note", {"rounds": to_json([round_values(done) for done in rounds]), "now": now})

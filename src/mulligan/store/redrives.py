@@ -8,7 +8,15 @@ from typing import Any
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import JobFilter, Page
-from mulligan.records.redrive import MOVED_ON, Match, Redrive, cancelled_by, carried_out, request_of, skip_reason
+from mulligan.records.redrive import (
+    MOVED_ON,
+    Match,
+    Redrive,
+    cancel_reason,
+    record_retries,
+    retry_request_id,
+    skip_reason,
+)
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchOperations
 from mulligan.store.moves import MoveOperations, MoveParts
@@ -62,7 +70,7 @@ class RedriveOperations:
         tally = CountChanges()
         for request in requests:
             done += [(request.job, self._move(session, redrive, request, now, tally, hands))]
-        after = carried_out(redrive, done, from_time(session.moment(now)))
+        after = record_retries(redrive, done, from_time(session.moment(now)))
         session.rows("operation", redrive_values(after))
         if after.state.is_over:
             session.rows("event", end_event(after, now=now))
@@ -91,7 +99,7 @@ class RedriveOperations:
     def cancel(
         self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None, now: Now
     ) -> Redrive:
-        values = {"id": redrive_id, "owner": owner, "because": cancelled_by(actor, reason), "now": now}
+        values = {"id": redrive_id, "owner": owner, "because": cancel_reason(actor, reason), "now": now}
         is_ended = bool(session.rows("operation_cancel", values))
         found = self.list_all(session, redrive_id, owner, 1)
         if not found:
@@ -103,7 +111,7 @@ class RedriveOperations:
     # For those who look
 
     def answers(self, session: Session, redrive: Redrive) -> dict[str, bool]:
-        requests = [request_of(redrive.id, watched.job) for watched in redrive.course.watched]
+        requests = [retry_request_id(redrive.id, watched.job) for watched in redrive.course.watched]
         values = {"requests": to_json(requests), "types": to_json(SETTLE_EVENTS), "cancelled": CANCELLED}
         rows = session.rows("answers", values)
         return to_answers([(row["job"], row["type"], row["code"]) for row in rows], RELEASED)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.idempotency import find_request
 from mulligan.store.rows import from_time, to_json, to_piles, to_time
 from mulligan.store.session import Now, Session
@@ -50,7 +50,7 @@ class RetentionOperations:
 
     def count_over(
         self, session: Session, wanted: JobFilter, before: datetime, owner: str | None, now: Now
-    ) -> list[Pile]:
+    ) -> list[EndedCount]:
         conditions, values = filter_conditions(wanted, owner, None)
         rows = session.execute(
             session.sql.filtered("count_over", conditions), {**values, "before": to_time(before), "now": now}

@@ -23,25 +23,25 @@ from mulligan.service import (
     ServiceBook,
     ServiceCall,
     ServiceState,
-    Turn,
-    allowance,
-    due,
+    Transition,
+    begin_probing,
+    claim_allowance,
+    compute_figures,
     fails_fast,
-    figures,
-    forced,
-    heard,
-    held,
+    force,
+    hold,
     holds,
     is_milestone,
-    is_quiet,
     is_restricted,
+    is_routine,
+    record_calls,
     retry_allowance,
     stays_refused,
 )
-from mulligan.service import state as standings
-from mulligan.service import window as tallies
 from mulligan.service.config import LONGEST_WINDOW
 from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service.state import decode_state, encode_state
+from mulligan.service.window import decode_counts, encode_counts
 from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json
@@ -67,7 +67,7 @@ class Grant:
     """What a claim may take of one service that is not simply closed."""
 
     before: ServiceState
-    turn: Turn
+    turn: Transition
     service: Service
     allowed: Allowance
     fails_fast: bool = False
@@ -85,8 +85,8 @@ class Grant:
     def values(self) -> dict[str, Any]:
         """As the claim reads it. Of a service with a probe of its own, nothing else is tried before that succeeded; and
         probes are of the epoch that begins with them."""
-        standing = self.turn.standing
-        probes_only = standing.state is BreakerState.HALF_OPEN and self.service.probe is not None
+        standing = self.turn.state
+        probes_only = standing.breaker is BreakerState.HALF_OPEN and self.service.probe is not None
         kind = PROBE_KIND if probes_only else None
         return {"service": self.name, "kind": kind, "number": self.allowed.number, "epoch": standing.epoch}
 
@@ -100,7 +100,7 @@ class ServiceUpdate(NamedTuple):
     @property
     def held(self) -> dict[str, int]:
         """The epochs of those that are not closed."""
-        return {name: one.epoch for name, one in self.standings.items() if one.state is not BreakerState.CLOSED}
+        return {name: one.epoch for name, one in self.standings.items() if one.breaker is not BreakerState.CLOSED}
 
 
 class ServiceOperations:
@@ -137,28 +137,28 @@ class ServiceOperations:
 
     def _grant(self, session: Session, before: ServiceState, wanted: int, now: int) -> Grant:
         service = self._book().of(before.name)
-        turn = due(service, before, now=now)
-        if fails_fast(service, turn.standing, now=now):
-            return Grant(before, turn, service, Allowance(wanted, turn.standing), fails_fast=True)
+        turn = begin_probing(service, before, now=now)
+        if fails_fast(service, turn.state, now=now):
+            return Grant(before, turn, service, Allowance(wanted, turn.state), fails_fast=True)
         used = 0
-        if turn.standing.state is BreakerState.HALF_OPEN:
-            used = self._number(session, "permits_used", service=before.name, epoch=turn.standing.epoch)
-        return Grant(before, turn, service, allowance(service, turn.standing, running=used, wanted=wanted, now=now))
+        if turn.state.breaker is BreakerState.HALF_OPEN:
+            used = self._number(session, "permits_used", service=before.name, epoch=turn.state.epoch)
+        return Grant(before, turn, service, claim_allowance(service, turn.state, running=used, wanted=wanted, now=now))
 
     def taken(self, session: Session, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> None:
         """Keep what became of the services, and of what was granted."""
         numbers = Counter(lease.service for lease in leases)
         for grant in grants:
             unused = 0 if grant.fails_fast else grant.allowed.number - numbers[grant.name]
-            left = grant.allowed.without(unused).standing
+            left = grant.allowed.without(unused).state
             if left == grant.before and not is_restricted(grant.service, left):
                 # It had a rate, and has none any more.
                 session.rows("service_write", **_values(grant.service, left, now))
-            self._write(session, grant.service, grant.before, Turn(left, grant.turn.changes), now)
+            self._write(session, grant.service, grant.before, Transition(left, grant.turn.changes), now)
             for lease in leases:
                 if lease.service == grant.name:
                     lease.is_refused = grant.fails_fast
-                    lease.is_probe = left.state is BreakerState.HALF_OPEN
+                    lease.is_probe = left.breaker is BreakerState.HALF_OPEN
 
     def recalled(self, session: Session, leases: Sequence[Lease]) -> None:
         """Leases whose claim is told once more: its reply was lost."""
@@ -184,10 +184,10 @@ class ServiceOperations:
         known = self._known(session, names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
         self._tally(session, known, calls, worker, now)
-        loud = [name for name in names if heard[name].quiet or not is_quiet(known[name], calls[name])]
+        loud = [name for name in names if heard[name].quiet or not is_routine(known[name], calls[name])]
         for name, before in self._locked(session, loud).items():
             turn = self._hear(session, before, heard[name], calls[name], now)
-            known[name] = turn.standing
+            known[name] = turn.state
             changes += _changes(name, turn)
         return ServiceUpdate(known, changes)
 
@@ -203,7 +203,7 @@ class ServiceOperations:
         if not names:
             return {}
         rows = session.rows("services_named", names=to_json(list(names)))
-        return {name: ServiceState.plain(name) for name in names} | {row["name"]: _standing(row) for row in rows}
+        return {name: ServiceState.initial(name) for name in names} | {row["name"]: _standing(row) for row in rows}
 
     def _tally(
         self,
@@ -226,7 +226,10 @@ class ServiceOperations:
             if (tally := _tally(row["tally"])).epoch <= known[row["service"]].epoch
         }
         news = [
-            {"service": name, "tally": tallies.encode(mine.get(name, CallCounts()).add(heard, self._book().of(name)))}
+            {
+                "service": name,
+                "tally": encode_counts(mine.get(name, CallCounts()).add(heard, self._book().of(name))),
+            }
             for name in names
             for heard in [current[name]]
         ]
@@ -234,23 +237,23 @@ class ServiceOperations:
 
     def _hear(
         self, session: Session, before: ServiceState, hearsay: Hearsay, calls: Sequence[ServiceCall], now: int
-    ) -> Turn:
+    ) -> Transition:
         service = self._book().of(before.name)
         found = self._figures(session, service, before, now)
-        turn = heard(service, before, found, calls, now=now)
+        turn = record_calls(service, before, found, calls, now=now)
         for quiet in hearsay.quiet:
-            more = held(service, turn.standing, found, quiet.length, epoch=quiet.epoch, now=now)
-            turn = Turn(more.standing, (*turn.changes, *more.changes))
-        if turn.standing.epoch != before.epoch and is_milestone(turn.standing.probes_failed):
+            more = hold(service, turn.state, found, quiet.length, epoch=quiet.epoch, now=now)
+            turn = Transition(more.state, (*turn.changes, *more.changes))
+        if turn.state.epoch != before.epoch and is_milestone(turn.state.probes_failed):
             turn = self._reported(session, turn)
         self._write(session, service, before, turn, now)
         return turn
 
-    def _reported(self, session: Session, turn: Turn) -> Turn:
+    def _reported(self, session: Session, turn: Transition) -> Transition:
         """With how many jobs wait, as far as they are counted."""
-        waiting = self._number(session, "service_held", service=turn.standing.name, limit=MANY)
+        waiting = self._number(session, "service_held", service=turn.state.name, limit=MANY)
         held = {"held": waiting}
-        return Turn(turn.standing, tuple(Change(change.type, change.data | held) for change in turn.changes))
+        return Transition(turn.state, tuple(Change(change.type, change.data | held) for change in turn.changes))
 
     def _locked(self, session: Session, names: Sequence[str]) -> dict[str, ServiceState]:
         """How they stand, and nobody else changes that before this transaction ends."""
@@ -262,7 +265,7 @@ class ServiceOperations:
     def _figures(self, session: Session, service: Service, standing: ServiceState, now: int) -> Figures:
         rows = session.rows("tallies_of", service=standing.name)
         found = [_tally(row["tally"]) for row in rows]
-        return figures(service, found, epoch=standing.epoch, failing_since=standing.failing_since, now=now)
+        return compute_figures(service, found, epoch=standing.epoch, failing_since=standing.failing_since, now=now)
 
     # The door
 
@@ -323,9 +326,9 @@ class ServiceOperations:
         service = self._book().of(request.name)
         before = self._locked(session, [request.name])[request.name]
         to = None if request.to is None else Forced(request.to)
-        turn = forced(before, to, actor=request.actor, reason=request.reason, now=now)
+        turn = force(before, to, actor=request.actor, reason=request.reason, now=now)
         self._write(session, service, before, turn, now, request=request.id, actor=request.actor)
-        return self._record(session, turn.standing, now)
+        return self._record(session, turn.state, now)
 
     def _of(self, session: Session, name: str, now: int) -> ServiceRecord:
         known = self._known(session, [name])
@@ -350,11 +353,11 @@ class ServiceOperations:
         found = self._figures(session, self._book().of(standing.name), standing, now)
         until = standing.held_until(now)
         # For people an outage is one, however often it was probed.
-        outage = standing.outage_since if standing.state is BreakerState.OPEN else None
+        outage = standing.outage_since if standing.breaker is BreakerState.OPEN else None
         since = standing.since if outage is None else outage
         return ServiceRecord(
             name=standing.name,
-            state=str(standing.state),
+            state=str(standing.breaker),
             epoch=standing.epoch,
             since=from_time(since) if since else None,
             open_until=None if until is None else from_time(until),
@@ -386,14 +389,14 @@ class ServiceOperations:
         session: Session,
         service: Service,
         before: ServiceState,
-        turn: Turn,
+        turn: Transition,
         now: int,
         *,
         request: str | None = None,
         actor: str | None = None,
     ) -> None:
-        if turn.standing != before:
-            session.rows("service_write", **_values(service, turn.standing, now))
+        if turn.state != before:
+            session.rows("service_write", **_values(service, turn.state, now))
         for change in turn.changes:
             session.rows("event", **_event(before.name, change, now, request=request, actor=actor))
 
@@ -404,11 +407,11 @@ class ServiceOperations:
 
 def _values(service: Service, standing: ServiceState, now: int) -> dict[str, Any]:
     ask_at, hold = 0, 0
-    if standing.state is BreakerState.OPEN and service.mode != "fail_fast":
+    if standing.breaker is BreakerState.OPEN and service.mode != "fail_fast":
         ask_at, hold = (FOREVER, FOREVER) if standing.forced else (standing.open_until, standing.hold)
     return {
         "name": standing.name,
-        "standing": standings.encode(standing),
+        "standing": encode_state(standing),
         "epoch": standing.epoch,
         "is_restricted": is_restricted(service, standing),
         "ask_at": ask_at,
@@ -422,7 +425,7 @@ def changes_of(grants: Iterable[Grant]) -> list[ServiceChange]:
     return [change for grant in grants for change in _changes(grant.name, grant.turn)]
 
 
-def _changes(name: str, turn: Turn) -> list[ServiceChange]:
+def _changes(name: str, turn: Transition) -> list[ServiceChange]:
     return [ServiceChange(name, change.type, change.data) for change in turn.changes]
 
 
@@ -435,7 +438,7 @@ def _standing(row: Record) -> ServiceState:
     """A row that somebody damaged is taken for a closed service, of its epoch."""
     plain = ServiceState(name=row["name"], epoch=row["epoch"])
     try:
-        found = standings.decode(row["standing"])
+        found = decode_state(row["standing"])
     except (msgspec.DecodeError, RecursionError):
         return plain
     return found if (found.name, found.epoch) == (plain.name, plain.epoch) else plain
@@ -443,6 +446,6 @@ def _standing(row: Record) -> ServiceState:
 
 def _tally(text: str) -> CallCounts:
     try:
-        return tallies.decode(text)
+        return decode_counts(text)
     except (msgspec.DecodeError, RecursionError):
         return CallCounts()

@@ -8,14 +8,14 @@ from mulligan.failure.text import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import Chores, DutyRun
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import promote_members
@@ -207,7 +207,7 @@ class DatabaseStore:
     def pauses(self) -> list[Pause]:
         return self._read(lambda session: self._pauses.list_all(session, session.now))
 
-    def chores(self) -> Chores:
+    def chores(self) -> DutyOverview:
         return self._read(lambda session: self._duties.find_chores(session, session.now))
 
     def note(self, rounds: Sequence[DutyRun]) -> None:
@@ -326,7 +326,7 @@ class DatabaseStore:
             lambda session: self._retention.over(session, wanted, before, owner, limit, cursor, session.now)
         )
 
-    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         return self._read(lambda session: self._retention.count_over(session, wanted, before, owner, session.now))
 
     def purge(self, request: PurgeRequest) -> int:

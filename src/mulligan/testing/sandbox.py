@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
 from mulligan.duties.runner import DutyGroup
-from mulligan.records.duty import Chores
+from mulligan.records.duty import DutyOverview
 from mulligan.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
@@ -59,7 +59,7 @@ class Sandbox:
         ticker.run_now()
         return True
 
-    def _next(self, chores: Chores) -> datetime | None:
+    def _next(self, chores: DutyOverview) -> datetime | None:
         """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
         be probed, a pause is over, or a retry may get its budget."""
         store, console = self._app.store, self._app.console
