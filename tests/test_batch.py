@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mulligan.records.batch import BatchRecord, BatchState, BatchStep, next_step, outcome
+from mulligan.records.batch import BatchAction, BatchRecord, BatchState, next_action, outcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSING, READY, PARTIAL, FAILED = BatchState.PROCESSING, BatchState.READY, BatchState.PARTIAL, BatchState.FAILED
@@ -42,22 +42,22 @@ def test_a_batch_is_what_its_members_became(counts: dict[str, Any], state: Batch
     ("fields", "step"),
     [
         ({"succeeded": 9}, None),
-        ({"succeeded": 9, "failed": 1}, BatchStep.SETTLE),
-        ({"total": 0}, BatchStep.SETTLE),
+        ({"succeeded": 9, "failed": 1}, BatchAction.SETTLE),
+        ({"total": 0}, BatchAction.SETTLE),
         ({"failed": 5, "abort_above": 0.5}, None),
-        ({"failed": 6, "abort_above": 0.5}, BatchStep.ABORT),
+        ({"failed": 6, "abort_above": 0.5}, BatchAction.ABORT),
         ({"failed": 6, "abort_above": 0.5, "aborted_at": NOW}, None),
-        ({"failed": 6, "cancelled": 4, "abort_above": 0.5}, BatchStep.SETTLE),
+        ({"failed": 6, "cancelled": 4, "abort_above": 0.5}, BatchAction.SETTLE),
         ({"state": BatchState.DRAFT, "total": 0}, None),
         ({"state": BatchState.DRAFT, "failed": 6, "abort_above": 0.5}, None),
         ({"state": READY, "succeeded": 10}, None),
-        ({"state": PARTIAL, "succeeded": 9}, BatchStep.REOPEN),
-        ({"state": READY, "succeeded": 9}, BatchStep.REOPEN),
-        ({"state": FAILED, "failed": 9, "expires_at": NOW + timedelta(seconds=1)}, BatchStep.REOPEN),
-        ({"state": FAILED, "failed": 9, "expires_at": NOW}, BatchStep.REFUSE),
-        ({"state": BatchState.EXPIRED, "failed": 9}, BatchStep.REFUSE),
+        ({"state": PARTIAL, "succeeded": 9}, BatchAction.REOPEN),
+        ({"state": READY, "succeeded": 9}, BatchAction.REOPEN),
+        ({"state": FAILED, "failed": 9, "expires_at": NOW + timedelta(seconds=1)}, BatchAction.REOPEN),
+        ({"state": FAILED, "failed": 9, "expires_at": NOW}, BatchAction.REFUSE),
+        ({"state": BatchState.EXPIRED, "failed": 9}, BatchAction.REFUSE),
         ({"state": BatchState.EXPIRED, "failed": 10}, None),
     ],
 )
-def test_its_counts_say_what_comes_next(fields: dict[str, Any], step: BatchStep | None) -> None:
-    assert next_step(batch(**fields), NOW) is step
+def test_its_counts_say_what_comes_next(fields: dict[str, Any], step: BatchAction | None) -> None:
+    assert next_action(batch(**fields), NOW) is step

@@ -180,7 +180,7 @@ def test_thousands_are_added_in_chunks() -> None:
 def test_a_batch_that_is_published_takes_no_more() -> None:
     batch = app.batch("spring").publish()
     assert batch.state is BatchState.READY
-    with pytest.raises(BatchClosed, match="add them before it is published"):
+    with pytest.raises(BatchClosed, match="add members before it is published"):
         batch.add(convert.bind(1))
     with pytest.raises(BatchClosed):
         convert.options(batch=batch).enqueue(1)
@@ -215,8 +215,8 @@ def test_batches_are_listed_and_found() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": ""}, "the name of a batch is one line"),
-        ({"name": "\ud800"}, "the name of a batch is one line"),
+        ({"name": ""}, "but it must be one line"),
+        ({"name": "\ud800"}, "but it must be one line"),
         ({"name": "two\nlines"}, "one line"),
         ({"owner": "x" * 201}, "the owner of a batch"),
         ({"owner": "*"}, "which stands for every owner; a batch has one owner or none"),

@@ -77,7 +77,7 @@ def test_code_and_policies_file_together_are_the_limits_in_force(url: str, tmp_p
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, "3", 10**9])
 def test_a_concurrency_that_is_none_is_refused(url: str, number: object) -> None:
     app = App(url)
-    with pytest.raises(BadTask, match="a whole number from 1"):
+    with pytest.raises(BadTask, match="an integer from 1"):
         app.task(concurrency=number)(lambda: None)  # type: ignore[call-overload]
 
 

@@ -23,15 +23,15 @@ from mulligan.records.redrive import (
     Redrive,
     RedriveState,
     Watched,
-    allowance,
-    carried_out,
-    ended,
+    end,
     has_passed,
-    judged,
+    jobs_allowed,
     next_look,
     reason_to_stop,
+    record_retries,
     skip_reason,
-    spent,
+    spend,
+    take_answers,
 )
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -154,23 +154,23 @@ def test_later_the_newest_answers_decide(marks: str, stops: bool) -> None:
 
 def test_answers_are_counted_and_what_has_not_ended_is_waited_for() -> None:
     watched = tuple(Watched(job, NOW - SECOND) for job in "abc")
-    after = judged(redrive(course={"watched": watched}), {"a": True, "b": False, "x": True}, NOW)
+    after = take_answers(redrive(course={"watched": watched}), {"a": True, "b": False, "x": True}, NOW)
     assert (after.succeeded, after.failed_again, after.silent, after.bad) == (1, 1, 0, 1)
     assert (after.course.watched, after.course.recent) == (watched[2:], "+-")
 
 
 def test_no_answer_in_time_counts_against_it() -> None:
     record = redrive(course={"watched": (Watched("a", NOW),)})
-    assert judged(record, {}, NOW + PATIENCE - SECOND) == record
-    late = judged(record, {}, NOW + PATIENCE)
+    assert take_answers(record, {}, NOW + PATIENCE - SECOND) == record
+    late = take_answers(record, {}, NOW + PATIENCE)
     assert (late.silent, late.course.watched, late.course.recent) == (1, (), "?")
-    assert judged(record, {"a": True}, NOW + PATIENCE).succeeded == 1, "an answer is one, also when nobody looked"
+    assert take_answers(record, {"a": True}, NOW + PATIENCE).succeeded == 1, "an answer is one, also when nobody looked"
 
 
 def test_what_is_kept_of_the_answers_is_bounded() -> None:
     watched = tuple(Watched(str(n), NOW) for n in range(100))
     record = redrive(course={"watched": watched, "recent": "+" * 100})
-    assert judged(record, dict.fromkeys(map(str, range(100)), False), NOW).course.recent == "-" * 100
+    assert take_answers(record, dict.fromkeys(map(str, range(100)), False), NOW).course.recent == "-" * 100
 
 
 # The rate
@@ -182,18 +182,18 @@ def test_what_is_kept_of_the_answers_is_bounded() -> None:
 )
 def test_it_goes_at_its_rate_and_makes_up_for_a_second_at_most(rate: str, seconds: float, number: int) -> None:
     record = redrive(rate=rate, state=RedriveState.RUNNING, course={"paced_at": NOW - timedelta(seconds=seconds)})
-    assert allowance(record, NOW, limit=1_000) == number
+    assert jobs_allowed(record, NOW, limit=1_000) == number
 
 
 def test_the_limit_of_a_chunk_holds() -> None:
-    assert allowance(redrive(state=RedriveState.RUNNING), NOW, limit=7) == 7
+    assert jobs_allowed(redrive(state=RedriveState.RUNNING), NOW, limit=7) == 7
 
 
 def test_a_clock_that_was_put_back_does_not_hold_it_up() -> None:
     record = redrive(state=RedriveState.RUNNING, course={"paced_at": NOW + timedelta(hours=1)})
-    assert allowance(record, NOW, limit=9) == 0
-    later = spent(record, 0, NOW)
-    assert allowance(later, NOW + 2 * SECOND, limit=99) == 50
+    assert jobs_allowed(record, NOW, limit=9) == 0
+    later = spend(record, 0, NOW)
+    assert jobs_allowed(later, NOW + 2 * SECOND, limit=99) == 50
 
 
 @given(
@@ -205,16 +205,16 @@ def test_over_any_time_it_keeps_to_its_rate(rate: str, waits: list[float], limit
     record, now, total = redrive(rate=rate, state=RedriveState.RUNNING), NOW, 0
     for seconds in waits:
         now += timedelta(seconds=seconds)
-        number = allowance(record, now, limit)
-        record, total = spent(record, number, now), total + number
+        number = jobs_allowed(record, now, limit)
+        record, total = spend(record, number, now), total + number
     most = record.rate.per_second * (now - NOW).total_seconds() + max(1, record.rate.per_second)
     assert total <= most + 1e-3
 
 
 def test_while_the_canaries_are_out_no_other_goes() -> None:
-    assert allowance(redrive(), NOW, limit=100) == 5
-    assert allowance(redrive(retried=3), NOW, limit=100) == 2
-    assert allowance(redrive(retried=5), NOW, limit=100) == 0
+    assert jobs_allowed(redrive(), NOW, limit=100) == 5
+    assert jobs_allowed(redrive(retried=3), NOW, limit=100) == 2
+    assert jobs_allowed(redrive(retried=5), NOW, limit=100) == 0
 
 
 def test_there_is_always_a_next_look_and_it_lies_ahead() -> None:
@@ -229,13 +229,13 @@ def test_there_is_always_a_next_look_and_it_lies_ahead() -> None:
 
 def test_what_was_done_is_counted_and_a_sample_is_watched() -> None:
     done = [(str(n), None) for n in range(150)]
-    after = carried_out(redrive(skipped={"conflict": 1}), [*done, ("x", "conflict"), ("y", MOVED_ON)], NOW)
+    after = record_retries(redrive(skipped={"conflict": 1}), [*done, ("x", "conflict"), ("y", MOVED_ON)], NOW)
     assert (after.retried, after.skipped) == (150, {"conflict": 2, MOVED_ON: 1})
     assert after.course.watched == tuple(Watched(str(n), NOW) for n in range(MOST_WATCHED))
 
 
 def test_once_done_every_matched_job_is_accounted_for() -> None:
-    after = carried_out(ended(redrive(), RedriveState.DONE, NOW), [("a", None), ("b", "not allowed")], NOW)
+    after = record_retries(end(redrive(), RedriveState.DONE, NOW), [("a", None), ("b", "not allowed")], NOW)
     assert (after.matched, after.looked_at, after.skipped) == (100, 100, {"not allowed": 1, MOVED_ON: 98})
 
 

@@ -49,12 +49,16 @@ def test_several_schedules_stand_above_one_task(app: App) -> None:
         (
             "@daily",
             {"missed": "twice"},
-            "missed of schedule 'report' must be one of 'once', 'skip', 'all', not 'twice'",
+            "missed of schedule 'report' is 'twice', but it must be one of 'once', 'skip', 'all'",
         ),
         ("@daily", {"args": ["eu", 1]}, "schedule 'report': the arguments do not fit task 'report': too many"),
         ("@daily", {"args": []}, "schedule 'report': .* missing a required argument: 'region'"),
-        ("@daily", {"args": "eu"}, "args of schedule 'report' must be a list"),
-        ("@daily", {"name": ""}, "a schedule's name is one line of 1 to 191 printable characters, .*, not ''"),
+        ("@daily", {"args": "eu"}, "args of schedule 'report' is 'eu', but it must be a list"),
+        (
+            "@daily",
+            {"name": ""},
+            "the name of a schedule is '', but it must be one line of 1 to 191 printable characters",
+        ),
         ("@daily", {"name": "x" * 192}, "1 to 191 printable characters"),
     ],
 )

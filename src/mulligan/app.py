@@ -23,7 +23,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.policies import Names, Owner, Queue
 from mulligan.records.batch import BatchState
-from mulligan.records.duty import Round
+from mulligan.records.duty import DutyRun
 from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
@@ -739,7 +739,7 @@ class App:
         """Return every duty with its interval, its last run, its next run and its pause."""
         return self.wiring.duties.list_duties()
 
-    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
+    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
         """Run a duty once in this process, even if it is paused: `app.run_duty("prune", actor="ann")`.
 
         The returned round says how many jobs it moved. Raises UnknownDuty.
@@ -753,8 +753,8 @@ class App:
         batches.
         """
         ticker = self.wiring.duty_builder.ticker()
-        did = ticker.tell()
-        ticker.write()
+        did = ticker.run_now()
+        ticker.record_runs()
         return did
 
     def workers(self) -> list[WorkerRecord]:

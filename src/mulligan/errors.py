@@ -1,65 +1,65 @@
-"""Everything mulligan raises.
+"""All errors that mulligan raises.
 
     MulliganError
-    ├── ConfigurationError          the app, its settings or a policy are not right; nothing was started
+    ├── ConfigurationError          the app, its settings or a policy is wrong; nothing was started
     │   ├── BadSetting              an environment variable or a key of the settings file
     │   ├── BadUrl                  a database URL
     │   ├── BadPolicy               a policy, a backoff, a window
-    │   │   └── BadPolicies         a policies file; `mistakes` lists all that is wrong in it
+    │   │   └── BadPolicies         a policies file; `mistakes` lists everything wrong in it
     │   ├── BadTask                 a task that cannot be registered
-    │   ├── BadBatch                a batch's name, a share, or what is to be run when it is settled
-    │   ├── BadSchedule             a cron expression, a time zone, or what is to be run then
-    │   └── BadHook                 what was given as a hook gives no context manager
+    │   ├── BadBatch                a batch's name, a fraction, or its `on_settled`
+    │   ├── BadSchedule             a cron expression, a time zone, or the scheduled call
+    │   └── BadHook                 a hook that returns no context manager
     ├── Refused                     the job was not accepted; nothing was stored
-    │   ├── InvalidArguments        they do not fit the task's signature or do not encode as JSON
+    │   ├── InvalidArguments        the arguments do not fit the task's signature, or cannot be encoded as JSON
     │   ├── PayloadTooLarge
     │   ├── UnknownKind
-    │   ├── BatchClosed             the batch was published: it takes no more members
-    │   ├── SubmitRateExceeded      its owner submits too fast; `retry_after` says when it may be tried again
-    │   └── BadConnection           what was given as connection= cannot carry the job
-    ├── BadArgument                 a value that the call cannot take
-    │   └── BadFilter               a filter that matches nothing anybody could mean
-    ├── BadDuration                 a value that is no duration; also a ValueError
-    ├── BadRate                     a value that is no rate
-    ├── AmbiguousId                 several ids begin or end with what was given
+    │   ├── BatchClosed             the batch was published and takes no more members
+    │   ├── SubmitRateExceeded      the owner submits too fast; `retry_after` is the time to wait
+    │   └── BadConnection           the value of connection= cannot carry the job
+    ├── BadArgument                 a value that the call does not accept
+    │   └── BadFilter               a field of a `JobFilter` with an invalid value
+    ├── BadDuration                 not a duration; also a ValueError
+    ├── BadRate                     not a rate; also a ValueError
+    ├── AmbiguousId                 several ids begin or end with the given part
     ├── RedriveNotFound
-    ├── RequestIdUsed               a redrive of other jobs or on other terms has that request id
+    ├── RequestIdUsed               the request id belongs to a redrive with other jobs or options
     ├── JobNotFound
     ├── BatchNotFound
-    ├── BatchExpired                its date has passed: its members cannot be retried
+    ├── BatchExpired                the batch has expired: its members cannot be retried
     ├── UnknownDuty
     ├── UnknownSchedule
     ├── UnknownService
     ├── UnknownQueue
-    ├── ScheduleInUse               it cannot be removed: an app still has it
-    ├── IllegalMove                 the job's state does not allow it
-    │   └── StillRunning            a worker holds it, and it is not stuck
-    ├── NotAllowed                  the task's own `can_retry` said no
+    ├── ScheduleInUse               the schedule is still in the code of an app
+    ├── IllegalMove                 the job's state does not allow the move
+    │   └── StillRunning            a worker runs the job, and it is not stuck
+    ├── NotAllowed                  the task's own `can_retry` refused
     │   └── InsufficientCredits
     ├── Conflict                    another job holds the dedupe key or the id
-    ├── JobFailed, JobCancelled     what `wait` raises
-    ├── LeaseLost                   another worker runs this job by now
-    ├── BadProgram                  what was given to `attempt().run` cannot be run
-    ├── ProgramFailed               it ran, and reported a failure or was killed
-    │   └── ProgramTimedOut         it took too long; also a TimeoutError
-    ├── LifespanFailed              the app's own `lifespan` raised; the worker does not run
-    ├── WorkerCancelled             a worker whose own tasks on the event loop were cancelled
-    ├── WornOut                     a worker whose slots are held by code that does not stop
+    ├── JobFailed, JobCancelled     raised by `wait`
+    ├── LeaseLost                   another worker runs this job now
+    ├── BadProgram                  `attempt().run` cannot run the given program
+    ├── ProgramFailed               the program reported a failure or was killed
+    │   └── ProgramTimedOut         the program took too long; also a TimeoutError
+    ├── LifespanFailed              the app's `lifespan` raised; the worker does not run
+    ├── WorkerCancelled             a task cancelled the worker's own tasks on the event loop
+    ├── WornOut                     half of the worker's slots are held by code that does not stop
     ├── StoreError
     │   ├── StoreUnavailable        try again later
     │   │   ├── StoreFull
-    │   │   └── BatchBusy           somebody's open transaction adds members to the batch
+    │   │   └── BatchBusy           an open transaction adds members to the batch
     │   ├── StoreClosed             `app.close()` was called
     │   ├── StoreReadOnly
-    │   ├── UndeclaredProxy         a proxy pools transactions, and the URL does not say so
+    │   ├── UndeclaredProxy         a proxy pools transactions, and the URL does not declare it
     │   ├── StoreDamaged
-    │   └── SchemaMismatch          the database was made by a newer version, or must be migrated
-    └── TaskError                   for a task to raise: what went wrong is known
+    │   └── SchemaMismatch          the database is of a newer version, or must be migrated
+    └── TaskError                   raised by a task that knows what went wrong
         ├── FinalError
         ├── RetryableError
         └── RateLimitedError
 
-`Snooze` is raised by a task too, but it is no error.
+A task may also raise `Snooze`, which is not an error.
 """
 
 import re
@@ -69,6 +69,7 @@ from signal import SIGKILL, Signals
 from typing import ClassVar
 
 from mulligan.lifecycle import Move, State, possible_verbs
+from mulligan.values.check import not_allowed
 from mulligan.values.duration import BadDuration, Duration, describe, parse
 from mulligan.values.error import MulliganError
 from mulligan.values.suggest import unknown
@@ -152,14 +153,14 @@ class BadSetting(ConfigurationError):
 class BadUrl(ConfigurationError):
     def __init__(self, url: object, problem: str) -> None:
         super().__init__(
-            f"{without_password(url)!r} is not a database URL that works here: {problem}; "
-            "use 'sqlite:///jobs.db' for a file beside you, 'sqlite:////var/lib/app/jobs.db' for an absolute path, "
+            f"{without_password(url)!r} is not a usable database URL: {problem}; "
+            "use 'sqlite:///jobs.db' for a relative path, 'sqlite:////var/lib/app/jobs.db' for an absolute path, "
             "or 'postgresql://user@host/database'"
         )
 
 
 class BadPolicy(ConfigurationError):
-    """`problem` is the message without the name of what it is about."""
+    """`problem` is the message without the name of the field."""
 
     def __init__(self, message: str, problem: str | None = None) -> None:
         super().__init__(message)
@@ -167,7 +168,7 @@ class BadPolicy(ConfigurationError):
 
 
 class BadPolicies(BadPolicy):
-    """Each mistake names its path in the file, and what is possible."""
+    """Each mistake names its path in the file and what is possible."""
 
     def __init__(self, file: str, mistakes: Sequence[str]) -> None:
         more = f" (and {len(mistakes) - 1} more; see: mulligan policies check {file})" if len(mistakes) > 1 else ""
@@ -190,9 +191,9 @@ class BadBatch(ConfigurationError):
 class BadHook(ConfigurationError):
     def __init__(self, what: str, function: object) -> None:
         super().__init__(
-            f"{what} must be a function that gives a context manager, plain or async, or a generator function "
-            f"with one yield, called with {'the app' if what == 'lifespan' else 'the attempt'} or with nothing; "
-            f"not {function!r:.200}"
+            f"{what} is {function!r:.200}, but it must be a function that returns a context manager, plain or async, "
+            "or a generator function with one yield, "
+            f"with {'the app' if what == 'lifespan' else 'the attempt'} or nothing as its argument"
         )
 
 
@@ -210,7 +211,7 @@ class PayloadTooLarge(Refused):
     def __init__(self, kind: str, size: int, limit: int) -> None:
         super().__init__(
             f"the arguments of task {kind!r} take {size:,} bytes as JSON, the limit is {limit:,}; "
-            "store the bulk elsewhere and pass a reference"
+            "store the data elsewhere and pass a reference"
         )
         self.kind, self.size, self.limit = kind, size, limit
 
@@ -224,14 +225,14 @@ class UnknownKind(Refused):
 class BatchClosed(Refused):
     def __init__(self, batch_id: str, state: str) -> None:
         super().__init__(
-            f"batch {batch_id!r} takes no more members: it is {state}; add them before it is published, or make "
-            "another one"
+            f"batch {batch_id!r} takes no more members: it is {state}; add members before it is published, or make "
+            "another batch"
         )
         self.batch_id = batch_id
 
 
 class SubmitRateExceeded(Refused):
-    """`retry_after` is how long until so many jobs fit; None when so many never do, and must come in parts."""
+    """`retry_after` is the time until this many jobs fit; None: so many never fit at once, submit fewer."""
 
     def __init__(self, owner: str, rate: str, wanted: int, *, burst: int, retry_after: timedelta | None) -> None:
         possible = (
@@ -240,7 +241,7 @@ class SubmitRateExceeded(Refused):
             else f"try again in {describe(retry_after)}"
         )
         jobs = "a job" if wanted == 1 else f"{wanted:,} jobs"
-        super().__init__(f"owner {owner!r} may submit {rate}, {jobs} more would be too fast: {possible}")
+        super().__init__(f"owner {owner!r} may submit {rate}, and {jobs} more would exceed it: {possible}")
         self.owner, self.retry_after = owner, retry_after
 
 
@@ -248,7 +249,7 @@ class BadConnection(Refused):
     def __init__(self, connection: object, problem: str) -> None:
         kind = type(connection)
         super().__init__(
-            f"connection= was given a {kind.__module__}.{kind.__qualname__}: {problem}; possible are, with an open "
+            f"connection= is a {kind.__module__}.{kind.__qualname__}: {problem}; possible are, with an open "
             "transaction, a connection of psycopg 3, a Connection or Session of SQLAlchemy (on psycopg or sqlite3), "
             "Django's 'connection', an sqlite3.Connection, and the asynchronous ones of psycopg 3 and SQLAlchemy "
             "(on psycopg)"
@@ -266,11 +267,10 @@ class BadFilter(BadArgument):
 
 
 class BadRate(MulliganError, ValueError):
+    allowed: ClassVar[str] = "a rate such as '50/s', '600/m' or '1000/h', or a number per second, from 1/d to 10000/s"
+
     def __init__(self, value: object) -> None:
-        super().__init__(
-            f"{value!r:.80} is not a rate; use text such as '50/s', '600/m' or '1000/h', or a number a second: "
-            "at least one a day, at most 10000/s"
-        )
+        super().__init__(f"{value!r:.80} is not a rate; use {self.allowed}")
 
 
 class RedriveNotFound(MulliganError):
@@ -280,12 +280,12 @@ class RedriveNotFound(MulliganError):
 
 
 class RequestIdUsed(MulliganError):
-    """The request id belongs to an operation on other jobs or on other terms; nothing was begun."""
+    """The request id belongs to a redrive with other jobs or options; nothing was started."""
 
     def __init__(self, request_id: str, redrive_id: str, difference: str) -> None:
         super().__init__(
             f"request id {request_id!r} was used for redrive {redrive_id}, which {difference}; "
-            "ask with the same to get that one, or with another request id to begin a new one"
+            "repeat the same call to get that redrive, or use another request id to start a new one"
         )
         self.request_id, self.redrive_id = request_id, redrive_id
 
@@ -303,18 +303,18 @@ class BatchNotFound(MulliganError):
 
 
 class AmbiguousId(MulliganError, ValueError):
-    """Several ids begin or end with what was given."""
+    """Several ids begin or end with the given part."""
 
     def __init__(self, what: str, part: str, candidates: Sequence[str], *, is_cut: bool) -> None:
         more = ", …" if is_cut else ""
-        super().__init__(f"{part!r} may be more than one {what}: {', '.join(candidates)}{more}; give more of the id")
+        super().__init__(f"{part!r} matches more than one {what}: {', '.join(candidates)}{more}; give more of the id")
         self.part, self.candidates = part, tuple(candidates)
 
 
 class BatchExpired(MulliganError):
     def __init__(self, batch_id: str, name: str) -> None:
         super().__init__(
-            f"batch {name!r} ({batch_id}) is expired: its members cannot be retried; make another one for what is left"
+            f"batch {name!r} ({batch_id}) has expired: its members cannot be retried; make another batch for them"
         )
         self.batch_id = batch_id
 
@@ -346,14 +346,14 @@ class UnknownQueue(MulliganError):
 class ScheduleInUse(MulliganError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"schedule {name!r} cannot be removed: it is in the code of this app, or of a worker that was there in "
-            "the last two minutes, which would bring it back; take its @app.cron away first, or pause it"
+            f"schedule {name!r} cannot be removed: it is in the code of this app, or of a worker seen in the last two "
+            "minutes, which would add it again; remove its @app.cron first, or pause it"
         )
         self.name = name
 
 
 class IllegalMove(MulliganError):
-    """The job is not in a state that allows this."""
+    """The job's state does not allow the move."""
 
     def __init__(self, job_id: str, state: State, move: Move) -> None:
         verbs = possible_verbs(state)
@@ -366,7 +366,7 @@ class IllegalMove(MulliganError):
 
 
 class StillRunning(IllegalMove):
-    """A worker holds the job, and has not had it for so long that it could be taken away."""
+    """A worker runs the job, and it is not stuck yet."""
 
     def __init__(self, job_id: str, move: Move) -> None:
         super().__init__(job_id, State.RUNNING, move)
@@ -376,7 +376,7 @@ class StillRunning(IllegalMove):
 
 
 def illegal_move(job_id: str, state: State, move: Move) -> IllegalMove:
-    """The right error for a move that the state does not allow."""
+    """The error for a move that the state does not allow."""
     if state is State.RUNNING:
         return StillRunning(job_id, move)
     return IllegalMove(job_id, state, move)
@@ -393,7 +393,7 @@ class InsufficientCredits(NotAllowed):
 
 
 class Conflict(MulliganError):
-    """Another job holds the dedupe key, or the id; `differs` says in what that one is another call."""
+    """Another job holds the dedupe key or the id. `differs` names the parts in which the two calls differ."""
 
     def __init__(self, job_id: str, twin: str, *, differs: Sequence[str] = ()) -> None:
         super().__init__(_other_call(job_id, differs) if differs else _key_held(job_id, twin))
@@ -401,18 +401,18 @@ class Conflict(MulliganError):
 
 
 def _key_held(job_id: str, twin: str) -> str:
-    return f"job {job_id!r} cannot become live again: job {twin!r} holds the same dedupe key; look at that one instead"
+    return f"job {job_id!r} cannot be started again: job {twin!r} holds the same dedupe key; look at that job instead"
 
 
 def _other_call(job_id: str, differs: Sequence[str]) -> str:
     return (
-        f"job {job_id!r} is there already, and it is another call: it differs in {', '.join(differs)}; "
-        "repeat a call as it was made, or give this one an id of its own"
+        f"job {job_id!r} exists already and is a different call: it differs in {', '.join(differs)}; "
+        "repeat the call exactly, or give this call another id"
     )
 
 
 class JobFailed(MulliganError):
-    """`message` is the line for people, `detail` the technical one: the exception's type and text, without secrets."""
+    """`message` is the line for users, `detail` the technical one: the exception's type and text, without secrets."""
 
     def __init__(
         self,
@@ -447,13 +447,13 @@ class BadProgram(MulliganError, ValueError):
 
 
 class ProgramFailed(MulliganError):
-    """A program did not end well. `returncode` is its exit status, or the number of a signal below zero."""
+    """A program failed. `returncode` is its exit status, or the negative number of the signal that ended it."""
 
     def __init__(self, program: str, returncode: int | None, *, stderr: str = "") -> None:
         super().__init__(f"{program!r} {_ended(returncode)}")
         self.program, self.returncode, self.stderr = program, returncode, stderr
         if stderr:
-            # Into every traceback, also of errors raised from this one.
+            # A note appears in every traceback, also of errors raised from this one.
             self.add_note(f"the end of its stderr:\n{stderr}")
 
     @property
@@ -468,14 +468,14 @@ class ProgramFailed(MulliganError):
 class ProgramTimedOut(ProgramFailed, TimeoutError):
     def __init__(self, program: str, timeout: timedelta, *, stderr: str = "") -> None:
         super().__init__(program, None, stderr=stderr)
-        self.args = (f"{program!r} was killed: no end after {describe(timeout)}",)
+        self.args = (f"{program!r} was killed: it had not ended after {describe(timeout)}",)
         self.timeout = timeout
 
 
 def _ended(returncode: int | None) -> str:
     if returncode is None:
-        return "ended, but how is not known: other code in this process collected its exit status"
-    # A shell says 128 + n for signal n.
+        return "ended with an unknown status: other code in this process collected its exit status"
+    # A shell reports 128 + n for signal n.
     if returncode in (-SIGKILL, 128 + SIGKILL):
         return f"was killed ({_how(returncode)}), and not by mulligan: most likely for lack of memory"
     return f"failed: {_how(returncode)}"
@@ -498,19 +498,19 @@ class LifespanFailed(MulliganError):
 class WorkerCancelled(MulliganError):
     def __init__(self) -> None:
         super().__init__(
-            "code of a task cancelled the tasks of its worker (asyncio.all_tasks() has them too), which cannot go on; "
-            "what ran is taken back when its leases run out; cancel only what the task itself started"
+            "the code of a task cancelled the asyncio tasks of its worker (asyncio.all_tasks() includes them), so the "
+            "worker stopped; its jobs run elsewhere when their leases expire; cancel only tasks that your task started"
         )
 
 
 class WornOut(MulliganError):
-    """Half of a worker's slots are lost: it has drained, and is to be started anew."""
+    """Half of a worker's slots are lost. It has drained and must be restarted."""
 
     def __init__(self, lost: int, slots: int, kinds: Iterable[str]) -> None:
         tasks = ", ".join(repr(kind) for kind in kinds)
         super().__init__(
-            f"{lost} of {slots} slots are held by code that does not stop (tasks {tasks}); this worker ends, for only "
-            "a new process has them all again; isolate=True runs such a task where it can be killed"
+            f"{lost} of {slots} slots are held by code that does not stop (tasks {tasks}); this worker exits so that "
+            "its supervisor restarts it; isolate=True runs such a task in a process that can be killed"
         )
         self.lost, self.slots = lost, slots
 
@@ -520,23 +520,23 @@ class StoreError(MulliganError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or is busy; nothing is lost, the same call may work later."""
+    """The store cannot be reached or is busy. Nothing is lost; repeat the call later."""
 
 
 class StoreClosed(StoreError):
     def __init__(self) -> None:
-        super().__init__("the store is closed: app.close() was called; use the app again to open it anew")
+        super().__init__("the store is closed: app.close() was called; use the app again to reopen it")
 
 
 class StoreFull(StoreUnavailable):
-    """No space left where the store lives."""
+    """There is no space left for the database."""
 
 
 class BatchBusy(StoreUnavailable):
     def __init__(self, batch_id: str) -> None:
         super().__init__(
             f"batch {batch_id!r} cannot be published now: an open transaction is adding members to it; "
-            "commit that first (with connection=, publish after the commit)"
+            "commit that transaction first (with connection=, publish after the commit)"
         )
         self.batch_id = batch_id
 
@@ -554,8 +554,8 @@ class UndeclaredProxy(StoreError):
 
     def __init__(self, url: object) -> None:
         super().__init__(
-            f"{without_password(url)}: a proxy stands in between that pools transactions, such as pgbouncer: prepared "
-            f"statements and LISTEN do not work through it; {self.remedy}"
+            f"{without_password(url)}: a proxy such as pgbouncer pools transactions, so prepared statements and LISTEN "
+            f"do not work through it; {self.remedy}"
         )
 
 
@@ -564,7 +564,7 @@ class SchemaMismatch(StoreError):
 
 
 class TaskError(MulliganError):
-    """Raised by a task that knows what went wrong. `code` is one of the catalogue, or your own."""
+    """Raised by a task that knows what went wrong. `code` is one of the catalogue's, or your own."""
 
     default_code: ClassVar[str] = "UNKNOWN"
 
@@ -584,9 +584,9 @@ class RetryableError(TaskError):
 
 
 class RateLimitedError(TaskError):
-    """Asked to slow down. With `retry_after` the wait is exactly that long and uses up no attempt.
+    """The task was asked to slow down. With `retry_after` the job waits exactly that long and uses up no attempt.
 
-    With `scope="service"` all jobs of the task's service wait so long, not this one alone.
+    With `scope="service"` all jobs of the task's service wait, not only this one.
     """
 
     default_code = "RATE_LIMITED"
@@ -596,13 +596,13 @@ class RateLimitedError(TaskError):
     ) -> None:
         super().__init__(message, code=code)
         if scope not in ("job", "service"):
-            raise ValueError(f"the scope of a rate limit is 'job' or 'service', not {scope!r:.80}")
+            raise ValueError(not_allowed("the scope of a rate limit", scope, "'job' or 'service'"))
         self.scope = scope
         self.retry_after: timedelta | None = None if retry_after is None else parse(retry_after)
 
 
 class Snooze(Exception):
-    """Raised by a task that wants to run again later. Not an error: no attempt is used up."""
+    """Raised by a task that wants to run again later. It is not an error and uses up no attempt."""
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         self.delay = parse(delay)
@@ -610,7 +610,7 @@ class Snooze(Exception):
 
 
 def without_password(url: object) -> object:
-    """The URL as it may be shown: what stands between `:` and `@`, or after `password=`, is left out."""
+    """The URL with its password masked."""
     if not isinstance(url, str):
         return url
     url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1•••", url)

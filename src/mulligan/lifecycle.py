@@ -1,7 +1,7 @@
-"""The states of a job and THE table of legal moves between them.
+"""The states of a job and the table of legal moves between them.
 
-Every guard in the stores, every verb of the CLI, every event name and the diagram in the docs is
-derived from `TABLE`. A move that is not in it cannot happen.
+The guards in the stores, the verbs of the CLI, the event names and the diagram in the docs are derived from `TABLE`.
+A move that is not in it cannot happen.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ LIVE = (State.WAITING, State.QUEUED, State.RUNNING)
 
 
 class Move(StrEnum):
-    """What can be done to a job. Those with a verb are done by hand, the others by the engine."""
+    """What can be done to a job. Moves with a verb are manual, the others are made by the engine."""
 
     ENQUEUE = "enqueue"
     PROMOTE = "promote"
@@ -46,7 +46,7 @@ class Move(StrEnum):
 
     @property
     def verb(self) -> str | None:
-        """The word a person types, or None when only the engine makes this move."""
+        """The command of a manual move; None if only the engine makes this move."""
         return VERBS.get(self)
 
     @property
@@ -64,7 +64,7 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a move leads and what the log will say about it."""
+    """The state that a move leads to, and the event it records."""
 
     target: State
     event: str
@@ -73,9 +73,9 @@ class Step:
 TABLE: dict[tuple[Move, State | None], Step] = {
     (Move.ENQUEUE, None): Step(State.WAITING, "job.enqueued"),
     (Move.PROMOTE, State.WAITING): Step(State.QUEUED, "job.queued"),
-    # It holds a place under a limit and cannot be claimed, or it came before there was the limit.
+    # It holds a slot of a limit and cannot be claimed, or it was admitted before the limit existed.
     (Move.PARK, State.QUEUED): Step(State.WAITING, "job.parked"),
-    # Its call failed while its service was not well: charged to the service, and no attempt is used up.
+    # Its call failed while its service was failing: charged to the service, and no attempt is used up.
     (Move.PARK, State.RUNNING): Step(State.WAITING, "job.parked"),
     (Move.CLAIM, State.QUEUED): Step(State.RUNNING, "job.started"),
     (Move.SUCCEED, State.RUNNING): Step(State.SUCCEEDED, "job.succeeded"),
@@ -94,17 +94,17 @@ TABLE: dict[tuple[Move, State | None], Step] = {
     (Move.RUN_NOW, State.WAITING): Step(State.WAITING, "job.run_requested"),
     (Move.CANCEL_BY_HAND, State.WAITING): Step(State.CANCELLED, "job.cancelled"),
     (Move.CANCEL_BY_HAND, State.QUEUED): Step(State.CANCELLED, "job.cancelled"),
-    # The worker is told by its next beat; the attempt's own settle makes the job cancelled.
+    # The worker learns of it at its next heartbeat, and the settle of the attempt cancels the job.
     (Move.CANCEL_BY_HAND, State.RUNNING): Step(State.RUNNING, "job.cancel_requested"),
     (Move.SNOOZE_BY_HAND, State.WAITING): Step(State.WAITING, "job.snoozed"),
     (Move.SNOOZE_BY_HAND, State.QUEUED): Step(State.WAITING, "job.snoozed"),
 }
 
-# A result that came too late changes no state, but it is not lost from sight.
+# A result that came too late changes no state, but is recorded.
 REFUSED = "job.refused"
 
 JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
-# About no job: their `job` is empty, and `data` names what they are about.
+# Events about other subjects than a job: `job` is empty, and `data` names the subject.
 PAUSED, RESUMED, DUTY_DONE, PURGED = "duty.paused", "duty.resumed", "duty.done", "jobs.purged"
 SCHEDULE_PLANNED, SCHEDULE_SKIPPED, SCHEDULE_RUN = "schedule.planned", "schedule.skipped", "schedule.run_requested"
 SCHEDULE_PAUSED, SCHEDULE_RESUMED, SCHEDULE_REMOVED = "schedule.paused", "schedule.resumed", "schedule.removed"
@@ -125,7 +125,7 @@ SERVICE_EVENTS = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_P
 BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED = "batch.published", "batch.settled", "batch.reopened"
 BATCH_ABORTED, BATCH_EXPIRED, BATCH_RETRIED = "batch.aborted", "batch.expired", "batch.retry_requested"
 BATCH_EVENTS = (BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_ABORTED, BATCH_EXPIRED, BATCH_RETRIED)
-# What holds back the jobs of a lane.
+# A lane is the jobs of one queue, kind and service; each part can be paused.
 LANE_PARTS = ("queue", "kind", "service")
 LANE_EVENTS = tuple(f"{part}.{happened}" for part in LANE_PARTS for happened in ("paused", "resumed"))
 EVENT_TYPES = (
@@ -143,12 +143,12 @@ EVENT_TYPES = (
 
 
 def possible_verbs(state: State) -> tuple[str, ...]:
-    """What a person can do with a job in this state."""
+    """The manual moves that are possible in this state."""
     return tuple(verb for move, verb in VERBS.items() if (move, state) in TABLE)
 
 
 def pause_events(what: str) -> tuple[str, str]:
-    """What the log says when a pause of such a thing begins, and when it ends."""
+    """The events for the begin and the end of a pause."""
     return f"{what}.paused", f"{what}.resumed"
 
 

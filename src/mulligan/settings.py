@@ -18,7 +18,7 @@ from mulligan.records.retention import Keep
 from mulligan.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.store.protocols import TIMEOUT
 from mulligan.values.duration import BadDuration, parse
-from mulligan.values.file import Unreadable, contents
+from mulligan.values.file import Unreadable, read_contents
 from mulligan.values.suggest import did_you_mean, nearest
 
 logger = logging.getLogger("mulligan.settings")
@@ -263,7 +263,7 @@ def _warn_of(variable: str) -> None:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        content = contents(path, largest=LARGEST)
+        content = read_contents(path, largest=LARGEST)
     except FileNotFoundError:
         return {}
     except Unreadable as problem:

@@ -12,8 +12,7 @@ from chaos.app import FAIR, GATEWAY
 from conformance.invariants import all_batches
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import LimitRecord
-from mulligan.service import window as tallies
-from mulligan.service.window import CallCounts
+from mulligan.service.window import CallCounts, decode_counts
 from mulligan.store.protocols import Store
 
 
@@ -48,7 +47,7 @@ def counters(store: Store, url: str) -> Counters:
         limits=store.limits(),
         spending={(row[0], row[1]): row[2] for row in rows("SELECT owner, period, retries FROM mulligan_spending")},
         epoch=services[0][0] if services else 0,
-        tallies={row[0]: tallies.decode(row[1]) for row in heard},
+        tallies={row[0]: decode_counts(row[1]) for row in heard},
         epochs=dict(rows(f"SELECT id, service_epoch FROM mulligan_jobs WHERE service = '{GATEWAY}'")),  # type: ignore[arg-type]
         turns=dict(rows(f"SELECT priority, rank FROM mulligan_turns WHERE queue = '{FAIR}'")),  # type: ignore[arg-type]
         shares=dict(rows(f"SELECT owner, rank FROM mulligan_shares WHERE queue = '{FAIR}'")),  # type: ignore[arg-type]

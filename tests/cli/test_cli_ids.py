@@ -58,7 +58,7 @@ def test_an_ambiguous_part_lists_the_candidates_and_changes_nothing(
     refused = invoke("jobs", "cancel", jobs[0][:6], *HERE)
     assert refused.exit_code == 2
     assert refused.stderr == (
-        f"Error: {jobs[0][:6]!r} may be more than one job: {', '.join(reversed(jobs[2:]))}, …; give more of the id\n"
+        f"Error: {jobs[0][:6]!r} matches more than one job: {', '.join(reversed(jobs[2:]))}, …; give more of the id\n"
     )
     assert {works.job(job).state for job in jobs} == {"queued"}
 

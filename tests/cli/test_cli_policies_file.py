@@ -138,7 +138,7 @@ def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: 
     assert (checked.exit_code, checked.stdout) == (2, "")
     unknown, wrong = checked.stderr.splitlines()
     assert unknown.startswith("policies.yaml: kinds.convert.backof is unknown; did you mean 'backoff'? known are: ")
-    assert wrong == "policies.yaml: kinds.convert.max_attempts is 0, but it must be a whole number from 1 to 1,000,000"
+    assert wrong == "policies.yaml: kinds.convert.max_attempts is 0, but it must be an integer from 1 to 1,000,000"
     as_json = invoke("policies", "check", "--json")
     assert as_json.exit_code == 2
     assert json.loads(as_json.stdout)["mistakes"] == [line.removeprefix("policies.yaml: ") for line in (unknown, wrong)]

@@ -62,7 +62,7 @@ def test_nothing_to_retry_begins_nothing(
 def test_a_request_id_is_not_taken_for_other_jobs(invoke: Invoke, works: App, failed: list[str]) -> None:
     assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
     refused = invoke("redrive", "--owner", "other", "--request-id", "incident-7", "--yes", *HERE)
-    assert refused.exit_code == 5 and "with another request id to begin a new one" in refused.stderr
+    assert refused.exit_code == 5 and "use another request id to start a new one" in refused.stderr
     assert len(works.redrives()) == 1
 
 
@@ -73,7 +73,7 @@ def test_a_request_id_is_not_taken_for_other_terms(
     assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
     refused = invoke(*ALL, "--request-id", "incident-7", "--yes", *other)
     assert refused.exit_code == 5
-    assert "which has other terms (rate 50/s, canary 5, abort_above 0.5); ask with the same" in refused.stderr
+    assert "which has other terms (rate 50/s, canary 5, abort_above 0.5); repeat the same call" in refused.stderr
     (one,) = works.redrives()
     assert (str(one.rate), one.canary, one.abort_above) == ("50/s", 5, 0.5)
 

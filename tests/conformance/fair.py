@@ -207,7 +207,7 @@ class FairRules(Bench):
         with pytest.raises(SubmitRateExceeded) as raised:
             self._allowed(1)
         assert raised.value.retry_after == SECOND / 10
-        assert str(raised.value) == ("owner 'acme' may submit 10/s, a job more would be too fast: try again in 100ms")
+        assert str(raised.value) == ("owner 'acme' may submit 10/s, and a job more would exceed it: try again in 100ms")
         self.advance(SECOND / 10 - INSTANT)
         with pytest.raises(SubmitRateExceeded):
             self._allowed(1)

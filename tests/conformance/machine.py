@@ -44,7 +44,7 @@ from mulligan.records.batch import BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
-from mulligan.records.redrive import Redrive, carried_out, request_of
+from mulligan.records.redrive import Redrive, record_retries, retry_request_id
 from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
@@ -343,11 +343,12 @@ class StoreMachine(OneRuleMachine):
         assert {job.id for job in page.jobs} == self.model.candidates(state, redrive.began_at)
         ids = sorted({self.one_of(list(self.model.jobs)) for _ in range(2)}) if self.model.jobs else []
         moves = [
-            Request(id=request_of(redrive.id, job), move=Move.RETRY_BY_HAND, job=job, redrive=redrive.id) for job in ids
+            Request(id=retry_request_id(redrive.id, job), move=Move.RETRY_BY_HAND, job=job, redrive=redrive.id)
+            for job in ids
         ]
         after = self.store.advance_redrive(redrive, moves)
         skipped = self.model.redrive(moves, state, redrive.began_at, self.now)
-        expected = carried_out(redrive, list(zip(ids, skipped, strict=True)), self.now)
+        expected = record_retries(redrive, list(zip(ids, skipped, strict=True)), self.now)
         assert after == replace(expected, course=replace(expected.course, version=redrive.course.version + 1))
         assert self.store.advance_redrive(redrive, moves) is None, "it was read before"
         self.redrives[self.redrives.index(redrive)] = after

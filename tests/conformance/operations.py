@@ -24,16 +24,7 @@ from mulligan.lifecycle import (
 from mulligan.records.batch import BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.rate import parse_rate
-from mulligan.records.redrive import (
-    MOVED_ON,
-    Course,
-    Match,
-    Redrive,
-    RedriveState,
-    Watched,
-    ended,
-    request_of,
-)
+from mulligan.records.redrive import MOVED_ON, Course, Match, Redrive, RedriveState, Watched, end, retry_request_id
 from mulligan.store.protocols import Request, Settled
 
 FAILED = JobFilter(state=State.FAILED)
@@ -269,7 +260,7 @@ class OperationRules(Bench):
     def test_one_that_ends_is_told_once_with_its_counts_and_goes_on_no_more(self) -> None:
         job = self._failed()
         redrive = self._begun(matched=3)
-        done = self._advance(ended(redrive, RedriveState.DONE, self.now), [job])
+        done = self._advance(end(redrive, RedriveState.DONE, self.now), [job])
         assert done is not None and (done.retried, done.skipped) == (1, {MOVED_ON: 2}), "those that never came up"
         assert done.ended_at == self.now
         assert self._advance(done, []) is None
@@ -279,7 +270,7 @@ class OperationRules(Bench):
 
     def test_one_that_stops_says_why(self) -> None:
         redrive = self._begun()
-        stopped = self._advance(ended(redrive, RedriveState.STOPPED, self.now, because="all of them failed"), [])
+        stopped = self._advance(end(redrive, RedriveState.STOPPED, self.now, because="all of them failed"), [])
         assert stopped is not None and stopped.because == "all of them failed"
         assert self.store.redrives() == [stopped]
         (event,) = self._told(REDRIVE_STOPPED)
@@ -316,7 +307,7 @@ class OperationRules(Bench):
         assert self.store.cancel_redrive(redrive.id, actor=actor, reason=reason).because == because
 
     def test_one_that_is_over_is_not_cancelled(self) -> None:
-        done = self._advance(ended(self._begun(), RedriveState.DONE, self.now), [])
+        done = self._advance(end(self._begun(), RedriveState.DONE, self.now), [])
         assert done is not None
         assert self.store.cancel_redrive(done.id) == done
         assert self._told(REDRIVE_CANCELLED) == []
@@ -422,7 +413,7 @@ class OperationRules(Bench):
 
     def _request(self, redrive: Redrive, job: Job[Any]) -> Request:
         return Request(
-            id=request_of(redrive.id, job.id),
+            id=retry_request_id(redrive.id, job.id),
             move=Move.RETRY_BY_HAND,
             job=job.id,
             owner=redrive.owner,

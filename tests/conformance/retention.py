@@ -9,7 +9,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, failing
 from mulligan.errors import JobNotFound
 from mulligan.lifecycle import FINAL, LIVE, PURGED, Move, State
 from mulligan.records.job import Job, JobFilter
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.protocols import Settled
 
 EACH_END = pytest.mark.parametrize("state", FINAL)
@@ -185,9 +185,9 @@ class RetentionRules(Bench):
         self.in_state(State.RUNNING)
         self.advance(MINUTE)
         assert self.store.count_over(JobFilter(), before=self.now) == [
-            Pile("send", State.CANCELLED, None, is_held=False, number=1),
-            Pile("send", State.FAILED, "GW_4XX", is_held=False, number=2),
-            Pile("send", State.FAILED, "GW_4XX", is_held=True, number=1),
+            EndedCount("send", State.CANCELLED, None, is_held=False, number=1),
+            EndedCount("send", State.FAILED, "GW_4XX", is_held=False, number=2),
+            EndedCount("send", State.FAILED, "GW_4XX", is_held=True, number=1),
         ]
         assert held.id not in self.store.over(JobFilter(), before=self.now)
         assert self.store.count_over(JobFilter(), before=self.now - HOUR) == []

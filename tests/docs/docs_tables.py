@@ -24,7 +24,7 @@ from mulligan.settings import PREFIX, READERS, Settings, field_of
 from mulligan.store.protocols import NEWEST_IDS
 from mulligan.store.redrive_rows import KEPT
 from mulligan.task import checks, options, payload
-from mulligan.values import text
+from mulligan.values import check
 from mulligan.values.duration import LONGEST, describe
 from mulligan.values.size import describe_size
 
@@ -65,7 +65,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "stderr of a program in its `Output`", describe_size(streams.STDERR_LIMIT), "the last bytes are kept"
     yield "text of `progress()`", f"{LONGEST_TEXT} bytes", "head and tail are kept"
     yield "`actor=` and `reason=`", f"{LONGEST_TEXT} bytes", "head and tail are kept"
-    name = f"{text.LONGEST_NAME} printable characters in one line, no space at either end"
+    name = f"{check.LONGEST_NAME} printable characters in one line, no space at either end"
     yield "name of a task, queue, owner, service, batch; a tag", name, "refused"
     yield "services configured in the code", f"{MOST_SERVICES:,}", "refused; use patterns"
     yield "computed service names of one pattern", f"{Service('*').most:,}", "new names share a service (`most=`)"
@@ -79,7 +79,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "lost workers in a row", f"{job.MAX_LOSSES}", "the job fails with `WORKER_LOST`"
     yield "attempts by workers of another version", MAX_MISFITS, "the job fails with `INVALID_INPUT`"
     yield "jobs or events per query", f"{arguments.LARGEST_PAGE:,}", "refused; continue with the page's cursor"
-    yield "an id or a value of a filter", f"{text.LONGEST_WORD:,} characters", "refused"
+    yield "an id or a value of a filter", f"{check.LONGEST_STRING:,} characters", "refused"
     yield "newest ids searched by their end", f"{NEWEST_IDS:,}", "give the whole id, or its beginning"
     yield "policies file", describe_size(reading.LARGEST), "refused, as is anything but a regular file"
     yield "settings file", describe_size(LARGEST_FILE), "refused, as is anything but a regular file"

@@ -12,7 +12,7 @@ from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.console.redrives import Redrives
-from mulligan.duties.redrive import Redriving
+from mulligan.duties.redrive import RunRedrives
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.records.job import Job, NewJob
@@ -231,7 +231,9 @@ def test_a_time_in_the_filter_may_move_on_when_it_is_asked_again(app: App, box: 
 def test_a_request_id_is_not_taken_for_other_jobs(app: App, box: Sandbox, other: JobFilter) -> None:
     failed(app, box, 3)
     begun = app.redrive(FAILED, request_id="incident-7")
-    with pytest.raises(RequestIdUsed, match=f"{begun.id}, which is about other jobs .jobs of state failed.; ask with"):
+    with pytest.raises(
+        RequestIdUsed, match=f"{begun.id}, which is about other jobs .jobs of state failed.; repeat the same call"
+    ):
         app.redrive(other, request_id="incident-7")
     assert [one.id for one in app.redrives()] == [begun.id]
 
@@ -350,8 +352,8 @@ class Scene:
         }
         return self.redrives.begin(self.redrives.plan(FAILED, **{**given, **options}))
 
-    def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> Redriving:
-        return Redriving(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
+    def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> RunRedrives:
+        return RunRedrives(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
 
     @property
     def redrive(self) -> Redrive:

@@ -21,13 +21,13 @@ from mulligan.service import (
     Service,
     ServiceCall,
     ServiceState,
-    Turn,
-    allowance,
-    due,
-    figures,
-    heard,
-    is_quiet,
+    Transition,
+    begin_probing,
+    claim_allowance,
+    compute_figures,
     is_restricted,
+    is_routine,
+    record_calls,
     retry_allowance,
 )
 
@@ -246,7 +246,7 @@ class Drill:
         self.retries: deque[Job] = deque()
         self.parked: deque[Job] = deque()
         self.workers = [Worker(number) for number in range(setting.workers)]
-        self.standing = ServiceState.plain("gateway")
+        self.state = ServiceState.initial("gateway")
         self.tallies: dict[int, CallCounts] = {}
         self.in_service = 0
         self.running: Counter[int] = Counter()
@@ -319,11 +319,11 @@ class Drill:
         for _ in range(number):
             # A retry keeps its rank: it comes before what was submitted later.
             job = self.retries.popleft() if self.retries else self.queue.popleft()
-            job.epoch = self.standing.epoch
+            job.epoch = self.state.epoch
             self.running[job.epoch] += 1
             worker.ahead.append(job)
-        if self.standing.state is BreakerState.HALF_OPEN:
-            self.report.most_probes = max(self.report.most_probes, self.running[self.standing.epoch])
+        if self.state.breaker is BreakerState.HALF_OPEN:
+            self.report.most_probes = max(self.report.most_probes, self.running[self.state.epoch])
         self.start(worker)
         if self.retries or self.queue:
             self.ask_again(worker, min(max(again_in, 0.01), 1.0))
@@ -332,13 +332,13 @@ class Drill:
         service = self.setting.service
         if service is None:
             return wanted, 0.01
-        self.take(due(service, self.standing, now=self.now))
-        if not is_restricted(service, self.standing):
+        self.take(begin_probing(service, self.state, now=self.now))
+        if not is_restricted(service, self.state):
             return wanted, 0.01
-        given = allowance(
-            service, self.standing, running=self.running[self.standing.epoch], wanted=wanted, now=self.now
+        given = claim_allowance(
+            service, self.state, running=self.running[self.state.epoch], wanted=wanted, now=self.now
         )
-        self.standing = given.standing
+        self.state = given.state
         return given.number, 1.0 if given.again_in is None else given.again_in / SECOND
 
     def admit(self) -> None:
@@ -346,7 +346,7 @@ class Drill:
         service = self.setting.service
         while self.parked:
             if service is not None:
-                allowed = retry_allowance(service, self.standing, self.figures, in_flight=self.retries_in_flight)
+                allowed = retry_allowance(service, self.state, self.figures, in_flight=self.retries_in_flight)
                 if allowed == 0:
                     return
             self.retries_in_flight += 1
@@ -402,14 +402,14 @@ class Drill:
         if service is None:
             return
         self.tallies[worker.name] = self.tallies.get(worker.name, CallCounts()).add([call], service)
-        if not is_quiet(self.standing, [call]):
-            self.take(heard(service, self.standing, self.figures, [call], now=self.now))
-        if self.standing.state is not BreakerState.CLOSED:
+        if not is_routine(self.state, [call]):
+            self.take(record_calls(service, self.state, self.figures, [call], now=self.now))
+        if self.state.breaker is not BreakerState.CLOSED:
             self.give_back(worker)
 
     def give_back(self, worker: Worker) -> None:
         """What was claimed before the change and not begun. Each worker hears of it with its next settle."""
-        for job in [job for job in worker.ahead if job.epoch != self.standing.epoch]:
+        for job in [job for job in worker.ahead if job.epoch != self.state.epoch]:
             worker.ahead.remove(job)
             self.running[job.epoch] -= 1
             (self.retries if job.attempts else self.queue).appendleft(job)
@@ -417,16 +417,16 @@ class Drill:
     @property
     def figures(self) -> Figures:
         assert self.setting.service is not None
-        return figures(
+        return compute_figures(
             self.setting.service,
             self.tallies.values(),
-            epoch=self.standing.epoch,
-            failing_since=self.standing.failing_since,
+            epoch=self.state.epoch,
+            failing_since=self.state.failing_since,
             now=self.now,
         )
 
-    def take(self, turn: Turn) -> None:
-        self.standing = turn.standing
+    def take(self, turn: Transition) -> None:
+        self.state = turn.state
         self.report.changes += [(self.seconds, change) for change in turn.changes]
 
 

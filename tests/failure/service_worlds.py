@@ -11,13 +11,13 @@ from mulligan.service import (
     Service,
     ServiceCall,
     ServiceState,
-    Turn,
-    allowance,
-    due,
-    figures,
-    forced,
-    heard,
-    held,
+    Transition,
+    begin_probing,
+    claim_allowance,
+    compute_figures,
+    force,
+    hold,
+    record_calls,
     retry_allowance,
 )
 
@@ -36,18 +36,18 @@ class Running:
 class World:
     service: Service
     now: int = 1_700_000_000 * SECOND
-    standing: ServiceState = field(default_factory=lambda: ServiceState.plain(NAME))
+    state: ServiceState = field(default_factory=lambda: ServiceState.initial(NAME))
     tallies: dict[str, CallCounts] = field(default_factory=dict)
     running: list[Running] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
     @property
     def figures(self) -> Figures:
-        failing_since = self.standing.failing_since
-        return figures(
+        failing_since = self.state.failing_since
+        return compute_figures(
             self.service,
             self.tallies.values(),
-            epoch=self.standing.epoch,
+            epoch=self.state.epoch,
             failing_since=failing_since,
             now=self.now,
         )
@@ -57,21 +57,21 @@ class World:
         return [change.type for change in self.changes]
 
     def running_now(self) -> int:
-        return sum(job.epoch == self.standing.epoch for job in self.running)
+        return sum(job.epoch == self.state.epoch for job in self.running)
 
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
 
     def claim(self, wanted: int = 1, *, worker: str = "a", is_retry: bool = False) -> list[Running]:
-        self.take(due(self.service, self.standing, now=self.now))
+        self.take(begin_probing(self.service, self.state, now=self.now))
         given = self.ask(wanted)
-        self.standing = given.standing
-        jobs = [Running(self.standing.epoch, is_retry, worker) for _ in range(given.number)]
+        self.state = given.state
+        jobs = [Running(self.state.epoch, is_retry, worker) for _ in range(given.number)]
         self.running += jobs
         return jobs
 
     def ask(self, wanted: int) -> Allowance:
-        return allowance(self.service, self.standing, running=self.running_now(), wanted=wanted, now=self.now)
+        return claim_allowance(self.service, self.state, running=self.running_now(), wanted=wanted, now=self.now)
 
     def settle(self, jobs: Sequence[Running], *, ok: bool) -> None:
         for job in jobs:
@@ -83,23 +83,23 @@ class World:
 
     def hear(self, worker: str, calls: Sequence[ServiceCall]) -> None:
         self.tallies[worker] = self.tallies.get(worker, CallCounts()).add(calls, self.service)
-        self.take(heard(self.service, self.standing, self.figures, calls, now=self.now))
+        self.take(record_calls(self.service, self.state, self.figures, calls, now=self.now))
 
     def call(self, *outcomes: bool, worker: str = "a") -> None:
         """Calls of the current epoch, one settle each."""
         for ok in outcomes:
-            self.hear(worker, [ServiceCall(self.now, ok, epoch=self.standing.epoch)])
+            self.hear(worker, [ServiceCall(self.now, ok, epoch=self.state.epoch)])
 
     def hold(self, seconds: float, *, epoch: int | None = None) -> None:
-        epoch = self.standing.epoch if epoch is None else epoch
-        self.take(held(self.service, self.standing, self.figures, seconds, epoch=epoch, now=self.now))
+        epoch = self.state.epoch if epoch is None else epoch
+        self.take(hold(self.service, self.state, self.figures, seconds, epoch=epoch, now=self.now))
 
     def force(self, to: str | None, *, actor: str = "ann", reason: str = "drill") -> None:
-        self.take(forced(self.standing, to, actor=actor, reason=reason, now=self.now))
+        self.take(force(self.state, to, actor=actor, reason=reason, now=self.now))
 
     def retries(self, in_flight: int = 0) -> int | None:
-        return retry_allowance(self.service, self.standing, self.figures, in_flight=in_flight)
+        return retry_allowance(self.service, self.state, self.figures, in_flight=in_flight)
 
-    def take(self, turn: Turn) -> None:
-        self.standing = turn.standing
+    def take(self, turn: Transition) -> None:
+        self.state = turn.state
         self.changes += turn.changes

@@ -337,7 +337,7 @@ def test_the_same_values_give_the_same_decision(verdict, job, policy, draw):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"max_attempts": 0}, "max_attempts is 0, but it must be a whole number from 1"),
+        ({"max_attempts": 0}, "max_attempts is 0, but it must be an integer from 1"),
         ({"max_attempts": 2.5}, "max_attempts is 2.5"),
         ({"max_attempts": True}, "max_attempts is True"),
         ({"max_attempts": None}, "max_attempts is None"),

@@ -15,11 +15,11 @@ from mulligan.service import (
     ServiceBook,
     ServiceCall,
     ServiceState,
-    figures,
+    compute_figures,
     is_restricted,
-    service_open,
+    service_open_verdict,
 )
-from mulligan.service.allowance import FLOOR, allowance, fails_fast
+from mulligan.service.allowance import FLOOR, claim_allowance, fails_fast
 from mulligan.service.pace import CALM, CEILING, HEADROOM
 from mulligan.service.window import Slot, width_of
 
@@ -31,7 +31,7 @@ def world(**given: Any) -> World:
 def opened(**given: Any) -> World:
     found = world(**given)
     found.call(*[False] * found.service.min_calls)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
     return found
 
 
@@ -39,7 +39,7 @@ def half_open(**given: Any) -> World:
     found = opened(**given)
     found.wait(30)
     found.claim(0)
-    assert found.standing.state is BreakerState.HALF_OPEN
+    assert found.state.breaker is BreakerState.HALF_OPEN
     return found
 
 
@@ -61,14 +61,14 @@ def half_open(**given: Any) -> World:
         ({"window": "2h"}, "a duration from 1s to 1h such as '2m'"),
         (
             {"window": 5, "min_calls": 6},
-            "min_calls of service 'gateway' is 6, but it must be a whole number from 1 to 5",
+            "min_calls of service 'gateway' is 6, but it must be an integer from 1 to 5",
         ),
-        ({"open_at": 0}, "a share above 0"),
+        ({"open_at": 0}, "a fraction above 0"),
         ({"open_at": 1.5}, "open_at"),
         ({"cooldown": "0s"}, "cooldown of service 'gateway' is '0s', but it must be a duration from 100ms"),
         ({"probes": 0}, "probes"),
         ({"budget": -0.1}, "budget"),
-        ({"rate": "10"}, "rate of service 'gateway' is '10', but it must be calls such as '10/s'"),
+        ({"rate": "10"}, "rate of service 'gateway' is '10', but it must be a rate such as '50/s'"),
         ({"rate": 0}, "rate"),
         ({"probe": "http://x"}, "probe"),
         ({"fail_code": "no good"}, "fail_code"),
@@ -115,8 +115,8 @@ def test_a_name_stands_once_in_a_book() -> None:
 
 
 def test_a_service_of_which_nothing_is_stored_is_closed_and_unrestricted() -> None:
-    plain = ServiceState.plain("gateway")
-    assert plain.state is BreakerState.CLOSED
+    plain = ServiceState.initial("gateway")
+    assert plain.breaker is BreakerState.CLOSED
     assert plain.epoch == 0
     assert not is_restricted(Service("gateway"), plain)
     assert is_restricted(Service("gateway", rate=5), plain)
@@ -125,9 +125,9 @@ def test_a_service_of_which_nothing_is_stored_is_closed_and_unrestricted() -> No
 def test_it_opens_at_the_share_of_failures_once_there_are_enough_calls() -> None:
     found = world()
     found.call(*[True, False] * 4, True)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
     assert found.changes[0].data == {
         "because": "share",
         "calls": 10,
@@ -144,9 +144,9 @@ def test_it_opens_after_failures_in_a_row_whatever_the_window_says() -> None:
     found = world(window="2m")
     found.call(*[True] * 500)
     found.call(*[False] * 9)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
     assert found.changes[0].data["because"] == "in_a_row"
     assert found.changes[0].data["window"] == "120s"
 
@@ -156,30 +156,30 @@ def test_a_window_of_time_forgets_what_is_older() -> None:
     found.call(*[True] * 100)
     found.wait(180)
     found.call(*[True] * 7, *[False] * 2)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
     found.call(False)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
 
 
 def test_what_several_workers_hear_counts_together() -> None:
     found = world()
     for worker in "abcde":
         found.call(False, False, worker=worker)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
 
 
 def test_a_service_that_recovers_in_the_window_does_not_open_by_a_success() -> None:
     found = world(window=20, open_at=0.5, min_calls=10)
     found.hear("a", [ServiceCall(found.now, ok=False)] * 9)
     found.call(True)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
 
 
 def test_each_change_of_state_raises_the_epoch_and_is_an_event() -> None:
     found = half_open()
     found.settle(found.claim(), ok=True)
     assert found.types == ["service.opened", "service.half_opened", "service.closed"]
-    assert found.standing.epoch == 3
+    assert found.state.epoch == 3
 
 
 # Open
@@ -202,14 +202,14 @@ def test_a_time_further_ahead_than_it_was_opened_for_is_over() -> None:
 
 def test_results_of_before_the_opening_change_nothing() -> None:
     found = opened()
-    before = found.standing
+    before = found.state
     found.hear("a", [ServiceCall(found.now, ok=True, epoch=0)] * 50)
-    assert found.standing == before
+    assert found.state == before
     found.wait(30)
     found.claim(0)
-    before = found.standing
+    before = found.state
     found.hear("b", [ServiceCall(found.now, ok, epoch=0) for ok in (True, False) * 20])
-    assert found.standing == before
+    assert found.state == before
 
 
 def test_what_an_idle_worker_heard_before_the_clock_was_set_back_hides_nothing() -> None:
@@ -217,7 +217,7 @@ def test_what_an_idle_worker_heard_before_the_clock_was_set_back_hides_nothing()
     found.call(*[True] * 30, worker="idle")
     found.wait(-3_600)
     found.call(*[False] * 10)
-    assert found.standing.state is BreakerState.OPEN
+    assert found.state.breaker is BreakerState.OPEN
 
 
 def test_only_first_tries_since_it_is_failing_pay_for_retries() -> None:
@@ -225,7 +225,7 @@ def test_only_first_tries_since_it_is_failing_pay_for_retries() -> None:
     found.call(*[True] * 1_000)
     found.wait(2)
     found.call(*[number % 10 > 2 for number in range(20)])
-    assert found.standing.is_failing
+    assert found.state.is_failing
     assert found.retries() == FLOOR
 
 
@@ -241,8 +241,8 @@ def test_no_more_than_the_permits_run_at_once() -> None:
 def test_a_probe_that_fails_opens_it_again_for_the_whole_cooldown() -> None:
     found = half_open()
     found.settle(found.claim(), ok=False)
-    assert found.standing.state is BreakerState.OPEN
-    assert found.standing.held_until(found.now) == found.now + 30 * SECOND
+    assert found.state.breaker is BreakerState.OPEN
+    assert found.state.held_until(found.now) == found.now + 30 * SECOND
     assert found.changes[-1].data["because"] == "probe"
 
 
@@ -256,9 +256,9 @@ def test_it_closes_when_all_probes_succeeded() -> None:
     found = half_open(probes=2)
     first, second = found.claim(2)
     found.settle([first], ok=True)
-    assert found.standing.state is BreakerState.HALF_OPEN
+    assert found.state.breaker is BreakerState.HALF_OPEN
     found.settle([second], ok=True)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
 
 
 # Pace
@@ -278,17 +278,17 @@ def recovered(**given: Any) -> World:
     found.call(*[False] * 10)
     found.wait(30)
     found.settle(found.claim(), ok=True)
-    assert found.standing.state is BreakerState.CLOSED
+    assert found.state.breaker is BreakerState.CLOSED
     return found
 
 
 def pace_of(found: World) -> float | None:
-    return None if found.standing.pace is None else found.standing.pace.rate
+    return None if found.state.pace is None else found.state.pace.rate
 
 
 def test_after_an_outage_it_starts_below_the_rate_of_before_and_grows_up_to_it() -> None:
     found = recovered()
-    assert found.standing.rate_before == 40
+    assert found.state.rate_before == 40
     assert pace_of(found) == 10
     steady(found, 5)
     assert pace_of(found) == pytest.approx(40 * HEADROOM)
@@ -351,7 +351,7 @@ def test_a_pace_that_is_in_nobodys_way_is_lifted() -> None:
     assert pace_of(found) is None
     assert found.changes[-1].type == "service.paced"
     assert found.changes[-1].data["how"] == "lifted"
-    assert not is_restricted(found.service, found.standing)
+    assert not is_restricted(found.service, found.state)
 
 
 def test_a_pace_that_holds_back_what_is_waiting_is_not_lifted() -> None:
@@ -389,14 +389,14 @@ def test_the_rate_of_before_is_what_most_of_its_last_half_minute_say(counts: lis
     service = Service("gateway")
     width = width_of(service)
     slots = tuple(Slot(number, ok=count) for number, count in enumerate(counts, start=100))
-    told = figures(service, [CallCounts(width=width, slots=slots)], epoch=0, now=(100 + len(counts)) * width)
+    told = compute_figures(service, [CallCounts(width=width, slots=slots)], epoch=0, now=(100 + len(counts)) * width)
     assert told.rate == pytest.approx(rate, rel=0.003)
 
 
 def test_without_a_rate_of_before_it_begins_with_one_call_a_second() -> None:
     found = half_open()
     found.settle(found.claim(), ok=True)
-    assert found.standing.rate_before is None
+    assert found.state.rate_before is None
     assert pace_of(found) == 1
     steady(found, 30, rate=50)
     assert pace_of(found) is None
@@ -406,7 +406,7 @@ def test_failures_halve_the_pace() -> None:
     found = recovered()
     steady(found, 5)
     found.wait(1)
-    found.hear("a", [ServiceCall(found.now, number > 4, epoch=found.standing.epoch) for number in range(10)])
+    found.hear("a", [ServiceCall(found.now, number > 4, epoch=found.state.epoch) for number in range(10)])
     assert pace_of(found) == pytest.approx(20 * HEADROOM)
     assert found.changes[-1].data == {
         "how": "halved",
@@ -433,11 +433,11 @@ def test_whoever_comes_too_early_leaves_nothing_to_write() -> None:
     found = recovered()
     found.claim(100)
     found.claim(100)
-    before = found.standing
+    before = found.state
     for _ in range(10):
         found.wait(0.001)
         assert found.claim(100) == []
-    assert found.standing == before
+    assert found.state == before
     found.wait(60)
     assert len(found.claim(100)) == 2
 
@@ -446,8 +446,8 @@ def test_the_rate_of_before_survives_an_outage_after_the_outage() -> None:
     found = recovered()
     steady(found, 1)
     found.call(*[False] * 10)
-    assert found.standing.state is BreakerState.OPEN
-    assert found.standing.rate_before == 40
+    assert found.state.breaker is BreakerState.OPEN
+    assert found.state.rate_before == 40
 
 
 def test_what_an_allowance_did_not_use_it_gives_back() -> None:
@@ -456,7 +456,7 @@ def test_what_an_allowance_did_not_use_it_gives_back() -> None:
     found.wait(10)
     given = found.ask(10)
     assert given.number == 10
-    assert given.without(4).standing.bucket.tokens == pytest.approx(5)
+    assert given.without(4).state.bucket.tokens == pytest.approx(5)
 
 
 def test_a_fixed_rate_holds_always() -> None:
@@ -472,7 +472,7 @@ def test_the_clock_going_back_stops_no_pace() -> None:
     found = recovered()
     found.wait(-3_600)
     steady(found, 80, rate=20)
-    assert found.standing.pace is None
+    assert found.state.pace is None
 
 
 def test_the_clock_going_back_gives_no_calls() -> None:
@@ -495,7 +495,7 @@ def failing(**given: Any) -> World:
     found.call(*[number % 10 > 2 for number in range(20)])
     found.wait(10)
     found.call(*[number % 10 > 2 for number in range(100)])
-    assert found.standing.is_failing
+    assert found.state.is_failing
     return found
 
 
@@ -547,20 +547,20 @@ def test_a_longer_wish_prolongs_the_hold_and_a_shorter_one_does_not() -> None:
     found = opened()
     found.hold(90, epoch=0)
     found.hold(10, epoch=0)
-    assert found.standing.held_until(found.now) == found.now + 90 * SECOND
+    assert found.state.held_until(found.now) == found.now + 90 * SECOND
     assert found.types == ["service.opened"]
 
 
 def test_a_wish_of_before_the_opening_does_not_open_it_again() -> None:
     found = half_open()
     found.hold(90, epoch=0)
-    assert found.standing.state is BreakerState.HALF_OPEN
+    assert found.state.breaker is BreakerState.HALF_OPEN
 
 
 def test_a_wish_for_more_than_a_day_is_a_wish_for_a_day() -> None:
     found = world()
     found.hold(10 * 86_400)
-    assert found.standing.held_until(found.now) == found.now + 86_400 * SECOND
+    assert found.state.held_until(found.now) == found.now + 86_400 * SECOND
 
 
 def test_a_wish_for_no_quiet_changes_nothing() -> None:
@@ -575,7 +575,7 @@ def test_forced_open_stays_open_whatever_happens() -> None:
     found.wait(100_000)
     assert found.claim(5) == []
     assert found.ask(5).again_in is None
-    assert found.standing.forced_by == "ann"
+    assert found.state.forced_by == "ann"
     assert found.changes[-1].data == {"to": "open", "from": "closed", "actor": "ann", "reason": "drill"}
 
 
@@ -593,15 +593,15 @@ def test_after_forced_open_comes_a_probe() -> None:
     found.force("open")
     found.force(None)
     assert len(found.claim(5)) == 1
-    assert found.standing.forced is None
+    assert found.state.forced is None
     assert found.changes[-1].data["to"] == "auto"
 
 
 def test_not_forced_cannot_be_forced_less() -> None:
     found = opened()
-    before = found.standing
+    before = found.state
     found.force(None)
-    assert found.standing == before
+    assert found.state == before
 
 
 def test_nobody_forces_what_is_no_state() -> None:
@@ -611,21 +611,21 @@ def test_nobody_forces_what_is_no_state() -> None:
 
 def test_a_service_that_fails_fast_says_so_while_it_is_open() -> None:
     found = opened(mode="fail_fast")
-    assert fails_fast(found.service, found.standing, now=found.now)
+    assert fails_fast(found.service, found.state, now=found.now)
     found.wait(30)
-    assert not fails_fast(found.service, found.standing, now=found.now)
-    assert not fails_fast(opened().service, opened().standing, now=found.now)
+    assert not fails_fast(found.service, found.state, now=found.now)
+    assert not fails_fast(opened().service, opened().state, now=found.now)
 
 
 def test_failing_fast_is_final_and_says_nothing_of_the_service() -> None:
-    verdict = service_open(Service("gateway"), "gateway", kind="convert")
+    verdict = service_open_verdict(Service("gateway"), "gateway", kind="convert")
     assert (verdict.code, verdict.error_class, verdict.blames_service) == ("SERVICE_OPEN", ErrorClass.FINAL, None)
     assert "gateway" in verdict.detail
 
 
 def test_failing_fast_can_have_a_code_of_ones_own() -> None:
     catalogue = Catalogue([ErrorCode("GW_5XX", "It is down. We'll retry shortly.", blames_service=True)])
-    verdict = service_open(Service("gateway", fail_code="GW_5XX"), "gateway", catalogue=catalogue)
+    verdict = service_open_verdict(Service("gateway", fail_code="GW_5XX"), "gateway", catalogue=catalogue)
     assert (verdict.code, verdict.error_class, verdict.blames_service) == ("GW_5XX", ErrorClass.FINAL, None)
     assert verdict.message == "It is down."
 
@@ -639,9 +639,9 @@ def test_durations_are_what_they_say() -> None:
 
 def test_a_claim_that_waited_for_its_turn_gives_no_time_twice() -> None:
     """Its time is older than that of the claim it waited for."""
-    service, standing, taken = Service("gateway", rate="10/s"), ServiceState.plain("gateway"), 0
+    service, state, taken = Service("gateway", rate="10/s"), ServiceState.initial("gateway"), 0
     for step in range(100):
         for now in (step * SECOND // 10, step * SECOND // 10 - SECOND // 20):
-            allowed = allowance(service, standing, running=0, wanted=100, now=10 * SECOND + now)
-            standing, taken = allowed.standing, taken + allowed.number
+            allowed = claim_allowance(service, state, running=0, wanted=100, now=10 * SECOND + now)
+            state, taken = allowed.state, taken + allowed.number
     assert 98 <= taken <= 103

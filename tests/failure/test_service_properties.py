@@ -16,15 +16,15 @@ from mulligan.service import (
     Service,
     ServiceCall,
     ServiceState,
-    allowance,
-    figures,
-    forced,
-    heard,
-    is_quiet,
+    claim_allowance,
+    compute_figures,
+    force,
+    is_routine,
+    record_calls,
 )
-from mulligan.service import state as standings
-from mulligan.service import window as tallies
 from mulligan.service.allowance import FLOOR
+from mulligan.service.state import decode_state, encode_state
+from mulligan.service.window import SLOTS, decode_counts, encode_counts
 
 SERVICES = st.builds(
     Service,
@@ -58,10 +58,10 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.world.running)
     @rule(data=st.data(), ok=st.booleans())
     def settle(self, data: st.DataObject, ok: bool) -> None:
-        before, job = self.world.standing, data.draw(st.sampled_from(self.world.running))
+        before, job = self.world.state, data.draw(st.sampled_from(self.world.running))
         self.world.settle([job], ok=ok)
         if job.epoch != before.epoch:
-            assert self.world.standing == before
+            assert self.world.state == before
 
     @precondition(lambda self: self.world.running)
     @rule(data=st.data())
@@ -83,22 +83,22 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def no_more_probes_than_permits(self) -> None:
-        if self.world.standing.state is BreakerState.HALF_OPEN:
+        if self.world.state.breaker is BreakerState.HALF_OPEN:
             assert self.world.running_now() <= self.world.service.probes
 
     @invariant()
     def every_change_of_state_raises_the_epoch(self) -> None:
-        self.epochs.append(self.world.standing.epoch)
+        self.epochs.append(self.world.state.epoch)
         assert self.epochs == sorted(self.epochs)
 
     @invariant()
     def it_is_probed_again(self) -> None:
         """Whatever happened: when all that runs ends and its time comes, something can be claimed. It is held for 100
         seconds at most, and for as long again when the clock is set back in them."""
-        standing = self.world.standing
-        if standing.forced:
+        state = self.world.state
+        if state.forced:
             return
-        later = World(self.world.service, now=self.world.now, standing=standing)
+        later = World(self.world.service, now=self.world.now, state=state)
         for _ in range(21):
             later.wait(10)
             if later.claim(1):
@@ -107,17 +107,17 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def forced_is_forced(self) -> None:
-        standing = self.world.standing
-        if standing.forced == "open":
+        state = self.world.state
+        if state.forced == "open":
             assert self.world.ask(5).number == 0
-        if standing.forced == "closed":
+        if state.forced == "closed":
             assert self.world.ask(5).number == 5
 
     @invariant()
     def it_can_be_stored(self) -> None:
-        assert standings.decode(standings.encode(self.world.standing)) == self.world.standing
+        assert decode_state(encode_state(self.world.state)) == self.world.state
         for tally in self.world.tallies.values():
-            assert tallies.decode(tallies.encode(tally)) == tally
+            assert decode_counts(encode_counts(tally)) == tally
         for change in self.world.changes[-2:]:
             assert msgspec.json.decode(msgspec.json.encode(change.data)) == change.data
 
@@ -140,10 +140,10 @@ def test_a_tally_is_bounded_and_can_be_stored(
     service: Service, first: list[ServiceCall], second: list[ServiceCall], now: int
 ) -> None:
     tally = CallCounts().add(first, service).add(second * 20, service)
-    assert len(tally.slots) <= 2 * tallies.SLOTS + 1
+    assert len(tally.slots) <= 2 * SLOTS + 1
     assert len(tally.last) <= 500
-    assert tallies.decode(tallies.encode(tally)) == tally
-    assert 0 <= figures(service, [tally], epoch=tally.epoch, now=now).share <= 1
+    assert decode_counts(encode_counts(tally)) == tally
+    assert 0 <= compute_figures(service, [tally], epoch=tally.epoch, now=now).failure_ratio <= 1
 
 
 @given(SERVICES, CALLS)
@@ -161,10 +161,10 @@ def test_results_of_another_epoch_change_nothing(
     service: Service, calls: list[ServiceCall], epoch: int, now: int
 ) -> None:
     for state in BreakerState:
-        before = ServiceState("gateway", state=state, epoch=epoch)
+        before = ServiceState("gateway", breaker=state, epoch=epoch)
         worst = Figures(calls=500, failures=500, failures_in_a_row=500)
-        turn = heard(service, before, worst, calls, now=now)
-        assert turn.standing == before
+        turn = record_calls(service, before, worst, calls, now=now)
+        assert turn.state == before
         assert turn.changes == ()
 
 
@@ -173,10 +173,10 @@ def test_quiet_calls_change_nothing_whatever_the_figures_are(
     service: Service, calls: list[ServiceCall], now: int, state: BreakerState, force: Any, is_failing: bool
 ) -> None:
     failing_since = now if is_failing else None
-    before = ServiceState("gateway", state=state, epoch=2, forced=force, failing_since=failing_since)
+    before = ServiceState("gateway", breaker=state, epoch=2, forced=force, failing_since=failing_since)
     for found in (Figures(calls=500, failures=500, failures_in_a_row=500), Figures(calls=500), Figures()):
-        if is_quiet(before, calls):
-            assert heard(service, before, found, calls, now=now).standing == before
+        if is_routine(before, calls):
+            assert record_calls(service, before, found, calls, now=now).state == before
 
 
 @given(SERVICES, st.integers(0, 50), st.integers(0, 50), TIMES, st.lists(st.integers(-100, 100), max_size=30))
@@ -184,13 +184,13 @@ def test_no_clock_gives_more_than_the_rate(
     service: Service, running: int, wanted: int, now: int, steps: list[int]
 ) -> None:
     """In any order of times: no more than the burst, and the rate for the time that went forward."""
-    standing, taken, forward = ServiceState.plain("gateway"), 0, 0
+    state, taken, forward = ServiceState.initial("gateway"), 0, 0
     for step in steps:
         now += step * SECOND // 100
         forward += max(0, step * SECOND // 100)
-        found = allowance(service, standing, running=running, wanted=wanted, now=now)
+        found = claim_allowance(service, state, running=running, wanted=wanted, now=now)
         assert 0 <= found.number <= wanted
-        taken, standing = taken + found.number, found.standing
+        taken, state = taken + found.number, found.state
     if service.rate is not None:
         assert taken <= 1 + service.rate * (0.1 + forward / SECOND) + 0.01
 
@@ -201,7 +201,7 @@ def test_retries_never_exceed_the_share_of_first_tries_or_the_floor(
 ) -> None:
     """Jobs fail and come back, in any order: of what passes the door while it is failing, no more is a retry."""
     world = World(Service("gateway", budget=budget, open_at=1.0, min_calls=5))
-    world.standing = msgspec.structs.replace(world.standing, failing_since=world.now)
+    world.state = msgspec.structs.replace(world.state, failing_since=world.now)
     firsts = retries = 0
     for is_retry, ok in calls:
         world.wait(0.01)
@@ -212,13 +212,13 @@ def test_retries_never_exceed_the_share_of_first_tries_or_the_floor(
             return
         firsts, retries = firsts + (not is_retry), retries + is_retry
         world.settle([_begun(world, is_retry=is_retry)], ok=ok)
-        if world.standing.state is not BreakerState.CLOSED:
+        if world.state.breaker is not BreakerState.CLOSED:
             return
         assert retries <= max(budget * firsts, FLOOR) + 1
 
 
 def _begun(world: World, *, is_retry: bool) -> Running:
-    world.running.append(Running(world.standing.epoch, is_retry, "a"))
+    world.running.append(Running(world.state.epoch, is_retry, "a"))
     return world.running[-1]
 
 
@@ -229,13 +229,13 @@ def test_a_clock_set_to_any_time_hides_no_failures(service: Service, hours: int)
     world.call(*[True] * 30)
     world.wait(hours * 3_600)
     world.call(*[False] * service.min_calls)
-    assert world.standing.state is BreakerState.OPEN
+    assert world.state.breaker is BreakerState.OPEN
 
 
 @pytest.mark.parametrize("to", ["open", "closed"])
 @given(SERVICES, CALLS, TIMES)
 def test_forced_stays_forced_whatever_is_heard(to: Any, service: Service, calls: list[ServiceCall], now: int) -> None:
-    before = forced(ServiceState.plain("gateway"), to, actor="ann", now=now).standing
+    before = force(ServiceState.initial("gateway"), to, actor="ann", now=now).state
     mine = [msgspec.structs.replace(call, epoch=before.epoch) for call in calls]
     worst = Figures(calls=500, failures=500, failures_in_a_row=500)
-    assert heard(service, before, worst, mine, now=now).standing == before
+    assert record_calls(service, before, worst, mine, now=now).state == before

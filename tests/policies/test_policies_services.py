@@ -72,7 +72,7 @@ def test_null_takes_a_limit_away() -> None:
         ("{gateway: {cooldown: soon}}", "services.gateway.cooldown is 'soon', but it must be a duration"),
         ("{gateway: {speed: 1}}", "services.gateway.speed is unknown; known are: mode, window, min_calls"),
         ("{'a*b': {probes: 1}}", "services.a*b is 'a*b', but it must be 1 to 200 printable characters"),
-        ("{gateway: {window: 5, min_calls: 6}}", "services.gateway.min_calls is 6, but it must be a whole number from"),
+        ("{gateway: {window: 5, min_calls: 6}}", "services.gateway.min_calls is 6, but it must be an integer from"),
         ("{gateway: 3}", "services.gateway is 3, but it must be a mapping"),
         ("[gateway]", "services is ['gateway'], but it must be a mapping"),
     ],

@@ -92,7 +92,7 @@ def test_a_broken_file_changes_nothing_and_is_reported_once(path: Path, caplog: 
         assert watched.attempts() == 2
     reports = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(reports) == 1
-    assert "default.max_attempts is 'none', but it must be a whole number" in reports[0]
+    assert "default.max_attempts is 'none', but it must be an integer" in reports[0]
     assert reports[0].endswith(f"; version {version} stays in force")
     assert watched.file.problem is not None
     put(path, "default: {max_attempts: nine}")

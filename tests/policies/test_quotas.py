@@ -32,11 +32,11 @@ def job(**options: Any) -> NewJob:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Queue(""), "the name of a queue is '', but it must be one line of text of at most 200 characters"),
-        (lambda: Queue("a\nb"), "one line of text"),
-        (lambda: Queue(3), "one line of text"),  # type: ignore[arg-type]
+        (lambda: Queue(""), "the name of a queue is '', but it must be one line of 1 to 200 printable characters"),
+        (lambda: Queue("a\nb"), "one line of 1 to 200"),
+        (lambda: Queue(3), "one line of 1 to 200"),  # type: ignore[arg-type]
         (lambda: Queue("q", fair=1), "fair of queue 'q' is 1, but it must be true"),  # type: ignore[arg-type]
-        (lambda: Queue("q", concurrency=0), "concurrency of queue 'q' is 0, but it must be a whole number from 1"),
+        (lambda: Queue("q", concurrency=0), "concurrency of queue 'q' is 0, but it must be an integer from 1"),
         (lambda: Queue("b*"), "is 'b*', but it must be the name of one queue, without '*': there are no patterns"),
         (lambda: Queue("*"), "it must be the name of one queue"),
         (lambda: Owner("c*"), "is 'c*', but it must be the name of one owner, or '*' for every owner"),
@@ -150,7 +150,7 @@ owners:
         "queues.other",
     ]
     problems = {path: problem for path, _, problem in found}
-    assert problems["owners.acme.submit_rate"].startswith("'fast', but it must be a rate such as '10/s'")
+    assert problems["owners.acme.submit_rate"].startswith("'fast', but it must be a rate such as '50/s'")
     assert problems["owners.trial.weight"] == "empty; leave it out"
 
 

@@ -88,7 +88,7 @@ def new(number: int, **options: Any) -> NewJob:
     ids=lambda value: ascii(value)[:30],
 )
 def test_a_bad_url_says_what_is_wrong_with_it(url: Any, problem: str, tmp_path: Path) -> None:
-    with pytest.raises(BadUrl, match="is not a database URL that works here") as refusal:
+    with pytest.raises(BadUrl, match="is not a usable database URL") as refusal:
         open_store(url)
     assert problem in str(refusal.value)
     assert "secret" not in str(refusal.value)

@@ -145,7 +145,7 @@ def test_a_suspect_that_no_child_can_load_runs_in_the_worker_with_a_warning(
         lose(app, job)
         app.run_until_idle(timeout="60s")
         assert app.wait(job) == os.getpid()
-    assert "task 'local' runs in the worker after a lost one" in caplog.text
+    assert "a job of task 'local' that lost its worker runs in this worker" in caplog.text
 
 
 def test_a_suspect_in_the_worker_can_still_be_timed_out(tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_sizes(text: int | str, size: int) -> None:
     "bad", ["", "M", "-1M", "1.5G", "1 X", "12345678901234567890", 0, -1, True, 1.5, None, "9999T"]
 )
 def test_what_is_no_size(bad: Any) -> None:
-    with pytest.raises(BadSize, match=r"is not a size; use a number of bytes or text such as '512M' or '2G'"):
+    with pytest.raises(BadSize, match=r"is not a size; use a number of bytes or a string such as '512M' or '2G'"):
         parse_size(bad)
 
 
@@ -454,10 +454,10 @@ def test_sizes_for_people() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"isolate": "yes"}, "isolate of task 'task' must be True, False or None"),
+        ({"isolate": "yes"}, "isolate of task 'task' is 'yes', but it must be True, False or None"),
         ({"memory": "lots"}, "memory of task 'task': 'lots' is not a size"),
-        ({"memory": "1M"}, "memory of task 'task' must be at least 64M, not '1M'"),
-        ({"memory": "1G", "isolate": False}, "has a memory limit, which needs a process of its own"),
+        ({"memory": "1M"}, "memory of task 'task' is '1M', but it must be at least 64M"),
+        ({"memory": "1G", "isolate": False}, "has a memory limit, which needs a separate process"),
     ],
 )
 def test_isolation_that_makes_no_sense_is_refused(options: dict[str, Any], problem: str, tmp_path: Path) -> None:

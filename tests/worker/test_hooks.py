@@ -251,7 +251,7 @@ def test_a_hook_that_gives_no_context_manager_fails_with_words_that_help(app: Ap
 
     job = work.enqueue()
     run(app)
-    assert "must be a function that gives a context manager" in app.events(job.id)[-1].data["detail"]
+    assert "must be a function that returns a context manager" in app.events(job.id)[-1].data["detail"]
 
 
 def test_what_can_be_no_hook_is_refused_at_once(app: App) -> None:
@@ -259,9 +259,9 @@ def test_what_can_be_no_hook_is_refused_at_once(app: App) -> None:
         pass
 
     for wrong in (None, 7, coroutine, divmod):
-        with pytest.raises(BadHook, match="around must be a function that gives a context manager"):
+        with pytest.raises(BadHook, match=r"around is .*, but it must be a function that returns a context manager"):
             app.around(wrong)  # type: ignore[type-var]
-    with pytest.raises(BadHook, match="lifespan must be"):
+    with pytest.raises(BadHook, match="but it must be a function that returns a context manager"):
         App("sqlite://", lifespan=coroutine)
 
 
@@ -560,5 +560,5 @@ def test_the_version_is_on_the_job_and_in_its_story(tmp_path: Path) -> None:
         assert [found.id for found in app.jobs(JobFilter(version="2026.11")).jobs] == [job.id]
         assert app.jobs(JobFilter(version="2026.10")).jobs == ()
         assert any("version 2026.11" in str(line) for line in app.explain(job.id).happened)
-    with pytest.raises(BadTask, match="the version of an app is one line"):
+    with pytest.raises(BadTask, match="the version of an app is '', but it must be one line"):
         App("sqlite://", version="")

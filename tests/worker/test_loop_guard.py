@@ -75,7 +75,7 @@ def test_a_worker_whose_own_tasks_were_cancelled_says_so_in_one_line_and_ends(tm
         _, said = process.communicate(timeout=SOON)
     assert process.returncode == 5
     assert "Traceback" not in said
-    assert "Error: code of a task cancelled the tasks of its worker" in said
+    assert "Error: the code of a task cancelled the asyncio tasks of its worker" in said
 
 
 def test_a_script_that_is_interrupted_releases_what_runs(app: App) -> None:

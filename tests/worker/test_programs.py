@@ -111,11 +111,11 @@ def test_an_exit_status_can_be_accepted() -> None:
     ("argv", "said"),
     [
         ([], "the list is empty"),
-        ("ls -l", "no shell takes a line apart"),
+        ("ls -l", "there is no shell to split a string"),
         (["ls", 1], "1 is of type int; every item must be a string or a path"),
         (["ls", b"x"], "of type bytes"),
         (["ls", "a\0b"], "NUL"),
-        ([""], "its first item is the program"),
+        ([""], "its first item, the program, is empty"),
         ({"ls"}, "give a list"),
     ],
 )
@@ -270,7 +270,7 @@ def test_a_program_out_of_time_is_a_timeout_to_be_tried_again(app: App) -> None:
     assert (app.job(job.id).state, app.job(job.id).waiting_for) == (State.WAITING, "retry")
     event = app.events(job.id)[-1]
     assert (event.code, event.data["class"]) == ("TIMEOUT", "retryable")
-    assert "'sh' was killed: no end after 300ms" in event.data["detail"]
+    assert "'sh' was killed: it had not ended after 300ms" in event.data["detail"]
     assert "slow" in event.data["detail"]
     with pytest.raises(TimeoutError) as raised:
         attempt().run(["sleep", "600"], timeout=0.1)

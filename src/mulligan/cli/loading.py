@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.errors import ConfigurationError, MulliganError
 from mulligan.failure.redact import redacted
-from mulligan.values.file import other_than_file
+from mulligan.values.file import special_file
 
 if TYPE_CHECKING:
     from mulligan.app import App
@@ -57,7 +57,7 @@ def _module(place: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        what = other_than_file(path) if path.exists() else None
+        what = special_file(path) if path.exists() else None
         raise ConfigurationError(f"{str(path)!r} is {what}, not a file" if what else f"there is no file {str(path)!r}")
     sys.path.insert(0, str(path.parent.resolve()))
     name = path.stem

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from mulligan.values.check import encodes
 from mulligan.values.clock import SystemClock
 from mulligan.values.duration import BadDuration, parse
-from mulligan.values.text import encodes
 
 
 def text(value: str) -> str:

@@ -10,8 +10,8 @@ from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import FINAL
 from mulligan.records.event import Event
-from mulligan.records.job import Job, JobFilter, Page, described
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.job import Job, JobFilter, Page, describe_filter
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.protocols import Store
 from mulligan.values.duration import Duration, describe, parse
 
@@ -38,7 +38,7 @@ class Purge:
 
     is_dry: bool
     before: datetime
-    piles: tuple[Pile, ...]
+    piles: tuple[EndedCount, ...]
     purged: int = 0
 
     @property
@@ -94,7 +94,7 @@ class DeadLetters:
         plan = self._plan(wanted, parse(older_than), owner)
         if dry_run:
             return plan
-        about = f"{described(wanted, owner)}, over for more than {describe(parse(older_than))}"
+        about = f"{describe_filter(wanted, owner)}, over for more than {describe(parse(older_than))}"
         purged, cursor = 0, None
         while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(

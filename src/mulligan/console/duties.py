@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from mulligan.console.arguments import NAME, STRING, check
 from mulligan.explain.next import is_alive
 from mulligan.failure.redact import bounded
-from mulligan.records.duty import DUTIES, KnownDuty, Round, duty_named
+from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause
 from mulligan.store.protocols import Store
 from mulligan.values.clock import Clock
@@ -23,7 +23,7 @@ class DutyStatus:
     interval: timedelta
     limit: int
     workers: int
-    last: Round | None
+    last: DutyRun | None
     next: datetime | None
     paused: Pause | None
 
@@ -52,18 +52,18 @@ class Duties:
 
     def list_duties(self) -> list[DutyStatus]:
         store = self._store()
-        rounds, pauses, plans = store.rounds(), store.pauses(), self._plans()
+        runs, pauses, plans = store.rounds(), store.pauses(), self._plans()
         now = store.now()
         alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
-        return [_status(duty, plans[duty.name], rounds, pauses, alive, now) for duty in DUTIES]
+        return [_status(duty, plans[duty.name], runs, pauses, alive, now) for duty in DUTIES]
 
     @check(name=NAME, actor=STRING, reason=STRING)
-    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
+    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
         duty = duty_named(name).name
         actor = bounded(actor)
         began = self._clock().monotonic()
         did = self._plans()[duty].run(actor)
-        done = Round(
+        done = DutyRun(
             duty=duty,
             worker="by hand",
             seconds=self._clock().monotonic() - began,
@@ -79,12 +79,12 @@ class Duties:
 def _status(
     duty: KnownDuty,
     plan: DutyPlan,
-    rounds: Sequence[Round],
+    runs: Sequence[DutyRun],
     pauses: Sequence[Pause],
     alive: set[str],
     now: datetime,
 ) -> DutyStatus:
-    own = [done for done in rounds if done.duty == duty.name]
+    own = [done for done in runs if done.duty == duty.name]
     doing = [done for done in own if done.worker in alive]
     pause = next((pause for pause in pauses if (pause.what, pause.name) == ("duty", duty.name)), None)
     # Settings of the workers that run it; those of this app only if no worker does.

@@ -126,7 +126,7 @@ class Reclassifier:
             return None
         verdict = self._judge.verdict(failure, job.kind, job.owner)
         # As of the failure: a deadline that has passed since does not count, because a manual retry lifts it.
-        decision = self._judge.decided(verdict, _before(job), now=event.at)
+        decision = self._judge.decide_job(verdict, _before(job), now=event.at)
         return _compare(job, verdict, decision)
 
 

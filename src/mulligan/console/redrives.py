@@ -8,7 +8,7 @@ from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, PAGE_SIZ
 from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import State
-from mulligan.records.job import JobFilter, described
+from mulligan.records.job import JobFilter, describe_filter
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
     MOST_ACTIVE,
@@ -19,7 +19,7 @@ from mulligan.records.redrive import (
     Redrive,
     RedriveState,
     burst,
-    ended,
+    end,
     has_same_terms,
     is_same_request,
     next_look,
@@ -149,14 +149,14 @@ class Redrives:
 
 
 def _nothing(planned: Redrive) -> Redrive:
-    return ended(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
+    return end(planned, RedriveState.DONE, planned.began_at, because=NOTHING_MATCHES)
 
 
 def _same(found: Redrive, planned: Redrive) -> Redrive:
     """The earlier redrive of this request id; raise RequestIdUsed if it differs from the new one."""
     if not is_same_request(found, planned):
         raise RequestIdUsed(
-            planned.request_id, found.id, f"is about other jobs ({described(found.filter, found.owner)})"
+            planned.request_id, found.id, f"is about other jobs ({describe_filter(found.filter, found.owner)})"
         )
     if not has_same_terms(found, planned):
         terms = f"rate {found.rate}, canary {found.canary}, abort_above {found.abort_above:g}"

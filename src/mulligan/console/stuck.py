@@ -62,7 +62,7 @@ class StuckJobs:
         verdict = timed_out(elapsed, kind=lease.kind, detail="it was stuck, and its lease was taken away")
         return Outcome(
             lease,
-            self._judge.decision(verdict, lease, now=now),
+            self._judge.decide_lease(verdict, lease, now=now),
             seconds=elapsed.total_seconds(),
             # The space tells it from the name of a worker.
             reclaimed_by=f"by hand, {actor or 'somebody'}",

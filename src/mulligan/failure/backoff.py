@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol, TypeAlias, assert_never
 
 from mulligan.failure import checks
-from mulligan.failure.checks import fill, refused
+from mulligan.failure.checks import bad_value, set_fields
 from mulligan.values.duration import Duration, describe
 
 LONGEST_DELAY = timedelta(days=30)
@@ -48,7 +48,7 @@ class Added:
     duration: timedelta
 
     def __init__(self, duration: Duration) -> None:
-        fill(self, duration=_delay("the duration of Added", duration))
+        set_fields(self, duration=_delay("the duration of Added", duration))
 
     def describe(self) -> str:
         return f"plus up to {describe(self.duration)}"
@@ -65,7 +65,7 @@ class Fixed:
     jitter: Jitter
 
     def __init__(self, delay: Duration, *, jitter: Jitter = None) -> None:
-        fill(self, delay=_delay("the delay of Fixed", delay), jitter=_jitter("Fixed", jitter))
+        set_fields(self, delay=_delay("the delay of Fixed", delay), jitter=_jitter("Fixed", jitter))
 
     def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:  # noqa: ARG002
         return _jittered(self.delay, self.jitter, previous_delay, draw, first=self.delay)
@@ -83,7 +83,7 @@ class Steps:
 
     def __init__(self, delays: Iterable[Duration], *, jitter: Jitter = None) -> None:
         listed = _listed(delays)
-        fill(
+        set_fields(
             self,
             delays=tuple(_delay("a delay of Steps", delay) for delay in listed),
             jitter=_jitter("Steps", jitter),
@@ -106,7 +106,7 @@ class Linear:
     jitter: Jitter
 
     def __init__(self, delay: Duration, *, cap: Duration | None = None, jitter: Jitter = 0.2) -> None:
-        fill(
+        set_fields(
             self,
             delay=_delay("the delay of Linear", delay),
             cap=_cap("Linear", cap),
@@ -133,10 +133,10 @@ class Exponential:
     def __init__(
         self, delay: Duration, factor: float = 2, *, cap: Duration | None = None, jitter: Jitter = 0.2
     ) -> None:
-        fill(
+        set_fields(
             self,
             delay=_delay("the delay of Exponential", delay),
-            factor=checks.number("the factor of Exponential", factor, least=1, most=1_000_000),
+            factor=checks.check_number("the factor of Exponential", factor, least=1, most=1_000_000),
             cap=_cap("Exponential", cap),
             jitter=_jitter("Exponential", jitter),
         )
@@ -191,7 +191,7 @@ def _jittered(
 
 
 def _delay(field: str, value: Duration) -> timedelta:
-    return checks.duration(field, value, most=LONGEST_DELAY)
+    return checks.check_duration(field, value, most=LONGEST_DELAY)
 
 
 def _cap(owner: str, value: Duration | None) -> timedelta | None:
@@ -203,14 +203,14 @@ def _jitter(owner: str, jitter: Jitter) -> Jitter:
         return jitter
     allowed = "None, a ratio from 0 to 1, Full(), Decorrelated() or Added(duration)"
     if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
-        raise refused(f"the jitter of {owner}", jitter, allowed)
+        raise bad_value(f"the jitter of {owner}", jitter, allowed)
     return float(jitter)
 
 
 def _listed(delays: Iterable[Duration]) -> list[Duration]:
     listed = list(delays) if isinstance(delays, Iterable) and not isinstance(delays, str) else []
     if not listed:
-        raise refused("the list of Steps", delays, "a list of one delay or more, such as ['1m', '5m', '15m']")
+        raise bad_value("the list of Steps", delays, "a list of one delay or more, such as ['1m', '5m', '15m']")
     return listed
 
 

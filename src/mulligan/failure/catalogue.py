@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from mulligan.failure.checks import fill, refused, whole
+from mulligan.failure.checks import bad_value, check_integer, set_fields
 from mulligan.failure.text import first_line
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -26,7 +26,7 @@ class ErrorClass(StrEnum):
     @classmethod
     def of(cls, value: "ErrorClass | str") -> "ErrorClass":
         if value not in tuple(cls):
-            raise refused("error_class", value, "one of " + ", ".join(repr(str(item)) for item in cls))
+            raise bad_value("error_class", value, "one of " + ", ".join(repr(str(item)) for item in cls))
         return cls(value)
 
 
@@ -65,13 +65,13 @@ class ErrorCode:
         blames_service: bool | None = None,
     ) -> None:
         if not is_code(code):
-            raise refused("code", code, CODE_ALLOWED)
-        fill(
+            raise bad_value("code", code, CODE_ALLOWED)
+        set_fields(
             self,
             code=code,
             message=_line(f"the message of {code}", message),
             error_class=ErrorClass.of(error_class),
-            status=whole(f"the status of {code}", status, least=100, most=599),
+            status=check_integer(f"the status of {code}", status, least=100, most=599),
             final_message=None if final_message is None else _line(f"the final message of {code}", final_message),
             blames_service=blame(f"blames_service of {code}", blames_service),
         )
@@ -84,13 +84,13 @@ class ErrorCode:
 
 def blame(field: str, blames: bool | None) -> bool | None:  # noqa: FBT001
     if blames not in (True, False, None):
-        raise refused(field, blames, "True (the service is at fault), False (it answered), or None (it says nothing)")
+        raise bad_value(field, blames, "True (the service is at fault), False (it answered), or None (it says nothing)")
     return blames
 
 
 def _line(field: str, text: str) -> str:
     if not isinstance(text, str) or not text or first_line(text) != text:
-        raise refused(field, text, "one line of 1 to 500 characters")
+        raise bad_value(field, text, "one line of 1 to 500 characters")
     return text
 
 
@@ -135,9 +135,9 @@ def _by_code(codes: Iterable[ErrorCode]) -> dict[str, ErrorCode]:
     found: dict[str, ErrorCode] = {}
     for entry in codes:
         if not isinstance(entry, ErrorCode):
-            raise refused("an entry of the catalogue", entry, "an ErrorCode")
+            raise bad_value("an entry of the catalogue", entry, "an ErrorCode")
         if found.setdefault(entry.code, entry) != entry:
-            raise refused("an entry of the catalogue", entry.code, "given once, not twice with different words")
+            raise bad_value("an entry of the catalogue", entry.code, "given once, not twice with different words")
     return found
 
 

@@ -1,44 +1,45 @@
-"""Checks for what people configure: a refusal names the field, the value and what is allowed."""
+"""Checks of configured values. Each raises BadPolicy with the field, the value and what is allowed."""
 
-import math
 from datetime import timedelta
+from typing import Any
 
 from mulligan.errors import BadPolicy
+from mulligan.values.check import Requirement, integer, not_allowed, number
 from mulligan.values.duration import BadDuration, Duration, describe, parse
 
 
-def refused(field: str, value: object, allowed: str) -> BadPolicy:
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    problem = f"is {shown}, but it must be {allowed}"
-    return BadPolicy(f"{field} {problem}", problem)
+def bad_value(field: str, value: object, allowed: str) -> BadPolicy:
+    return BadPolicy(not_allowed(field, value, allowed), not_allowed("", value, allowed))
 
 
-def duration(field: str, value: Duration, *, most: timedelta) -> timedelta:
-    allowed = f"a duration such as '90s' or '5m', not negative and at most {describe(most)}"
-    try:
-        result = parse(value)
-    except BadDuration:
-        raise refused(field, value, allowed) from None
-    if result > most:
-        raise refused(field, value, allowed)
-    return result
-
-
-def number(field: str, value: float, *, least: float, most: float) -> float:
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not fits or not math.isfinite(value) or not least <= value <= most:
-        raise refused(field, value, f"a number from {least:,.10g} to {most:,.10g}")
-    return float(value)
-
-
-def whole(field: str, value: int, *, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise refused(field, value, f"a whole number from {least:,} to {most:,}")
+def require(field: str, value: Any, requirement: Requirement) -> Any:
+    """The value, if it fits."""
+    if not requirement.fits(value):
+        raise bad_value(field, value, requirement.allowed)
     return value
 
 
-def fill(value: object, **fields: object) -> None:
+def check_integer(field: str, value: int, *, least: int, most: int) -> int:
+    return int(require(field, value, integer(least, most)))
+
+
+def check_number(field: str, value: float, *, least: float, most: float) -> float:
+    return float(require(field, value, number(least, most)))
+
+
+def check_duration(field: str, value: Duration, *, most: timedelta, above_zero: bool = False) -> timedelta:
+    allowed = f"a duration such as '90s' or '5m', {'greater than zero' if above_zero else 'not negative'}"
+    allowed += f" and at most {describe(most)}"
+    try:
+        result = parse(value)
+    except BadDuration:
+        raise bad_value(field, value, allowed) from None
+    if result > most or (above_zero and not result):
+        raise bad_value(field, value, allowed)
+    return result
+
+
+def set_fields(value: object, **fields: object) -> None:
     """Set the fields of a frozen value whose constructor accepts more than it stores."""
     for name, content in fields.items():
         object.__setattr__(value, name, content)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mulligan.failure import evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, blame, is_code, without_promise
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.failure.redact import kept
 from mulligan.failure.rule import AnyRule, Rule, name_of
 from mulligan.failure.text import first_line
@@ -86,9 +86,9 @@ def _first_match(failure: Failure, kind: str, rules: Iterable[AnyRule], notes: l
 def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
     """A verdict made by anybody, as one that can be stored and decided about."""
     if not isinstance(verdict, Verdict):
-        raise refused("what a rule returns", verdict, "a Verdict or None")
+        raise bad_value("what a rule returns", verdict, "a Verdict or None")
     if not is_code(verdict.code):
-        raise refused("the code of a verdict", verdict.code, CODE_ALLOWED)
+        raise bad_value("the code of a verdict", verdict.code, CODE_ALLOWED)
     return replace(
         verdict,
         error_class=ErrorClass.of(verdict.error_class),

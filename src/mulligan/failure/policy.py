@@ -8,7 +8,7 @@ from types import MappingProxyType
 from mulligan.failure import checks
 from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
 from mulligan.failure.catalogue import CODE_ALLOWED, is_code
-from mulligan.failure.checks import fill, refused
+from mulligan.failure.checks import bad_value, set_fields
 from mulligan.failure.windows import Window, require_an_instant
 from mulligan.values.duration import LONGEST, Duration
 
@@ -45,39 +45,39 @@ class RetryPolicy:
         max_snoozes: int = 100,
         longest_hint: Duration = "24h",
     ) -> None:
-        fill(
+        set_fields(
             self,
-            max_attempts=checks.whole("max_attempts", max_attempts, least=1, most=_MOST),
+            max_attempts=checks.check_integer("max_attempts", max_attempts, least=1, most=_MOST),
             backoff=_backoff(backoff),
             limits=_limits(limits or {}),
-            deadline=None if deadline is None else checks.duration("deadline", deadline, most=LONGEST),
+            deadline=None if deadline is None else checks.check_duration("deadline", deadline, most=LONGEST),
             windows=_windows(windows),
-            max_crashes=checks.whole("max_crashes", max_crashes, least=1, most=_MOST),
-            max_snoozes=checks.whole("max_snoozes", max_snoozes, least=0, most=_MOST),
-            longest_hint=checks.duration("longest_hint", longest_hint, most=LONGEST_DELAY),
+            max_crashes=checks.check_integer("max_crashes", max_crashes, least=1, most=_MOST),
+            max_snoozes=checks.check_integer("max_snoozes", max_snoozes, least=0, most=_MOST),
+            longest_hint=checks.check_duration("longest_hint", longest_hint, most=LONGEST_DELAY),
         )
 
 
 def _backoff(backoff: Backoff) -> Backoff:
     if not callable(backoff) or isinstance(backoff, type):
         allowed = "Fixed, Steps, Linear, Exponential or a function (failures, previous_delay, draw) -> timedelta"
-        raise refused("backoff", backoff, allowed)
+        raise bad_value("backoff", backoff, allowed)
     return backoff
 
 
 def _limits(limits: Mapping[str, int]) -> Mapping[str, int]:
     if not isinstance(limits, Mapping):
-        raise refused("limits", limits, "a mapping such as {'IO_ERROR': 1}")
+        raise bad_value("limits", limits, "a mapping such as {'IO_ERROR': 1}")
     for code, limit in limits.items():
         if not is_code(code):
-            raise refused("a code in limits", code, CODE_ALLOWED)
-        checks.whole(f"the limit of {code}", limit, least=0, most=_MOST)
+            raise bad_value("a code in limits", code, CODE_ALLOWED)
+        checks.check_integer(f"the limit of {code}", limit, least=0, most=_MOST)
     return MappingProxyType(dict(limits))
 
 
 def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
     given = tuple(windows) if isinstance(windows, Iterable) else (windows,)
     if not all(isinstance(window, Window) for window in given):
-        raise refused("windows", windows, "Window(…) values")
+        raise bad_value("windows", windows, "Window(…) values")
     require_an_instant(given)
     return given

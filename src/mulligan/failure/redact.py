@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import overload
 from urllib.parse import quote, quote_plus, unquote
 
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.failure.text import LEFT_OUT, clipped
 
 MASK = "•••"
@@ -105,13 +105,13 @@ def _checked_value(secret: object) -> str:
     if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET or secret in MASK * 2:
         # Said without the value, which is a secret after all.
         given = f"text of {len(secret)}" if isinstance(secret, str) else type(secret).__name__
-        raise refused("a secret", given, f"text of at least {SHORTEST_SECRET} characters, or a compiled pattern")
+        raise bad_value("a secret", given, f"text of at least {SHORTEST_SECRET} characters, or a compiled pattern")
     return secret
 
 
 def _checked_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
     if not isinstance(pattern.pattern, str) or pattern.search("") or pattern.search(MASK):
-        raise refused("a pattern of secrets", pattern.pattern, "of text, and matches neither nothing nor the mask")
+        raise bad_value("a pattern of secrets", pattern.pattern, "of text, and matches neither nothing nor the mask")
     return pattern
 
 

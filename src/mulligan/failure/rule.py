@@ -10,12 +10,12 @@ from typing import TypeAlias
 from mulligan.errors import BadTask
 from mulligan.failure import checks, evidence
 from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value, require
 from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
+from mulligan.values import check
 from mulligan.values.duration import LONGEST, Duration, describe
-from mulligan.values.text import is_name, name_allowed
 
 AnyRule: TypeAlias = Callable[[Failure], Verdict | None]
 ExceptionType: TypeAlias = type[BaseException] | str
@@ -81,12 +81,12 @@ class Rule:
         line: str | None = None,
     ) -> None:
         if not is_code(code):
-            raise refused("the code of a rule", code, CODE_ALLOWED)
+            raise bad_value("the code of a rule", code, CODE_ALLOWED)
         where = f"of rule {name or code!r}"
         if all(condition is None for condition in (when, cause, status, exit, errno, sqlstate, message)):
             allowed = "at least one of when, cause, status, exit, errno, sqlstate, message"
-            raise refused(f"the condition {where}", None, allowed)
-        checks.fill(
+            raise bad_value(f"the condition {where}", None, allowed)
+        checks.set_fields(
             self,
             code=code,
             error_class=ErrorClass.of(error_class),
@@ -101,7 +101,7 @@ class Rule:
             name=name or code,
             retry_after=None
             if retry_after is None
-            else checks.duration(f"retry_after {where}", retry_after, most=LONGEST),
+            else checks.check_duration(f"retry_after {where}", retry_after, most=LONGEST),
             blames_service=blame(f"blames_service {where}", blames_service),
             line=_line(f"line {where}", line),
         )
@@ -203,24 +203,20 @@ def _when(field: str, when: When | None) -> When | None:
         return when
     if callable(when) and not isinstance(when, type):
         return when
-    raise refused(field, when, f"{_TYPES_ALLOWED}, or a function of the failure")
+    raise bad_value(field, when, f"{_TYPES_ALLOWED}, or a function of the failure")
 
 
 def _causes(field: str, cause: Types | None) -> tuple[str, ...]:
     if cause is None:
         return ()
     if not _are_exception_types(cause):
-        raise refused(field, cause, _TYPES_ALLOWED)
+        raise bad_value(field, cause, _TYPES_ALLOWED)
     kinds = cause if isinstance(cause, tuple) else (cause,)
     return tuple(kind if isinstance(kind, str) else evidence.type_name(kind) for kind in kinds)
 
 
 def _line(field: str, line: str | None) -> str:
-    if line is None:
-        return ""
-    if not is_name(line, longest=LONGEST_LINE):
-        raise refused(field, line, name_allowed(LONGEST_LINE))
-    return line
+    return "" if line is None else str(require(field, line, check.name(LONGEST_LINE)))
 
 
 def _beginnings(field: str, sqlstate: str | Collection[str] | None) -> tuple[str, ...]:
@@ -228,7 +224,9 @@ def _beginnings(field: str, sqlstate: str | Collection[str] | None) -> tuple[str
         return ()
     several = tuple(sqlstate) if isinstance(sqlstate, Collection) and not isinstance(sqlstate, str) else (sqlstate,)
     if not several or not all(isinstance(code, str) and _SQLSTATE.fullmatch(code) for code in several):
-        raise refused(field, sqlstate, "a SQLSTATE such as '40001', its class '40', 'SQLITE_BUSY', or several of these")
+        raise bad_value(
+            field, sqlstate, "a SQLSTATE such as '40001', its class '40', 'SQLITE_BUSY', or several of these"
+        )
     return several
 
 
@@ -251,7 +249,7 @@ def _ranges(field: str, numbers: Numbers | None, *, within: range) -> tuple[rang
     ranges = tuple(_range(number) for number in several)
     if not ranges or not all(_fits(found, within) for found in ranges):
         allowed = f"a number from {within[0]} to {within[-1]}, a range of such numbers, or several of these"
-        raise refused(field, numbers, allowed)
+        raise bad_value(field, numbers, allowed)
     return tuple(found for found in ranges if found is not None)
 
 
@@ -272,19 +270,19 @@ def _pattern(field: str, message: str | re.Pattern[str] | None) -> Pattern | Non
         return None
     text, flags = (message.pattern, message.flags) if isinstance(message, re.Pattern) else (message, 0)
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_PATTERN:
-        raise refused(field, message, f"a regular expression, not empty, of at most {LONGEST_PATTERN:,} characters")
+        raise bad_value(field, message, f"a regular expression, not empty, of at most {LONGEST_PATTERN:,} characters")
     try:
         compiled = re.compile(text, flags | re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as problem:
-        raise refused(field, message, f"a regular expression that compiles ({problem})") from None
+        raise bad_value(field, message, f"a regular expression that compiles ({problem})") from None
     reach = reach_of(compiled)
     if reach is None:
-        raise refused(field, message, QUICK)
+        raise bad_value(field, message, QUICK)
     return Pattern(compiled, reach)
 
 
 def check_rules(rules: Sequence[AnyRule], what: str) -> tuple[AnyRule, ...]:
     listed = tuple(rules) if isinstance(rules, Iterable) and not callable(rules) else None
     if listed is None or not all(callable(rule) for rule in listed):
-        raise BadTask(f"{what} must be a list of Rule(…) or functions of a Failure, not {rules!r:.200}")
+        raise BadTask(check.not_allowed(what, rules, "a list of Rule(…) or functions of a Failure"))
     return listed

@@ -214,7 +214,7 @@ def misfit(problem: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> V
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
     """It ran longer than it may."""
-    seen = f"no end after {describe(timeout)}"
+    seen = f"the attempt had not ended after {describe(timeout)}"
     return engine_verdict("TIMEOUT", kind=kind, detail=f"{seen}\n{detail}" if detail else seen, catalogue=catalogue)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from mulligan.errors import BadPolicy
-from mulligan.failure.checks import fill, refused
+from mulligan.failure.checks import bad_value, set_fields
 from mulligan.values.suggest import did_you_mean
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -50,8 +50,8 @@ class Window:
     ) -> None:
         opens, closes = _clock("start", start), _clock("end", end)
         if opens >= _DAY:
-            raise refused("the start of a window", start, "a time from '00:00' to '23:59'")
-        fill(
+            raise bad_value("the start of a window", start, "a time from '00:00' to '23:59'")
+        set_fields(
             self,
             opens=opens,
             closes=closes if closes > opens else closes + _DAY,
@@ -135,7 +135,7 @@ def _clock(field: str, value: str | time) -> timedelta:
     found = _CLOCK.fullmatch(value) if isinstance(value, str) else None
     shown = timedelta(hours=int(found[1]), minutes=int(found[2])) if found else None
     if shown is None or shown > _DAY:
-        raise refused(f"the {field} of a window", value, "a time such as '09:00', from '00:00' to '24:00'")
+        raise bad_value(f"the {field} of a window", value, "a time such as '09:00', from '00:00' to '24:00'")
     return shown
 
 
@@ -143,7 +143,7 @@ def _weekdays(days: str) -> frozenset[int]:
     parts = days.lower().replace(" ", "").split(",") if isinstance(days, str) else []
     found = [_span(part.split("-")) for part in parts]
     if not found or None in found:
-        raise refused("the days of a window", days, "days such as 'mon-fri' or 'sat,sun'")
+        raise bad_value("the days of a window", days, "days such as 'mon-fri' or 'sat,sun'")
     return frozenset(day for span in found for day in span or ())
 
 
@@ -162,7 +162,7 @@ def _zone(timezone: str | ZoneInfo) -> ZoneInfo:
     except (KeyError, ValueError, OSError, TypeError, AttributeError):
         near = did_you_mean(timezone, available_timezones()).strip()
         allowed = "the name of a time zone such as 'Europe/Berlin'" + (f"; {near}" if near else "")
-        raise refused("the timezone of a window", timezone, allowed) from None
+        raise bad_value("the timezone of a window", timezone, allowed) from None
 
 
 def _shown(clock: timedelta) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mulligan.errors import BadPolicies
 from mulligan.policies.reading import LARGEST, Policies, read
 from mulligan.values.clock import Clock, SystemClock
-from mulligan.values.file import Unreadable, contents
+from mulligan.values.file import Unreadable, read_contents
 
 logger = logging.getLogger("mulligan.policies")
 
@@ -101,7 +101,7 @@ def load(path: Path) -> Policies:
 
 def _content(path: Path) -> bytes:
     try:
-        return contents(path, largest=LARGEST)
+        return read_contents(path, largest=LARGEST)
     except Unreadable as problem:
         raise BadPolicies(str(path), [str(problem)]) from None
     except OSError as error:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mulligan.errors import BadRate
-from mulligan.failure.checks import fill, number, refused, whole
-from mulligan.policies.queue import at_once, checked_name
+from mulligan.failure.checks import bad_value, check_integer, check_number, set_fields
+from mulligan.policies.queue import check_concurrency, check_name
 from mulligan.records.rate import Rate, parse_rate
 
 EVERYBODY = "*"
@@ -33,11 +33,11 @@ class Owner:
     def __post_init__(self) -> None:
         of = f"of owner {self.name!r:.80}"
         counted = ("retries_per_day", "retries_per_month", "cost_per_month")
-        fill(
+        set_fields(
             self,
-            name=owner_name("the name of an owner", self.name),
+            name=check_owner_name("the name of an owner", self.name),
             weight=_weight(f"weight {of}", self.weight),
-            concurrency=at_once(f"concurrency {of}", self.concurrency),
+            concurrency=check_concurrency(f"concurrency {of}", self.concurrency),
             submit_rate=_rate(f"submit_rate {of}", self.submit_rate),
             over_budget=_over_budget(f"over_budget {of}", self.over_budget),
             **{name: _count(f"{name} {of}", getattr(self, name)) for name in counted},
@@ -57,35 +57,35 @@ class Owner:
 KEYS = tuple(field.name for field in fields(Owner) if field.name != "name")
 
 
-def owner_name(what: str, name: Any) -> str:
+def check_owner_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
-    if "*" in checked_name(what, name) and name != EVERYBODY:
-        raise refused(what, name, "the name of one owner, or '*' for every owner: there are no patterns of owners")
+    if "*" in check_name(what, name) and name != EVERYBODY:
+        raise bad_value(what, name, "the name of one owner, or '*' for every owner: there are no patterns of owners")
     return str(name)
 
 
-def checked_owner(key: str, value: Any) -> None:
+def check_owner(key: str, value: Any) -> None:
     """Raises BadPolicy."""
     given: dict[str, Any] = {key: value}
     Owner("sound", **given)
 
 
 def _weight(what: str, weight: Any) -> float | None:
-    return None if weight is None else number(what, weight, least=LEAST_WEIGHT, most=MOST_WEIGHT)
+    return None if weight is None else check_number(what, weight, least=LEAST_WEIGHT, most=MOST_WEIGHT)
 
 
 def _count(what: str, value: Any) -> int | None:
-    return None if value is None else whole(what, value, least=0, most=MOST_IN_A_PERIOD)
+    return None if value is None else check_integer(what, value, least=0, most=MOST_IN_A_PERIOD)
 
 
 def _rate(what: str, rate: Any) -> Rate | None:
     try:
         return None if rate is None else parse_rate(rate)
     except BadRate:
-        raise refused(what, rate, "a rate such as '10/s', '600/m' or '1000/h', at most 10000/s") from None
+        raise bad_value(what, rate, BadRate.allowed) from None
 
 
 def _over_budget(what: str, value: Any) -> str | None:
     if value is not None and value not in OVER_BUDGET:
-        raise refused(what, value, "one of " + ", ".join(map(repr, OVER_BUDGET)))
+        raise bad_value(what, value, "one of " + ", ".join(map(repr, OVER_BUDGET)))
     return str(value) if value is not None else None

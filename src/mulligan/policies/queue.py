@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mulligan.failure.checks import fill, refused, whole
+from mulligan.failure.checks import bad_value, check_integer, require, set_fields
+from mulligan.values.check import NAME
 
-LONGEST_NAME = 200
 MOST_AT_ONCE = 1_000_000
 
 SaidQueues = Mapping[str, Mapping[str, Any]]
@@ -21,42 +21,40 @@ class Queue:
     concurrency: int | None = None
 
     def __post_init__(self) -> None:
-        fill(
+        set_fields(
             self,
-            name=queue_name("the name of a queue", self.name),
+            name=check_queue_name("the name of a queue", self.name),
             fair=_truth(f"fair of queue {self.name!r:.80}", self.fair),
-            concurrency=at_once(f"concurrency of queue {self.name!r:.80}", self.concurrency),
+            concurrency=check_concurrency(f"concurrency of queue {self.name!r:.80}", self.concurrency),
         )
 
 
 KEYS = tuple(field.name for field in fields(Queue) if field.name != "name")
 
 
-def checked_name(what: str, name: Any) -> str:
+def check_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
-        raise refused(what, name, f"one line of text of at most {LONGEST_NAME} characters")
-    return name
+    return str(require(what, name, NAME))
 
 
-def queue_name(what: str, name: Any) -> str:
+def check_queue_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
-    if "*" in checked_name(what, name):
-        raise refused(what, name, "the name of one queue, without '*': there are no patterns of queues")
+    if "*" in check_name(what, name):
+        raise bad_value(what, name, "the name of one queue, without '*': there are no patterns of queues")
     return str(name)
 
 
-def checked_queue(key: str, value: Any) -> None:
+def check_queue(key: str, value: Any) -> None:
     """Raises BadPolicy."""
     given: dict[str, Any] = {key: value}
     Queue("sound", **given)
 
 
-def at_once(what: str, number: Any) -> int | None:
-    return None if number is None else whole(what, number, least=1, most=MOST_AT_ONCE)
+def check_concurrency(what: str, number: Any) -> int | None:
+    return None if number is None else check_integer(what, number, least=1, most=MOST_AT_ONCE)
 
 
 def _truth(what: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise refused(what, value, "true (owners take turns) or false (by submission)")
+        raise bad_value(what, value, "true (owners take turns) or false (by submission)")
     return value

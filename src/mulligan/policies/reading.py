@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 from mulligan.errors import BadPolicies, BadPolicy
 from mulligan.failure import checks
 from mulligan.failure.backoff import Added, Decorrelated, Full
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
 from mulligan.policies.in_force import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
-from mulligan.service.config import ServiceBook, checked_name
+from mulligan.service.config import ServiceBook, check_name
+from mulligan.values.check import shown
 from mulligan.values.duration import LONGEST
 from mulligan.values.suggest import did_you_mean
 
@@ -42,7 +43,7 @@ RULE_KEYS = {"code": "code", "class": "error_class", "exception": "when", "statu
 CONDITIONS = ("exception", "status", "exit", "errno", "message")
 # Another spelling of the same, and what it means.
 SPELLINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "maxRetries": ("max_attempts", lambda retries: checks.whole("", retries, least=0, most=999_999) + 1),
+    "maxRetries": ("max_attempts", lambda retries: checks.check_integer("", retries, least=0, most=999_999) + 1),
     "backoffStrategy": ("backoff", lambda strategy: strategy),
 }
 JOB_TYPE = "jobType"
@@ -157,8 +158,8 @@ class _Reading:
         given = self._mapping(path, value, (*KEYS, *SPELLINGS, "owners", "concurrency"))
         owners = self._named(f"{path}.owners", given.pop("owners", None), self._section)
         for name in owners:
-            self._part(f"{path}.owners.{name}", owner.owner_name, "", name)
-        at_once = self._checked(path, _part_of(given, "concurrency"), queue.checked_queue).get("concurrency")
+            self._part(f"{path}.owners.{name}", owner.check_owner_name, "", name)
+        at_once = self._checked(path, _part_of(given, "concurrency"), queue.check_queue).get("concurrency")
         return Kind(self._section(path, given), owners, at_once)
 
     def _job_types(self, path: str, value: Any) -> dict[str, Kind]:
@@ -176,24 +177,24 @@ class _Reading:
         return found
 
     def _service(self, path: str, value: Any) -> dict[str, Any]:
-        self._part(path, checked_name, path.removeprefix("services."))
+        self._part(path, check_name, path.removeprefix("services."))
         said = self._mapping(path, value, service.KEYS)
         before = len(self.mistakes)
         for key, one in said.items():
-            self._part(f"{path}.{key}", service.checked, key, one)
+            self._part(f"{path}.{key}", service.check_key, key, one)
         if len(self.mistakes) == before:
-            self._part(f"{path}.min_calls", service.checked_together, said)
+            self._part(f"{path}.min_calls", service.check_together, said)
         return said
 
     def _owner(self, path: str, value: Any) -> tuple[Section, dict[str, Any]]:
-        self._part(path, owner.owner_name, "", path.removeprefix("owners."))
+        self._part(path, owner.check_owner_name, "", path.removeprefix("owners."))
         given = self._mapping(path, value, (*KEYS, *SPELLINGS, *owner.KEYS))
         said = {key: given.pop(key) for key in owner.KEYS if key in given}
-        return self._section(path, given), self._checked(path, said, owner.checked_owner)
+        return self._section(path, given), self._checked(path, said, owner.check_owner)
 
     def _queue(self, path: str, value: Any) -> dict[str, Any]:
-        self._part(path, queue.queue_name, "", path.removeprefix("queues."))
-        return self._checked(path, self._mapping(path, value, queue.KEYS), queue.checked_queue)
+        self._part(path, queue.check_queue_name, "", path.removeprefix("queues."))
+        return self._checked(path, self._mapping(path, value, queue.KEYS), queue.check_queue)
 
     def _checked(self, path: str, said: dict[str, Any], check: Callable[[str, Any], None]) -> dict[str, Any]:
         for key, one in said.items():
@@ -231,7 +232,7 @@ class _Reading:
         return self._part(path, _of_policy, key, value)
 
     def _timeout(self, path: str, _key: str, value: Any) -> Any:
-        return self._part(path, _some_time, value)
+        return self._part(path, _check_timeout, value)
 
     def _limits(self, path: str, _key: str, value: Any) -> dict[str, int]:
         codes = self._mapping(path, value, None)
@@ -243,7 +244,7 @@ class _Reading:
         is_word = isinstance(value, str)
         given = {"type": value} if is_word else self._mapping(path, value, BACKOFF_KEYS)
         if (type_ := str(given.get("type")).lower()) not in BACKOFFS:
-            known = f"is {_shown(given.get('type'))}, but it must be one of {', '.join(BACKOFFS)}"
+            known = f"is {shown(given.get('type'))}, but it must be one of {', '.join(BACKOFFS)}"
             return self._note(path if is_word else f"{path}.type", known)
         del given["type"]
         parts: dict[str, Any] = {}
@@ -311,11 +312,13 @@ class _Reading:
             return {}
         if not isinstance(value, dict):
             possible = f"; known are: {', '.join(known)}" if known else ""
-            self._note(path or "the file", f"is {_shown(value)}, but it must be a mapping{possible}")
+            self._note(path or "the file", f"is {shown(value)}, but it must be a mapping{possible}")
             return {}
         for key in value:
             if not isinstance(key, str) or not key:
-                self._note(_below(path, str(key)), f"is no name, it is {key!r}; a name is text, in quotes if need be")
+                self._note(
+                    _below(path, str(key)), f"is no name, it is {key!r}; a name is a string, in quotes if necessary"
+                )
             elif known is not None and key not in known:
                 possible = f"{did_you_mean(key, known)}known are: {', '.join(known)}"
                 self._note(_below(path, key), f"is unknown; {possible}")
@@ -325,7 +328,7 @@ class _Reading:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._note(path, f"is {_shown(value)}, but it must be a list")
+            self._note(path, f"is {shown(value)}, but it must be a list")
             return []
         return [(f"{path}[{number}]", one) for number, one in enumerate(value)]
 
@@ -352,11 +355,6 @@ def _is_in(key: str, known: Collection[str] | None) -> bool:
     return known is None or key in known
 
 
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
-
-
 def _made(kind: Callable[..., T], given: dict[str, Any]) -> Any:
     """One of these, after its parts were looked at one by one: what is wrong was said."""
     try:
@@ -376,7 +374,7 @@ def _of_policy(key: str, value: Any) -> Any:
 
 def _checked_window(key: str, value: Any) -> None:
     if key == "allow" and not isinstance(value, bool):
-        raise refused("", value, "true (retries run only inside) or false (never inside)")
+        raise bad_value("", value, "true (retries run only inside) or false (never inside)")
     given: dict[str, Any] = {"start": "00:00", "end": "24:00", key: value}
     Window(**given)
 
@@ -386,11 +384,8 @@ def _checked_rule(key: str, value: Any) -> None:
     Rule(**given)
 
 
-def _some_time(given: Any) -> timedelta:
-    timeout = checks.duration("", given, most=LONGEST)
-    if not timeout:
-        raise refused("", given, "a duration such as '90s' or '5m', longer than nothing")
-    return timeout
+def _check_timeout(given: Any) -> timedelta:
+    return checks.check_duration("", given, most=LONGEST, above_zero=True)
 
 
 def _limit(code: str, limit: Any) -> int:
@@ -410,7 +405,7 @@ def _jitter(value: Any) -> Any:
             return Added(duration)
         case int() | float() if not isinstance(word, bool) and 0 <= word <= 1:
             return word
-    raise refused("", value, "none, a ratio from 0 to 1, full, decorrelated or {added: 5s}")
+    raise bad_value("", value, "none, a ratio from 0 to 1, full, decorrelated or {added: 5s}")
 
 
 def _condition(key: str, value: Any) -> Any:

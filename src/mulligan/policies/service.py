@@ -22,13 +22,13 @@ def _generality(name: str) -> tuple[bool, int]:
     return not name.endswith("*"), len(name)
 
 
-def checked(key: str, value: Any) -> None:
+def check_key(key: str, value: Any) -> None:
     """Raises BadPolicy."""
     room: dict[str, Any] = {"window": LARGEST_WINDOW} if key == "min_calls" else {}
     Service("sound", **{**room, key: value})
 
 
-def checked_together(said: Mapping[str, Any]) -> None:
+def check_together(said: Mapping[str, Any]) -> None:
     """Raises BadPolicy for keys that are sound one by one only."""
     if {"window", "min_calls"} <= set(said):
         Service("sound", window=said["window"], min_calls=said["min_calls"])

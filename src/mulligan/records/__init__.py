@@ -1,1 +1,1 @@
-"""What is stored and shown: one record a file, without any I/O."""
+"""The records that are stored and shown, one subject per file, without any I/O."""

@@ -1,4 +1,4 @@
-"""A batch: jobs that succeed or fail together in the eyes of their owner, and what its counts mean."""
+"""A batch: a group of jobs with one outcome, which is computed from their counts."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,12 +17,12 @@ class BatchState(StrEnum):
 
     @property
     def is_settled(self) -> bool:
-        """Every member is over; a retry of one can open it again."""
+        """Every member has ended. The retry of a member reopens the batch."""
         return self in (BatchState.READY, BatchState.PARTIAL, BatchState.FAILED)
 
 
-class BatchStep(StrEnum):
-    """What a batch has to do next, by its counts."""
+class BatchAction(StrEnum):
+    """What to do with a batch next, by its counts."""
 
     SETTLE = "settle"
     ABORT = "abort"
@@ -32,7 +32,7 @@ class BatchStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A draft as the client hands it to the store."""
+    """A draft as the client passes it to the store."""
 
     id: str
     name: str
@@ -45,10 +45,10 @@ class NewBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRecord:
-    """One durable record. A snapshot: ask again to see what happened since.
+    """A snapshot of one durable record.
 
-    `generation` grows when a retry opens a batch that was settled. `success_at` is the share of members that must
-    succeed for `ready`; above `abort_above`, a share of failed ones, members that are not running are cancelled.
+    `generation` grows when a retry reopens a settled batch. `success_at` is the fraction of members that must succeed
+    for `ready`. When the fraction of failed members exceeds `abort_above`, members that are not running are cancelled.
     """
 
     id: str
@@ -74,13 +74,13 @@ class BatchRecord:
 
     @property
     def left(self) -> int:
-        """Members that are not over yet."""
+        """Members that have not ended yet."""
         return self.total - self.finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRetry:
-    """To start failed or cancelled members again, all in one transaction. `id` is the caller's."""
+    """A request to retry failed or cancelled members, all in one transaction. `id` is the caller's."""
 
     id: str
     batch: str
@@ -91,26 +91,26 @@ class BatchRetry:
 
 
 def outcome(batch: BatchRecord) -> BatchState:
-    """What a batch whose members are all over has become. One without members has nothing left to do: ready."""
-    # Divided, not multiplied: 7 of 100 is 0.07 to the last bit, but 0.07 * 100 is more than 7.
+    """The state of a batch whose members have all ended. A batch without members is ready."""
+    # Divide, do not multiply: 7 / 100 equals 0.07 exactly, but 0.07 * 100 is greater than 7.
     if batch.total == 0 or batch.succeeded / batch.total >= batch.success_at:
         return BatchState.READY
     return BatchState.PARTIAL if batch.succeeded else BatchState.FAILED
 
 
-def next_step(batch: BatchRecord, now: datetime) -> BatchStep | None:
-    """What its counts ask for. Members of a draft wait; what is expired opens no more."""
+def next_action(batch: BatchRecord, now: datetime) -> BatchAction | None:
+    """What the counts require. Members of a draft wait; an expired batch is not reopened."""
     if batch.state is BatchState.PROCESSING:
         if batch.left <= 0:
-            return BatchStep.SETTLE
-        return BatchStep.ABORT if batch.aborted_at is None and fails_too_often(batch) else None
+            return BatchAction.SETTLE
+        return BatchAction.ABORT if batch.aborted_at is None and fails_too_often(batch) else None
     if batch.state is BatchState.DRAFT or batch.left <= 0:
         return None
-    return BatchStep.REFUSE if takes_none_back(batch, now) else BatchStep.REOPEN
+    return BatchAction.REFUSE if has_expired(batch, now) else BatchAction.REOPEN
 
 
-def takes_none_back(batch: BatchRecord, now: datetime) -> bool:
-    """It is settled and its date has passed, whether or not somebody has come by to say so."""
+def has_expired(batch: BatchRecord, now: datetime) -> bool:
+    """Whether the batch is settled and past its expiry date, even if it is not marked as expired yet."""
     if batch.state is BatchState.EXPIRED:
         return True
     return batch.state.is_settled and batch.expires_at is not None and batch.expires_at <= now

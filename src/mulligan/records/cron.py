@@ -1,8 +1,9 @@
-"""Cron expressions and their ticks. PURE: an instant in, instants out, right over every change of the clocks.
+"""Cron expressions and their ticks. Pure: times in, times out, correct across every change of the clocks.
 
-Times of the day (`30 2 * * *`: neither second, minute nor hour begins with `*`) tick once for each time they name: one
-that the clocks skip ticks right after the gap, one that they repeat ticks in the first pass. Everything else
-(`*/5 * * * *`, `0 * * * *`) ticks whenever the local clock shows a matching time, so in both passes, and not in a gap.
+A time of day (`30 2 * * *`: neither second, minute nor hour begins with `*`) ticks once a day that it names. If the
+clocks skip that time, it ticks right after the gap; if they repeat it, it ticks in the first pass. Every other
+expression (`*/5 * * * *`, `0 * * * *`) ticks whenever the local clock shows a matching time: in both passes, and not in
+a gap.
 """
 
 import re
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from mulligan.errors import BadSchedule
+from mulligan.values.check import not_allowed
 from mulligan.values.suggest import did_you_mean
 
 ALIASES = {
@@ -32,9 +34,9 @@ _SUNDAY_LAST = re.compile(r"-sun\b", re.IGNORECASE)
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
-# Some day in a leap year: an expression that finds nothing in the 50 years from here never will.
+# A day in a leap year: an expression without a tick in the next 50 years has none.
 _ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 - what the clock on the wall shows has no zone
-# The widths in which the last ticks before an instant are looked for, each so many times the one before.
+# `last` searches this far back first, then ever further by this factor.
 _FIRST_LOOK, _WIDER = timedelta(minutes=1), 24
 
 
@@ -48,11 +50,11 @@ class Cron:
         fields = ALIASES.get(str(self.expression).lower(), self.expression)
         self._parsed = _parsed(fields, expression)
         self._found = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
-        """The last answer, and since when it holds: a schedule asks several times for the same tick."""
+        """The last answer, and from when it holds: a schedule asks for the same tick several times."""
         self._names_times = not any(field.startswith("*") for field in fields.split()[:-3])
 
     def next(self, after: datetime) -> datetime:
-        """The first tick after this instant, in UTC."""
+        """The first tick after this time, in UTC."""
         after = after.astimezone(UTC)
         since, tick = self._found
         if not since <= after < tick:
@@ -61,14 +63,14 @@ class Cron:
         return tick
 
     def ticks(self, after: datetime) -> Iterator[datetime]:
-        """All ticks after this instant, in their order."""
+        """All ticks after this time, in order."""
         while True:
             after = self.next(after)
             yield after
 
     def last(self, after: datetime, until: datetime, *, most: int) -> list[datetime]:
-        """The last ticks after one instant and up to another, `most` at most, in their order. However many there
-        were, only few are counted out."""
+        """The last `most` ticks after one time and up to another, in order. The cost does not depend on how many there
+        were."""
         width = _FIRST_LOOK
         while True:
             start = max(after, until - width)
@@ -78,17 +80,17 @@ class Cron:
             width *= _WIDER
 
     def _next_named(self, after: datetime) -> datetime:
-        """One tick for each time on the wall, whether the clocks show it never, once or twice."""
+        """One tick for each matching local time, whether the clocks show it never, once or twice."""
         for wall in self._walls(self._wall(after)):
-            # Before a gap the first reading lies behind it, the second before it.
+            # In a gap, fold 0 gives a time after the gap and fold 1 one before it.
             first, second = (wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1))
             tick = first if self._wall(first) == wall else self._change(second, first)
             if tick > after:
                 return tick
-        raise AssertionError("an expression that ticks once ticks again")
+        raise AssertionError("an expression with one tick has infinitely many")
 
     def _next_shown(self, after: datetime) -> datetime:
-        """From one change of the clocks to the next the wall's time goes as ours does."""
+        """Between two changes of the clocks, local time runs parallel to UTC."""
         while True:
             wall, offset = next(self._walls(self._wall(after))), self._offset(after)
             tick = wall.replace(tzinfo=UTC) - offset
@@ -100,7 +102,7 @@ class Cron:
                 return after
 
     def _walls(self, after: datetime) -> Iterator[datetime]:
-        """The times on the wall that match, as if no clock were ever changed."""
+        """The local times that match, as if the clocks were never changed."""
         walls = copy(self._parsed)
         walls.dt = after.replace(microsecond=0)
         return walls
@@ -123,7 +125,7 @@ class Cron:
         return before + seconds[low] * _SECOND
 
     def _wall(self, moment: datetime) -> datetime:
-        """What the clock on the wall shows, without its zone."""
+        """The local time, without its zone."""
         return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
 
     def _offset(self, moment: datetime) -> timedelta:
@@ -136,11 +138,11 @@ def upcoming(cron: Cron, after: datetime, *, number: int) -> tuple[datetime, ...
 
 def _parsed(fields: object, given: object) -> CronSim:
     if not isinstance(fields, str) or not 0 < len(fields) <= LONGEST:
-        raise BadSchedule(f"a cron expression is text such as '*/5 * * * *', not {given!r:.200}")
+        raise BadSchedule(not_allowed("a cron expression", given, "a string such as '*/5 * * * *'"))
     if fields.startswith("@"):
-        raise BadSchedule(f"{given!r:.200} is no alias of a cron expression; possible are: {', '.join(ALIASES)}")
+        raise BadSchedule(f"{given!r:.200} is not an alias of a cron expression; possible are: {', '.join(ALIASES)}")
     try:
-        # Sunday ends a week, but as a word it is day 0.
+        # At the end of a range, Sunday is day 7, but by name it is day 0.
         parsed = CronSim(_SUNDAY_LAST.sub("-7", fields), _ANY_DAY)
         next(copy(parsed))
     except (CronSimError, AssertionError, ValueError, OverflowError) as error:
@@ -150,12 +152,12 @@ def _parsed(fields: object, given: object) -> CronSim:
             "month, day of the week) such as '30 2 * * mon-fri', or six with seconds in front"
         ) from None
     except StopIteration:
-        raise BadSchedule(f"{given!r:.200} names a day that never comes") from None
+        raise BadSchedule(f"{given!r:.200} names a day that does not exist") from None
     return parsed
 
 
 def _days(after: datetime, until: datetime) -> Iterator[datetime]:
-    """Day by day, and the end: the clocks are not changed twice in a day."""
+    """Each day, and the end. The clocks are not changed twice in a day."""
     yield from (after + number * _DAY for number in range(1, (until - after) // _DAY + 1))
     yield until
 

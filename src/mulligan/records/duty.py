@@ -1,4 +1,4 @@
-"""Duties: the one list of the periodic pieces of upkeep, and the record of a round of one."""
+"""Duties: the list of periodic maintenance work, and the record of each run."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from mulligan.errors import UnknownDuty
 
 @dataclass(frozen=True, slots=True)
 class KnownDuty:
-    """`alias` is what other systems call it; `about` says what it does."""
+    """`alias` is its name in other systems; `about` is a description."""
 
     name: str
     alias: str
@@ -26,12 +26,12 @@ DUTIES = (
     KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),
 )
 
-# What a waiting job waits for, if the duty `retry` is to let it through; all else is let through by `promote`.
+# Jobs that wait for one of these are queued by the duty `retry`, all others by `promote`.
 RETRY_REASONS = ("retry", "rate limit", "budget")
 
 
 def duty_named(name: str) -> KnownDuty:
-    """By its name or its alias, however written."""
+    """The duty with this name or alias, ignoring case."""
     for duty in DUTIES:
         if name.strip().lower() in (duty.name, duty.alias.lower()):
             return duty
@@ -39,23 +39,23 @@ def duty_named(name: str) -> KnownDuty:
 
 
 @dataclass(frozen=True, slots=True)
-class Chores:
-    """What one look at the store tells all duties of a worker."""
+class DutyOverview:
+    """What one query of the store tells all duties of a worker."""
 
     paused: frozenset[str]
     idle: frozenset[str]
-    """Duties that find nothing to do."""
+    """Duties that have nothing to do."""
     has_ticks: bool
-    """A tick of a schedule has come, or a worker is to say again that it has one in its code."""
+    """A tick of a schedule is due, or a worker must report again which schedules its code has."""
 
 
 def duty_of(waiting_for: str | None) -> KnownDuty:
-    """Which duty lets a job through that waits for this."""
+    """The duty that queues jobs waiting for this."""
     return duty_named("retry" if waiting_for in RETRY_REASONS else "promote")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class DutyRun:
     """A duty done, by a worker or by hand. `did` is how many jobs it moved since the record before."""
 
     duty: str
@@ -66,8 +66,8 @@ class Round:
     limit: int | None = None
     at: datetime | None = None
     ago: timedelta = timedelta(0)
-    """How long before it is recorded it was done."""
-    # Only of rounds by hand; `request` is the caller's, so that the record can be repeated.
+    """How long before the record the run was done."""
+    # For manual runs only. `request` is the caller's id, so that the call can be repeated.
     request: str | None = None
     actor: str | None = None
     reason: str | None = None

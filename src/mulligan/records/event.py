@@ -1,4 +1,4 @@
-"""The event: the immutable record of one transition, and the only history there is."""
+"""The event: the immutable record of one transition. Events are the only history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a reader of the log has come, kept for it by the store."""
+    """The position of a reader of the log, kept by the store."""
 
     name: str
     position: int
@@ -17,9 +17,9 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`position` orders the log; a reader who keeps the last one he saw never misses an event.
+    """`position` orders the log; a reader that remembers its last position misses no event.
 
-    An event that is about no job, such as a pause, has an empty `job`; its `data` names what it is about.
+    An event about another subject than a job, such as a pause, has an empty `job`, and its `data` names the subject.
     """
 
     position: int

@@ -1,4 +1,4 @@
-"""The finding: what a check of the doctor saw, and what can be done about it."""
+"""The finding: the result of one check of the doctor, with its remedy."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +12,7 @@ class Level(StrEnum):
 
 
 class Check(StrEnum):
-    """The checks by their stable codes; docs/operations/doctor.md says what each means."""
+    """The checks by their stable codes; docs/operations/doctor.md explains each."""
 
     REACHABLE = "store.reachable"
     SCHEMA = "store.schema"
@@ -55,12 +55,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """From where on something is worth a word."""
+    """The thresholds from which a finding is a warning."""
 
     clock: timedelta = timedelta(seconds=1)
-    """How far the store's clock may be from this machine's; thirty times that is a problem."""
+    """How far the store's clock may differ from this machine's; thirty times that is a problem."""
     disk: int = 1024**3
-    """Free bytes; a sixteenth of it is a problem."""
+    """Free bytes; a sixteenth of that is a problem."""
     lock: timedelta = timedelta(seconds=2)
     """How long another process may hold SQLite's file lock."""
     snapshot: timedelta = timedelta(minutes=5)
@@ -68,12 +68,12 @@ class Limits:
     log: int = 10_000_000
     """Events."""
     cursor: timedelta = timedelta(days=1)
-    """How long a reader of the log may stand still while the log goes on."""
+    """How long a reader of the log may stay at its position while the log grows."""
     lease: timedelta = timedelta(minutes=1)
-    """How long an expired lease may wait to be taken back."""
+    """How long an expired lease may wait to be reclaimed."""
     wait: timedelta = timedelta(minutes=15)
     pause: timedelta = timedelta(days=1)
-    """When a pause without an end looks forgotten."""
+    """From when on a pause without an end looks forgotten."""
     outage: timedelta = timedelta(minutes=15)
     """How long a service may be open."""
 

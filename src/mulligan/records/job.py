@@ -1,4 +1,4 @@
-"""The records of a job: what is asked for, what is stored, what a worker holds while it runs it."""
+"""The records of a job: the request, the stored job, and the lease of a worker that runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,25 +15,25 @@ R = TypeVar("R", covariant=True)
 PRIORITIES = {"high": -10, "normal": 0, "low": 10}
 DEFAULT_QUEUE = "default"
 
-# Stands for a job's id in arguments written before that is known.
+# Placeholder for a job's id in arguments that are encoded before the id is known.
 ANY_ID = "00000000-0000-0000-0000-000000000000"
 
-# What a job waits for whose arguments fit no worker that took it.
+# A job waits for this if its arguments fitted no worker that claimed it.
 ANOTHER_VERSION = "another version"
-# Counts, among the failures by code, the calls that failed while the job's service recovered and were charged to it.
+# The key, among the failures by code, that counts failed calls charged to a recovering service.
 RECOVERING = "SERVICE_RECOVERING"
 
-# The caps of a job that runs at most once. A policy allows one crash at least: zero stands for such a job, also to a
-# worker that does not know its kind.
+# The caps of a job that runs at most once. A policy allows at least one crash, so zero crashes mark such a job, also
+# for a worker that does not know its kind.
 ONCE = {"max_attempts": 1, "max_crashes": 0, "max_snoozes": 0}
 
-# Losses nobody saw the cause of: the process, the machine or the network went away.
+# How often a worker may vanish with a job: its process, machine or network was lost.
 MAX_LOSSES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """One durable request to run a task, as the client hands it to the store."""
+    """A request to run a task, as the client passes it to the store."""
 
     id: str
     kind: str
@@ -56,21 +56,21 @@ class NewJob:
     cost: int = 0
     on_failed: "FollowUp | None" = None
     batch: str | None = None
-    """A draft; the job waits until that is published."""
+    """The id of a draft batch; the job waits until it is published."""
     weight: float | None = None
-    """Of its owner in a fair queue; None in a plain one, whose jobs go by submission."""
+    """The owner's weight in a fair queue; None in a plain queue, which is ordered by submission."""
     submit_rate: Rate | None = None
-    """How fast its owner may submit."""
+    """The owner's limit on submissions."""
     is_id_given: bool = False
-    """The caller chose the id: the same call again is the same job, and another call under it is a Conflict."""
+    """The caller chose the id: the same call again returns the same job, and another call with it is a Conflict."""
     is_service_computed: bool = False
-    """Its service is named by its arguments: of such names so many are told apart, and not more."""
+    """The service's name was computed from the arguments. Only a limited number of such names is tracked separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """The job that is stored when another one fails for good, or a batch is settled. `ANY_ID` in its arguments stands
-    for that one's id."""
+    """The job that is stored when another job fails for good, or when a batch is settled. `ANY_ID` in its arguments
+    stands for the id of that job or batch."""
 
     kind: str
     arguments: str
@@ -108,7 +108,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[R]):
-    """One durable record. A snapshot: ask again to see what happened since."""
+    """A snapshot of one durable record. Read it again to see later changes."""
 
     id: str
     kind: str
@@ -118,7 +118,7 @@ class Job(Generic[R]):
     priority: int
     state: State
     arguments: Any
-    """By parameter name, as JSON carries them; the stored string if somebody damaged it."""
+    """By parameter name, as decoded from JSON; the stored string if it is damaged."""
     attempt: int
     failures: int
     crashes: int
@@ -146,11 +146,11 @@ class Job(Generic[R]):
     error_code: str | None
     error_class: str | None
     error_message: str | None
-    """The line for people."""
+    """The line for users."""
     error_detail: str | None = None
-    """Of a failed job, the technical line beside `error_message`: `ValueError: no such page`. Without secrets."""
+    """The technical line of a failed job, without secrets: `ValueError: no such page`."""
     last_code: str | None = None
-    """Of the last attempt that failed, in any state; it stays when a later attempt succeeds or the job is retried."""
+    """The code of the last attempt that failed. It stays when a later attempt succeeds or the job is retried."""
     last_class: str | None = None
     last_message: str | None = None
     last_detail: str | None = None
@@ -167,28 +167,28 @@ class Job(Generic[R]):
     waiting_for: str | None
     timeout: timedelta | None = None
     version: str | None = None
-    """Of the app that made the last attempt."""
+    """The version of the app that made the last attempt."""
     gate: str | None = None
-    """What holds it back although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`), or
-    its service, of which it was a probe that failed (`probe/…`)."""
+    """What blocks the job although it is due: a paused duty (`duty/retry`), a service's budget (`budget/gateway`), or
+    its service, whose probe it was and failed (`probe/…`)."""
     is_duplicate: bool = False
 
     @property
     def max_retries(self) -> int:
-        """Automatic retries allowed, for display: the attempt limit without the first try."""
+        """Automatic retries allowed, for display: the attempt limit minus the first attempt."""
         return self.max_attempts - 1
 
     @property
     def at_most_once(self) -> bool:
-        """Once its code has begun, nothing but a person runs it again."""
+        """Once its code has begun, only a manual retry runs it again."""
         return self.max_crashes == ONCE["max_crashes"]
 
     @property
     def retry_count(self) -> int:
-        """Automatic retries made since the start or the last manual retry, for display.
+        """Automatic retries since the start or the last manual retry, for display.
 
-        Until the job is over, each failure brings a retry, made or to come; the failure that ends it brings none. A job
-        that was cancelled while its retry was to come has no attempt for it.
+        Each failure counts as a retry, made or pending, except the failure that ends the job. The pending retry of a
+        cancelled job does not count.
         """
         ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
         made = min(self.failures - ended_by_failure, self.max_retries)
@@ -196,12 +196,12 @@ class Job(Generic[R]):
 
     @property
     def _ended_by_its_worker(self) -> bool:
-        """A crash or a loss at its limit ended it: those are not among its failures."""
+        """A crash or a loss at its limit ended the job. Those are not counted as failures."""
         return self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
 
 
 class Fence(NamedTuple):
-    """Who may settle an attempt. All four must match the row, which must still be running."""
+    """Identifies the one lease that may settle an attempt. All four parts must match the row, which must be running."""
 
     id: str
     attempt: int
@@ -210,7 +210,7 @@ class Fence(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A call of a service that a task reports: whether that did its part."""
+    """A call of a service as a task reports it. `ok`: the service did not fail."""
 
     service: str
     ok: bool
@@ -220,7 +220,7 @@ class Called(NamedTuple):
 
 @dataclass(slots=True)
 class Lease:
-    """The right to run one attempt of a job until `until` by the store's clock."""
+    """The right to run one attempt of a job, until `until` by the store's clock."""
 
     fence: Fence
     kind: str
@@ -230,28 +230,28 @@ class Lease:
     until: datetime
     load: Callable[[], Job[Any]] = field(repr=False)
     is_whole: bool = True
-    """The whole record is at hand; else `job` asks the store, which takes its time and may not answer."""
+    """The whole record is loaded; else `job` reads it from the store, which takes time and can fail."""
     service: str = ""
     service_epoch: int = 0
     is_retry: bool = False
-    """It failed before."""
+    """An earlier attempt failed."""
     is_refused: bool = False
-    """Its service is open and fails fast: it is to fail without being run."""
+    """Its service is open and fails fast: the job fails without running."""
     is_probe: bool = False
-    """Its service is half-open, and tried with it."""
+    """Its service is half-open, and this job is a probe."""
     is_suspect: bool = False
-    """An earlier attempt took its process down, or was with one that went away: it may do so again."""
+    """An earlier attempt crashed its process, or ran in a process that was lost: this one may do so too."""
     batch: str | None = None
-    """Counted by whoever settles."""
+    """The settle counts the job in this batch."""
     at_most_once: bool = False
-    """The job was enqueued so; the task of this worker's version may say otherwise."""
+    """The job was enqueued to run at most once; the task in this worker's version may differ."""
     has_begun: bool = True
-    """Of a job that runs at most once: whether its code may have begun. True where that is not known."""
+    """For a job that runs at most once: whether its code may have begun. True if that is not known."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a line of the log says about the attempt."""
+        """The fields of a log line about the attempt."""
         return {
             "job_id": self.fence.id,
             "kind": self.kind,
@@ -262,7 +262,7 @@ class Lease:
 
     @property
     def job(self) -> Job[Any]:
-        """The whole record, built or loaded when first asked for: most attempts never need it."""
+        """The whole record, built or loaded on first use: most attempts never need it."""
         if self._job is None:
             self._job, self.is_whole = self.load(), True
         return self._job
@@ -270,7 +270,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs: every field given must match."""
+    """Selects jobs: every given field must match."""
 
     state: State | str | None = None
     kind: str | None = None
@@ -289,17 +289,17 @@ class JobFilter:
         if self.state is not None and self.state not in tuple(State):
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
         for name in ("kind", "owner", "queue", "code", "last_code", "group", "batch", "tag", "version"):
-            word = getattr(self, name)
-            if word is not None and not is_word(word):
-                raise BadFilter(name, word, WORD_ALLOWED)
+            value = getattr(self, name)
+            if value is not None and not is_word(value):
+                raise BadFilter(name, value, WORD_ALLOWED)
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
                 raise BadFilter(name, moment, "a datetime with a time zone")
 
 
-def described(wanted: JobFilter, owner: str | None) -> str:
-    """The filter in words."""
+def describe_filter(wanted: JobFilter, owner: str | None) -> str:
+    """The filter as a phrase for people."""
     given = {each.name: getattr(wanted, each.name) for each in fields(wanted)}
     if owner is not None:
         given["owner"] = owner
@@ -309,9 +309,9 @@ def described(wanted: JobFilter, owner: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """A part of a listing; `cursor` leads to the next one, None when this was the last.
+    """One page of a list. `cursor` leads to the next page; None: this is the last.
 
-    `damaged` names rows that could not be read: they are shown, not hidden.
+    `damaged` holds the ids of rows that could not be read.
     """
 
     jobs: tuple[Job[R], ...]

@@ -1,4 +1,4 @@
-"""Limits: how many jobs of a kind, a queue or an owner run at once, and how many retries an owner has."""
+"""Limits: how many jobs of a kind, a queue or an owner run at once, and how many retries an owner may use."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 from mulligan.records.job import PRIORITIES, Job, NewJob
 
 EVERYBODY = "*"
-# Of a retry budget, in percent: the last part is kept for what is more urgent.
+# Percent of a retry budget that jobs of low and normal priority may use. The rest is reserved for higher priorities.
 LOW_PART, NORMAL_PART = 80, 95
 
 
 def part_of(budget: int, priority: int) -> int:
-    """How much of a retry budget jobs of this priority may use. Rounded up: of a small one nothing is kept."""
+    """How much of a retry budget jobs of this priority may use. Rounded up, so a small budget reserves nothing."""
     if priority < PRIORITIES["normal"]:
         return budget
     percent = NORMAL_PART if priority < PRIORITIES["low"] else LOW_PART
@@ -20,15 +20,15 @@ def part_of(budget: int, priority: int) -> int:
 
 
 def subjects_of(job: Job[Any]) -> list[str]:
-    """What limits may be about that concern this job."""
+    """The subjects of limits that can apply to this job."""
     own = [f"owner/{job.owner}"] if job.owner else []
     return [*own, f"queue/{job.queue}", f"kind/{job.kind}"]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
-    """Automatic retries of one owner, by the store's clock in UTC. `over` says what becomes of those beyond: they
-    `"wait"` for the next period, or they `"fail"`."""
+    """The automatic retries of one owner, by the store's clock in UTC. Retries beyond the budget `"wait"` for the next
+    period or `"fail"`, as `over` says."""
 
     per_day: int | None = None
     per_month: int | None = None
@@ -38,7 +38,7 @@ class RetryBudget:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`subject` is what it is about: `kind/NAME`, `queue/NAME` or `owner/NAME`."""
+    """`subject` is `kind/NAME`, `queue/NAME` or `owner/NAME`."""
 
     subject: str
     most: int | None = None
@@ -47,7 +47,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class LimitBook:
-    """The limits that a process knows. An owner who is not named has those of `"*"`."""
+    """The limits that a process knows. An owner that is not named has the limits of `"*"`."""
 
     kinds: Mapping[str, int] = field(default_factory=dict)
     queues: Mapping[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class LimitBook:
         return self.budgets.get(owner, self.budgets.get(EVERYBODY))
 
     def concerns(self, job: NewJob) -> bool:
-        """Whether it has to wait for a place."""
+        """Whether the job has to wait for a slot."""
         return (
             job.kind in self.kinds
             or job.queue in self.queues
@@ -77,7 +77,7 @@ class LimitBook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRecord:
-    """A limit as people see it: `taken` places of `most`, by jobs that run or are ready to."""
+    """A limit as people see it: `taken` slots of `most` are held by jobs that run or are ready to run."""
 
     what: str
     name: str
@@ -87,7 +87,7 @@ class LimitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingRecord:
-    """What an owner's automatic retries have taken of his budget, this day and this month."""
+    """How much of an owner's retry budget is used, today and this month."""
 
     owner: str
     today: int

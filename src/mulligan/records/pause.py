@@ -1,4 +1,4 @@
-"""The pause: something that is held back by hand, for a while or until somebody resumes it."""
+"""The pause: a queue, kind, service, duty or schedule that is stopped manually, for a time or until it is resumed."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """`what` is the sort of thing (a duty, say) and `name` which of them; it is over at `until`, or by hand only."""
+    """`what` is the sort of thing, such as a duty, and `name` its name. Without `until` it lasts until resumed."""
 
     what: str
     name: str
@@ -18,7 +18,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequest:
-    """To pause or to resume. `id` is the caller's: repeating the request changes nothing more."""
+    """A request to pause or to resume. `id` is the caller's: repeating the request has no further effect."""
 
     id: str
     what: str

@@ -1,6 +1,6 @@
-"""Redrive: failed jobs retried as one durable operation, at a rate, canaries first. Records and decisions, all pure."""
+"""A redrive retries failed jobs as one durable operation, at a rate, canaries first. Records and pure decisions."""
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -8,21 +8,21 @@ from enum import StrEnum
 
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
 from mulligan.records.job import JobFilter
-from mulligan.records.rate import Rate
+from mulligan.records.rate import Rate, TokenBucket
 from mulligan.values.duration import describe
 
-# How long the next attempt of a retried job may take to end; then its silence counts against the operation.
+# If the next attempt of a retried job has not ended after this time, it counts against the operation.
 PATIENCE = timedelta(minutes=15)
-# Of the newest answers so many are looked at, and fewer than the least say nothing yet.
+# The newest LOOK_BACK answers are judged, once there are LEAST_JUDGED.
 LOOK_BACK, LEAST_JUDGED = 50, 10
-# A sample: nobody has to wait for the answers of a million jobs.
+# A sample is enough: waiting for the answers of a million jobs would take too long.
 MOST_WATCHED = 100
 MOST_CANARIES = MOST_WATCHED
-# What was not used of the rate is kept for so long: a worker that comes late makes up for no more.
+# The unused rate of this long can be made up by a worker that comes late.
 BURST = timedelta(seconds=1)
-# Who works on an operation has it for so long. Only to spare the others the work: the version is what decides.
+# How long a worker reserves an operation. This only spares other workers the effort; the version decides.
 HOLD = timedelta(seconds=15)
-# Redrives that run at once; the others wait for their turn.
+# How many redrives run at once; the others wait.
 MOST_ACTIVE = 20
 
 GOOD, BAD, SILENT = "+", "-", "?"
@@ -47,7 +47,7 @@ ACTIVE = (RedriveState.CANARY, RedriveState.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How many of the matched jobs are alike."""
+    """How many of the matched jobs have this kind and code."""
 
     kind: str
     code: str | None
@@ -56,7 +56,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A job whose next attempt tells how it goes."""
+    """A retried job whose next attempt counts as an answer."""
 
     job: str
     since: datetime
@@ -64,10 +64,10 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """How far it has come; for the workers that carry it out.
+    """The progress of a redrive, for the workers that carry it out.
 
-    `cursors` are the kinds that are left, each with the last job that was looked at; `recent` are the newest answers.
-    The rate counts from `paced_at`. `version` grows with each change.
+    `cursors` holds the kinds that are left, each with the last job examined; `recent` holds the newest answers. The
+    rate counts from `paced_at`. `version` grows with each change.
     """
 
     cursors: Mapping[str, str]
@@ -81,10 +81,10 @@ class Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrive:
-    """One durable operation; a snapshot. Dry, it is what would begin now, and has no id.
+    """A snapshot of one durable operation. A dry run shows what would begin now, and has no id.
 
-    `matched` = `retried` + all `skipped` once it is done. `succeeded`, `failed_again` and `silent` are the answers of a
-    sample: how the next attempt of a retried job ended, or that it did not within 15 minutes.
+    `matched` = `retried` + all `skipped` once it is done. `succeeded`, `failed_again` and `silent` count the answers of
+    a sample: how the next attempt of a retried job ended, or that it did not end within 15 minutes.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Redrive:
     silent: int = 0
     is_dry: bool = False
     is_repeated: bool = field(default=False, compare=False)
-    """What was asked for was done before, and nothing was changed by asking again."""
+    """The request was carried out before; repeating it changed nothing."""
     course: Course
 
     @property
@@ -127,7 +127,7 @@ class Redrive:
         return replace(self, course=replace(self.course, held_by=worker, held_until=now + HOLD))
 
     def is_held_by_another(self, worker: str, now: datetime) -> bool:
-        """A hold that lies further ahead than any can was taken by a clock that has been put right since."""
+        """A hold that ends later than any hold can was taken before the clock was set back."""
         until = self.course.held_until
         return until is not None and self.course.held_by != worker and now < until <= now + HOLD
 
@@ -137,12 +137,12 @@ class Redrive:
 
 
 def is_same_request(redrive: Redrive, other: Redrive) -> bool:
-    """Whether both are about the same jobs. A time that was given as so long ago is another one each time."""
+    """Whether both are about the same jobs. Times are not compared: a relative time differs at each request."""
     return _about(redrive.filter) == _about(other.filter)
 
 
 def has_same_terms(redrive: Redrive, other: Redrive) -> bool:
-    """Whether both go as fast, with as many canaries, and stop as soon."""
+    """Whether both have the same rate, number of canaries and abort threshold."""
     return _terms(redrive) == _terms(other)
 
 
@@ -154,11 +154,11 @@ def _about(wanted: JobFilter) -> tuple[JobFilter, bool, bool]:
     return replace(wanted, since=None, until=None), wanted.since is None, wanted.until is None
 
 
-# What the answers say
+# The answers
 
 
-def judged(redrive: Redrive, answers: Mapping[str, bool], now: datetime) -> Redrive:
-    """The answers taken in: True, the next attempt of this job succeeded; False, it ended otherwise."""
+def take_answers(redrive: Redrive, answers: Mapping[str, bool], now: datetime) -> Redrive:
+    """Count the answers: True if the next attempt of this job succeeded, False if it ended otherwise."""
     marks, pending = "", []
     for watched in redrive.course.watched:
         if (answer := answers.get(watched.job)) is not None:
@@ -180,105 +180,103 @@ def judged(redrive: Redrive, answers: Mapping[str, bool], now: datetime) -> Redr
 
 
 def reason_to_stop(redrive: Redrive) -> str | None:
-    """Too many did not succeed: of the canaries, or of the newest answers. None: go on, or wait."""
+    """Why the redrive stops: too many canaries or recent jobs did not succeed. None: it goes on, or waits."""
     if redrive.state is RedriveState.CANARY:
         is_bad = redrive.bad > redrive.abort_above * redrive.canary
-        return _told(redrive, redrive.course.recent, f"of {redrive.canary} canaries") if is_bad else None
+        return _stop_message(redrive, redrive.course.recent, f"of {redrive.canary} canaries") if is_bad else None
     newest = redrive.course.recent[-LOOK_BACK:]
     if len(newest) < LEAST_JUDGED or len(newest) - newest.count(GOOD) <= redrive.abort_above * len(newest):
         return None
-    return _told(redrive, newest, f"of the last {len(newest)}")
+    return _stop_message(redrive, newest, f"of the last {len(newest)}")
 
 
-def _told(redrive: Redrive, marks: str, whom: str) -> str:
+def _stop_message(redrive: Redrive, marks: str, which: str) -> str:
     counts = {
         "failed again": marks.count(BAD),
         f"did not end within {describe(PATIENCE)}": marks.count(SILENT),
     }
     how = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    return f"{sum(counts.values())} {whom} did not succeed ({how}); allowed are {redrive.abort_above:.0%}"
+    return f"{sum(counts.values())} {which} did not succeed ({how}); allowed are {redrive.abort_above:.0%}"
 
 
 def has_passed(redrive: Redrive) -> bool:
-    """Whether the canaries are well enough, whatever those say that have not answered yet."""
+    """Whether enough canaries succeeded, whatever the answers still missing."""
     return redrive.canary - redrive.succeeded <= redrive.abort_above * redrive.canary
 
 
-# How many now
+# The rate
 
 
-def allowance(redrive: Redrive, now: datetime, limit: int) -> int:
-    """How many jobs may be looked at now by the rate; while the canaries are out, not more than they are."""
-    passed = (now - _paced_at(redrive, now)).total_seconds()
-    number = min(limit, math.floor(passed * redrive.rate.per_second + 1e-6))
+def jobs_allowed(redrive: Redrive, now: datetime, limit: int) -> int:
+    """How many jobs the rate allows to examine now. In the canary phase, no more than there are canaries left."""
+    number = min(limit, _bucket(redrive, now).whole)
     if redrive.state is RedriveState.CANARY:
         number = min(number, redrive.canary - redrive.retried)
     return max(0, number)
 
 
-def spent(redrive: Redrive, number: int, now: datetime) -> Redrive:
-    """So much of the rate is used."""
-    paced_at = _paced_at(redrive, now) + number * redrive.rate.interval
-    return replace(redrive, course=replace(redrive.course, paced_at=paced_at))
+def spend(redrive: Redrive, number: int, now: datetime) -> Redrive:
+    """Use this much of the rate."""
+    left = _bucket(redrive, now).without(number)
+    return replace(redrive, course=replace(redrive.course, paced_at=now - left.tokens * redrive.rate.interval))
 
 
 def burst(rate: Rate) -> timedelta:
-    """At least one job's time: a slow rate would never get to one."""
+    """The time whose rate may be used at once. At least one interval: otherwise a slow rate would never allow a job."""
     return max(BURST, rate.interval)
 
 
-def _paced_at(redrive: Redrive, now: datetime) -> datetime:
-    # Neither an idle hour nor a clock that was put back may change the rate.
-    longest = burst(redrive.rate)
-    return max(now - longest, min(redrive.course.paced_at, now + longest))
+def _bucket(redrive: Redrive, now: datetime) -> TokenBucket:
+    # Neither an idle hour nor a clock that was set back may change the rate.
+    rate, longest = redrive.rate, burst(redrive.rate)
+    tokens = max(-longest, min(now - redrive.course.paced_at, longest)) / rate.interval
+    return TokenBucket(rate.per_second, longest / rate.interval, tokens)
 
 
 def next_look(redrive: Redrive, now: datetime) -> datetime:
-    """When there may be something to do, unless an attempt ends before."""
+    """When there may be something to do, unless an attempt ends earlier."""
     moment = redrive.course.paced_at + redrive.rate.interval
     if redrive.state is RedriveState.CANARY and redrive.retried >= redrive.canary:
         moment = min((watched.since + PATIENCE for watched in redrive.course.watched), default=now)
     return max(moment, now + BURST)
 
 
-# What was done
+# The retries
 
 
-def carried_out(redrive: Redrive, done: Sequence[tuple[str, str | None]], now: datetime) -> Redrive:
-    """Jobs that were retried, or why not: counted, and some of them watched. Once done, the rest has moved on."""
+def record_retries(redrive: Redrive, done: Sequence[tuple[str, str | None]], now: datetime) -> Redrive:
+    """Count the jobs that were retried or skipped, and watch some of them. Once the redrive is done, the jobs left over
+    have moved on."""
     retried = [job for job, skipped in done if skipped is None]
     room = MOST_WATCHED - len(redrive.course.watched)
     watched = tuple(Watched(job, now) for job in retried[:room])
     redrive = replace(
         redrive,
         retried=redrive.retried + len(retried),
-        skipped=_counted(redrive.skipped, (why for _, why in done if why is not None)),
+        skipped=_add_counts(redrive.skipped, (why for _, why in done if why is not None)),
         course=replace(redrive.course, watched=redrive.course.watched + watched),
     )
     if redrive.state is not RedriveState.DONE:
         return redrive
     left = max(0, redrive.matched - redrive.looked_at)
-    return replace(redrive, skipped=_counted(redrive.skipped, [MOVED_ON] * left))
+    return replace(redrive, skipped=_add_counts(redrive.skipped, [MOVED_ON] * left))
 
 
-def _counted(counts: Mapping[str, int], more: Iterable[str]) -> dict[str, int]:
-    counted = dict(counts)
-    for why in more:
-        counted[why] = counted.get(why, 0) + 1
-    return counted
+def _add_counts(counts: Mapping[str, int], more: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(counts) + Counter(more))
 
 
-def ended(redrive: Redrive, state: RedriveState, now: datetime, *, because: str | None = None) -> Redrive:
+def end(redrive: Redrive, state: RedriveState, now: datetime, *, because: str | None = None) -> Redrive:
     return replace(redrive, state=state, ended_at=now, because=because)
 
 
-def cancelled_by(actor: str | None, reason: str | None) -> str | None:
-    """As `because` keeps it."""
+def cancel_reason(actor: str | None, reason: str | None) -> str | None:
+    """The value of `because` for a cancelled redrive."""
     return ": ".join(filter(None, [actor and f"by {actor}", reason])) or None
 
 
 def skip_reason(error: MulliganError) -> str:
-    """Why a job was not retried, in few words: they are counted."""
+    """Why a job was not retried, in few words, because reasons are counted."""
     match error:
         case InsufficientCredits():
             return "insufficient credits"
@@ -294,6 +292,6 @@ def skip_reason(error: MulliganError) -> str:
             return MOVED_ON
 
 
-def request_of(redrive: str, job: str) -> str:
-    """The id of the request that retries this job: whoever makes it makes the same."""
+def retry_request_id(redrive: str, job: str) -> str:
+    """The id of the request that retries this job: the same for every worker that makes it."""
     return f"redrive:{redrive}:{job}"

@@ -1,4 +1,4 @@
-"""Retention: how long jobs that are over are kept, and the records of clearing them away."""
+"""Retention: how long ended jobs are kept, and the records of deleting them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mulligan.lifecycle import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Jobs in this final state are kept for `age`, and at most the newest `count`; None: no limit of that sort."""
+    """Jobs in this final state are kept for `age`, and at most the newest `count` of them; None: no such limit."""
 
     state: State
     age: timedelta | None = None
@@ -17,9 +17,9 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Pile:
-    """How many jobs that are over are alike. Those that are held still keep others with their dedupe key
-    out, or belong to a batch that is not over."""
+class EndedCount:
+    """How many ended jobs have this kind, state and code. Jobs that are held still hold their dedupe key, or belong to
+    a batch that has not ended."""
 
     kind: str
     state: State
@@ -30,7 +30,7 @@ class Pile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeRequest:
-    """To clear these jobs away by hand. `id` is the caller's; `about` says in words which jobs were meant."""
+    """A request to delete these jobs. `id` is the caller's; `about` describes the jobs in words."""
 
     id: str
     jobs: Sequence[str]

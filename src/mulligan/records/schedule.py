@@ -1,4 +1,4 @@
-"""Schedules as they are stored: what is to run when, the tick that comes next, the job the last one made."""
+"""Schedules as they are stored: the definition, the next tick, and the job of the last tick."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from mulligan.records.job import NewJob
 from mulligan.values.clock import id_from, microseconds
 
 TAG = "schedule:"
-# No worker has said for so long that a schedule is in its code: none has it any more.
+# If no worker has reported a schedule for this long, no code has it any more.
 UNSEEN_AFTER = timedelta(minutes=2)
-# How often workers say so.
+# How often workers report their schedules.
 SEEN_EVERY = UNSEEN_AFTER / 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What the code says. Two with the same words are the same, whatever app they come from."""
+    """The schedule as the code defines it. Equal definitions are the same schedule, whatever app they come from."""
 
     kind: str
     expression: str
@@ -26,16 +26,17 @@ class Definition:
 
     @property
     def clock(self) -> tuple[str, str]:
-        """What the ticks depend on."""
+        """The parts that determine the ticks."""
         return self.expression, self.timezone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRecord:
-    """One durable record. `next_tick` was not run yet; `last_job` is what `last_tick` made, or somebody by hand.
+    """One durable record. `next_tick` has not run yet; `last_job` is the job of `last_tick`, or of a manual run.
 
-    `since` is when the worker `planned_by` began that brought this definition: of two, the one that began later wins.
-    `seen_at` is when a worker that has it last said so. `version` grows with each change.
+    `planned_by` is the worker that brought this definition, and `since` is when that worker started: of two workers,
+    the one that started later wins. `seen_at` is when a worker last reported the schedule. `version` grows with each
+    change.
     """
 
     name: str
@@ -51,7 +52,7 @@ class ScheduleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleNote:
-    """What the log says of a change. `request` is set when it was made by hand: repeating it changes nothing."""
+    """An event about a change. `request` is set for a manual change: repeating it has no further effect."""
 
     type: str
     data: Mapping[str, object] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class ScheduleNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleChange:
-    """A record as it shall be, made from the `version` it carries (0: there is none yet), and the jobs of its ticks."""
+    """The new record, based on the stored `version` that it carries (0: none is stored), and the jobs of its ticks."""
 
     record: ScheduleRecord
     jobs: Sequence[NewJob] = ()
@@ -69,11 +70,11 @@ class ScheduleChange:
 
 
 def tag_of(name: str) -> str:
-    """What the jobs of a schedule carry, so that they can be found."""
+    """The tag of a schedule's jobs."""
     return f"{TAG}{name}"
 
 
 def job_id_of(name: str, tick: datetime) -> str:
-    """The id of the job of a tick: every worker makes the same one, with the tick's own time."""
+    """The id of a tick's job, which carries the time of the tick. Every worker computes the same id."""
     moment = microseconds(tick)
     return id_from(f"{name}\n{moment}", moment // 1000)

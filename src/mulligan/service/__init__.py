@@ -1,31 +1,31 @@
-"""Breaker, budget and pace of a service: one state machine, pure. The stores keep its values and pass the time in.
+"""The breaker, retry budget and pace of a service: one pure state machine. The store keeps its values and passes the
+time in.
 
-    claim     due(…), then if is_restricted(…): allowance(…), and what was not found goes back by `without`
-    settle    a Call for each success, and for each verdict that knows: it is `ok` unless it blames the service. The
-              worker's tally.add(calls), then unless is_quiet(…): heard(…) with the figures(…) of all tallies.
-              held(…) for a verdict that holds the service, and borne_because(…) for each failed call
-    the door  retry_allowance(…)
-    by hand   forced(…)
+    claim     begin_probing(…); if is_restricted(…), claim_allowance(…), and Allowance.without(…) for unused permits
+    settle    one ServiceCall for each success and for each verdict that blames or clears the service. The worker adds
+              them to its CallCounts. Unless is_routine(…): record_calls(…) with compute_figures(…) over all workers.
+              hold(…) for a verdict that holds the service, charge_reason(…) for each failed call
+    promote   retry_allowance(…)
+    manual    force(…)
 
-The row is written where the standing is another one than before, and it was read under its lock: tokens and counts
-change within an epoch.
+The store reads the row under its lock and writes it if the state differs. Tokens and counts change within an epoch.
 """
 
 from mulligan.service.allowance import (
     FAILS_FAST,
     Allowance,
-    allowance,
+    claim_allowance,
     fails_fast,
     holds,
     retry_allowance,
-    service_open,
+    service_open_verdict,
     stays_refused,
 )
-from mulligan.service.breaker import due, forced, heard, held, is_quiet
-from mulligan.service.charge import MOST_RETURNS, borne_because
+from mulligan.service.breaker import begin_probing, force, hold, is_routine, record_calls
+from mulligan.service.charge import MOST_RETURNS, charge_reason
 from mulligan.service.config import Service, ServiceBook
-from mulligan.service.state import BreakerState, Change, Forced, ServiceState, Turn, is_milestone, is_restricted
-from mulligan.service.window import CallCounts, Figures, ServiceCall, figures
+from mulligan.service.state import BreakerState, Change, Forced, ServiceState, Transition, is_milestone, is_restricted
+from mulligan.service.window import CallCounts, Figures, ServiceCall, compute_figures
 
 __all__ = [
     "FAILS_FAST",
@@ -40,20 +40,20 @@ __all__ = [
     "ServiceBook",
     "ServiceCall",
     "ServiceState",
-    "Turn",
-    "allowance",
-    "borne_because",
-    "due",
+    "Transition",
+    "begin_probing",
+    "charge_reason",
+    "claim_allowance",
+    "compute_figures",
     "fails_fast",
-    "figures",
-    "forced",
-    "heard",
-    "held",
+    "force",
+    "hold",
     "holds",
     "is_milestone",
-    "is_quiet",
     "is_restricted",
+    "is_routine",
+    "record_calls",
     "retry_allowance",
-    "service_open",
+    "service_open_verdict",
     "stays_refused",
 ]

@@ -1,4 +1,4 @@
-"""How much of a service may be claimed now, and how many retries may pass the door."""
+"""How many jobs of a service a claim may take now, and how many of its retries may be promoted."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -6,128 +6,127 @@ from msgspec.structs import replace
 from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Verdict
+from mulligan.records.rate import TokenBucket
 from mulligan.service.config import Service
 from mulligan.service.state import BreakerState, Bucket, Forced, ServiceState
 from mulligan.service.window import AHEAD, SECOND, Figures
 
-# What may be claimed at once after a pause, in seconds of the pace.
+# How much may be claimed at once after a rest, in seconds of the pace.
 BURST = 0.1
-_ALMOST = 1e-6
-# How exactly it is known when there last were too few.
+# The precision of `short_at`.
 SHORT = SECOND
-# Named as the rule of what is not tried.
+# The name of the rule that refuses jobs of an open service.
 FAILS_FAST = "service.open"
-# Retries of a minute that nobody is refused: few calls make no share.
+# This many retries per minute are always allowed: a fraction of few calls would be none.
 FLOOR = 10
 
 
 class Allowance(Struct, frozen=True):
-    """`standing` is how the service stands when that many were claimed. `again_in` is when it is worth to ask for more,
-    in microseconds; None: when something changes."""
+    """`number` jobs may be claimed, and `state` is the service's state once they are. `again_in` is the number of
+    microseconds until more may be allowed; None: not before something changes."""
 
     number: int
-    standing: ServiceState
+    state: ServiceState
     again_in: int | None = None
     short_before: int | None = None
 
     def without(self, unused: int) -> "Allowance":
-        """After fewer were found than were allowed: then it was not too few either."""
-        bucket = self.standing.bucket
+        """The allowance when fewer jobs were found than allowed. Tokens were not short then."""
+        bucket = self.state.bucket
         if not unused or bucket is None:
             return self
         back = Bucket(bucket.tokens + unused, bucket.filled_at, self.short_before)
-        return Allowance(self.number - unused, replace(self.standing, bucket=back), self.again_in, self.short_before)
+        return Allowance(self.number - unused, replace(self.state, bucket=back), self.again_in, self.short_before)
 
 
-def allowance(service: Service, standing: ServiceState, *, running: int, wanted: int, now: int) -> Allowance:
-    """How many jobs a claim may take. `running` are those of the current epoch, also with expired leases."""
-    match standing.state:
+def claim_allowance(service: Service, state: ServiceState, *, running: int, wanted: int, now: int) -> Allowance:
+    """How many jobs a claim may take. `running` counts the jobs of the current epoch, with expired leases too."""
+    match state.breaker:
         case BreakerState.OPEN:
-            until = standing.held_until(now)
-            return Allowance(0, standing, None if until is None else until - now)
+            until = state.held_until(now)
+            return Allowance(0, state, None if until is None else until - now)
         case BreakerState.HALF_OPEN:
-            permits = max(0, service.probes - standing.probes_succeeded - running)
-            return _from_bucket(service.rate, standing, min(wanted, permits), wanted, now)
+            permits = max(0, service.probes - state.probes_succeeded - running)
+            return _take_tokens(service.rate, state, min(wanted, permits), wanted, now)
         case BreakerState.CLOSED:
-            return _from_bucket(_rate(service, standing), standing, wanted, wanted, now)
+            return _take_tokens(_current_rate(service, state), state, wanted, wanted, now)
 
 
-def _rate(service: Service, standing: ServiceState) -> float | None:
-    pace = None if standing.pace is None else standing.pace.rate
+def _current_rate(service: Service, state: ServiceState) -> float | None:
+    pace = None if state.pace is None else state.pace.rate
     return min((rate for rate in (service.rate, pace) if rate is not None), default=None)
 
 
-def _from_bucket(rate: float | None, standing: ServiceState, permitted: int, wanted: int, now: int) -> Allowance:
+def _take_tokens(rate: float | None, state: ServiceState, permitted: int, wanted: int, now: int) -> Allowance:
     if rate is None:
-        return Allowance(permitted, standing, 0 if permitted == wanted else None)
-    burst = 1.0 + rate * BURST
-    tokens = _filled(standing.bucket, rate, burst, now)
-    number = min(permitted, int(tokens + _ALMOST))
-    left = max(0.0, tokens - number)
-    again_in = _again_in(rate, burst, left, number, permitted, wanted)
-    short_before = None if standing.bucket is None else standing.bucket.short_at
-    if not number and _is_told(standing.bucket, now):
-        return Allowance(0, standing, again_in, short_before)
+        return Allowance(permitted, state, 0 if permitted == wanted else None)
+    filled = _filled(state.bucket, rate, now)
+    number = min(permitted, filled.whole)
+    left = filled.without(number)
+    again_in = _again_in(left, number, permitted, wanted)
+    short_before = None if state.bucket is None else state.bucket.short_at
+    if not number and _is_noted(state.bucket, now):
+        return Allowance(0, state, again_in, short_before)
     short_at = now if number < permitted else short_before
-    bucket = Bucket(left, _filled_at(standing.bucket, now), short_at)
-    return Allowance(number, replace(standing, bucket=bucket), again_in, short_before)
+    bucket = Bucket(max(0.0, left.tokens), _filled_at(state.bucket, now), short_at)
+    return Allowance(number, replace(state, bucket=bucket), again_in, short_before)
 
 
-def _is_told(bucket: Bucket | None, now: int) -> bool:
-    """Whether it is known that there are too few. Workers wake each other by what they write: if everyone who finds
-    nothing wrote that down, they would never rest."""
+def _filled(bucket: Bucket | None, rate: float, now: int) -> TokenBucket:
+    burst = 1.0 + rate * BURST
+    if bucket is None:
+        return TokenBucket(rate, burst, 1.0)
+    return TokenBucket(rate, burst, bucket.tokens).after(now - bucket.filled_at)
+
+
+def _is_noted(bucket: Bucket | None, now: int) -> bool:
+    """Whether the row already says that tokens are short. Writes wake other workers: if every worker that finds no
+    token wrote so, they would never rest."""
     if bucket is None or bucket.short_at is None or bucket.filled_at > now:
         return False
     return 0 <= now - bucket.short_at < SHORT
 
 
-def _again_in(rate: float, burst: float, left: float, number: int, permitted: int, wanted: int) -> int | None:
+def _again_in(left: TokenBucket, number: int, permitted: int, wanted: int) -> int | None:
     if number < permitted:
-        missing = max(1.0, burst / 2) - left
-        return max(1, round(missing / rate * SECOND))
+        return max(1, left.time_until(max(1.0, left.burst / 2)))
     return 0 if permitted == wanted else None
 
 
-def _filled(bucket: Bucket | None, rate: float, burst: float, now: int) -> float:
-    if bucket is None:
-        return 1.0
-    # Nothing for a clock that was set back, which is counted from now on.
-    return min(burst, bucket.tokens + rate * max(0, now - bucket.filled_at) / SECOND)
-
-
 def _filled_at(bucket: Bucket | None, now: int) -> int:
-    """One who waited for his turn comes with a time that was counted already."""
+    """A claim that waited for the lock brings a time that was already counted."""
     is_counted = bucket is not None and now < bucket.filled_at <= now + AHEAD
     return bucket.filled_at if bucket is not None and is_counted else now
 
 
-def retry_allowance(service: Service, standing: ServiceState, figures: Figures, *, in_flight: int) -> int | None:
-    """How many retries may pass the door; None: any number. `in_flight` are those that passed and were not heard of."""
-    if service.budget is None or not standing.is_failing or standing.forced is Forced.CLOSED:
+def retry_allowance(service: Service, state: ServiceState, figures: Figures, *, in_flight: int) -> int | None:
+    """How many retries may be promoted; None: any number. `in_flight` counts those promoted whose result is not known
+    yet."""
+    if service.budget is None or not state.is_failing or state.forced is Forced.CLOSED:
         return None
     allowed = max(int(service.budget * figures.firsts), FLOOR)
     return max(0, allowed - figures.retries - in_flight)
 
 
-def holds(service: Service, standing: ServiceState) -> bool:
+def holds(service: Service, state: ServiceState) -> bool:
     """Whether its jobs are held until it is closed."""
-    return standing.state is not BreakerState.CLOSED and service.mode == "hold"
+    return state.breaker is not BreakerState.CLOSED and service.mode == "hold"
 
 
-def fails_fast(service: Service, standing: ServiceState, *, now: int) -> bool:
-    """Whether its jobs are to be handed out with `service_open`, and settled without being run."""
-    return service.mode == "fail_fast" and standing.state is BreakerState.OPEN and not standing.is_due(now)
+def fails_fast(service: Service, state: ServiceState, *, now: int) -> bool:
+    """Whether its jobs are claimed only to fail with `service_open_verdict`, without running."""
+    return service.mode == "fail_fast" and state.breaker is BreakerState.OPEN and not state.is_due(now)
 
 
-def stays_refused(service: Service, standing: ServiceState, *, epoch: int) -> bool:
-    """Whether a lease of this epoch that is handed out once more is not to be run. The time that has passed since does
-    not make it a probe: it runs when its service is closed, or as a probe of the current epoch."""
-    is_probe = standing.state is BreakerState.HALF_OPEN and epoch == standing.epoch
-    return service.mode == "fail_fast" and standing.state is not BreakerState.CLOSED and not is_probe
+def stays_refused(service: Service, state: ServiceState, *, epoch: int) -> bool:
+    """Whether a lease of this epoch that is handed out once more must not run. The passing of time does not make it a
+    probe: it runs when its service is closed, or as a probe of the current epoch."""
+    is_probe = state.breaker is BreakerState.HALF_OPEN and epoch == state.epoch
+    return service.mode == "fail_fast" and state.breaker is not BreakerState.CLOSED and not is_probe
 
 
-def service_open(service: Service, name: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
-    """What is said of a job that is not tried because its service is open. It says nothing of the service."""
+def service_open_verdict(service: Service, name: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
+    """The verdict on a job that does not run because its service is open. It neither blames nor clears the service."""
     entry = catalogue.get(service.fail_code)
     return Verdict(
         code=entry.code,
@@ -136,5 +135,5 @@ def service_open(service: Service, name: str, *, kind: str = "", catalogue: Cata
         final_message=entry.last_word,
         rule=FAILS_FAST,
         group=fingerprint(entry.code, name, kind=kind),
-        detail=f"service {name} is open, and set to fail fast: this was not tried",
+        detail=f"service {name} is open and set to fail fast: the task did not run",
     )

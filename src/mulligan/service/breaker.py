@@ -1,11 +1,12 @@
-"""The state machine of a service: closed, open, half-open, and by what it moves.
+"""The circuit breaker of a service.
 
-    closed     enough of the window failed, or too many in a row, or it asked for quiet   → open
-    open       its time has come, at a claim                                              → half-open
-    half-open  a probe failed                                                             → open
-               enough probes succeeded                                                    → closed, at a pace
+    closed     too large a fraction of the window failed, or too many calls in a row,
+               or the service asked to be left alone                                   → open
+    open       its cooldown is over, at a claim                                        → half-open
+    half-open  a probe failed                                                          → open
+               enough probes succeeded                                                 → closed, with a limited pace
 
-Every move raises the epoch. What was begun in an older one moves nothing.
+Each change of state starts a new epoch. Calls of jobs that were claimed in an earlier epoch change nothing.
 """
 
 from collections.abc import Sequence
@@ -13,157 +14,159 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
 from mulligan.lifecycle import SERVICE_CLOSED, SERVICE_FORCED, SERVICE_HALF_OPENED, SERVICE_OPENED
 from mulligan.service.config import LONGEST_COOLDOWN, Service
-from mulligan.service.pace import ceiling, paced, started
-from mulligan.service.state import BreakerState, Change, Forced, ServiceState, Turn, cooldown_of
+from mulligan.service.pace import adjust_pace, initial_pace, pace_ceiling
+from mulligan.service.state import BreakerState, Change, Forced, ServiceState, Transition
 from mulligan.service.window import SECOND, Figures, ServiceCall, microseconds
 from mulligan.values.duration import Duration, parse
 
 
-def heard(
-    service: Service, standing: ServiceState, figures: Figures, calls: Sequence[ServiceCall], *, now: int
-) -> Turn:
-    """After a settle with these calls, which the figures contain."""
-    mine = [call for call in calls if call.epoch == standing.epoch]
-    if not mine or standing.forced:
-        return Turn(standing)
-    match standing.state:
+def record_calls(
+    service: Service, state: ServiceState, figures: Figures, calls: Sequence[ServiceCall], *, now: int
+) -> Transition:
+    """Apply the calls of one settle. The figures already contain them."""
+    current = [call for call in calls if call.epoch == state.epoch]
+    if not current or state.forced:
+        return Transition(state)
+    match state.breaker:
         case BreakerState.CLOSED:
-            return _heard_closed(service, standing, figures, mine, now)
+            return _record_closed(service, state, figures, current, now)
         case BreakerState.HALF_OPEN:
-            return _heard_half_open(service, standing, figures, mine, now)
+            return _record_half_open(service, state, figures, current, now)
         case BreakerState.OPEN:
-            return Turn(standing)
+            return Transition(state)
 
 
-def is_quiet(standing: ServiceState, calls: Sequence[ServiceCall]) -> bool:
-    """Whether these calls can change nothing, whatever the figures are: the everyday case, and nothing need be read."""
-    mine = [call for call in calls if call.epoch == standing.epoch]
-    if not mine or standing.forced or standing.state is BreakerState.OPEN:
+def is_routine(state: ServiceState, calls: Sequence[ServiceCall]) -> bool:
+    """Whether these calls cannot change the state, whatever the figures are. Then nothing has to be read."""
+    current = [call for call in calls if call.epoch == state.epoch]
+    if not current or state.forced or state.breaker is BreakerState.OPEN:
         return True
-    is_well = standing.state is BreakerState.CLOSED and standing.pace is None and not standing.is_failing
-    return is_well and all(call.ok for call in mine)
+    is_healthy = state.breaker is BreakerState.CLOSED and state.pace is None and not state.is_failing
+    return is_healthy and all(call.ok for call in current)
 
 
-def _heard_closed(
-    service: Service, standing: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
-) -> Turn:
+def _record_closed(
+    service: Service, state: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
+) -> Transition:
     failed = not all(call.ok for call in calls)
-    if failed and (because := _trouble(service, figures)):
-        return _opened(service, standing, figures, because, now=now)
-    # Only a failure begins it, only what is failing can end it.
-    if (failed or standing.is_failing) and _is_failing(service, standing, figures) is not standing.is_failing:
-        standing = replace(standing, failing_since=None if standing.is_failing else now)
-    return paced(standing, figures, calls, now)
+    if failed and (because := _reason_to_open(service, figures)):
+        return _open(service, state, figures, because, now=now)
+    # Only a failure can make a service failing, and only a failing service can recover.
+    if (failed or state.is_failing) and _is_failing(service, state, figures) is not state.is_failing:
+        state = replace(state, failing_since=None if state.is_failing else now)
+    return adjust_pace(state, figures, calls, now)
 
 
-def _heard_half_open(
-    service: Service, standing: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
-) -> Turn:
+def _record_half_open(
+    service: Service, state: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
+) -> Transition:
     if not all(call.ok for call in calls):
-        return _opened(service, standing, figures, "probe", now=now)
-    succeeded = standing.probes_succeeded + len(calls)
+        return _open(service, state, figures, "probe", now=now)
+    succeeded = state.probes_succeeded + len(calls)
     if succeeded < service.probes:
-        return Turn(replace(standing, probes_succeeded=succeeded))
-    return _closed(standing, succeeded, now)
+        return Transition(replace(state, probes_succeeded=succeeded))
+    return _close(state, succeeded, now)
 
 
-def _trouble(service: Service, figures: Figures) -> str | None:
-    if figures.calls >= service.min_calls and figures.share >= service.open_at:
+def _reason_to_open(service: Service, figures: Figures) -> str | None:
+    if figures.calls >= service.min_calls and figures.failure_ratio >= service.open_at:
         return "share"
     return "in_a_row" if figures.failures_in_a_row >= service.min_calls else None
 
 
-def _is_failing(service: Service, standing: ServiceState, figures: Figures) -> bool:
-    """Whether the budget binds: once it does, until there are half as many failures, so that it does not flutter."""
+def _is_failing(service: Service, state: ServiceState, figures: Figures) -> bool:
+    """Whether the budget limits retries. It stops at half the ratio at which it starts, so that it does not flap."""
     if service.budget is None or figures.calls < service.min_calls:
-        return standing.is_failing
-    return figures.share > (service.budget / 2 if standing.is_failing else service.budget)
+        return state.is_failing
+    return figures.failure_ratio > (service.budget / 2 if state.is_failing else service.budget)
 
 
-def held(
-    service: Service, standing: ServiceState, figures: Figures, retry_after: Duration, *, epoch: int, now: int
-) -> Turn:
-    """After a job of this epoch was told that the whole service wants quiet for so long."""
-    hold = microseconds(min(parse(retry_after), LONGEST_COOLDOWN))
-    is_stale = epoch != standing.epoch and standing.state is not BreakerState.OPEN
-    if not hold or standing.forced or is_stale:
-        return Turn(standing)
-    if standing.state is not BreakerState.OPEN:
-        return _opened(service, standing, figures, "asked", hold=hold, now=now)
-    if standing.is_due(now) or now + hold <= standing.open_until:
-        return Turn(standing)
-    return Turn(replace(standing, open_until=now + hold, hold=max(hold, standing.hold)))
+def hold(
+    service: Service, state: ServiceState, figures: Figures, retry_after: Duration, *, epoch: int, now: int
+) -> Transition:
+    """Open the service for `retry_after`, as a job claimed in this epoch was told by the service itself."""
+    length = microseconds(min(parse(retry_after), LONGEST_COOLDOWN))
+    is_stale = epoch != state.epoch and state.breaker is not BreakerState.OPEN
+    if not length or state.forced or is_stale:
+        return Transition(state)
+    if state.breaker is not BreakerState.OPEN:
+        return _open(service, state, figures, "asked", hold=length, now=now)
+    if state.is_due(now) or now + length <= state.open_until:
+        return Transition(state)
+    return Transition(replace(state, open_until=now + length, hold=max(length, state.hold)))
 
 
-def due(service: Service, standing: ServiceState, *, now: int) -> Turn:
-    """At a claim: an open service whose time has come is half-open. Nothing depends on settles that may never come."""
-    if not standing.is_due(now):
-        return Turn(standing)
-    moved = _moved(standing, BreakerState.HALF_OPEN, now)
-    return Turn(moved, (Change(SERVICE_HALF_OPENED, {"probes": service.probes, "open_for": _since(standing, now)}),))
+def begin_probing(service: Service, state: ServiceState, *, now: int) -> Transition:
+    """At a claim, make an open service whose cooldown is over half-open. This does not depend on a settle, which may
+    never come."""
+    if not state.is_due(now):
+        return Transition(state)
+    moved = _move_to(state, BreakerState.HALF_OPEN, now)
+    data = {"probes": service.probes, "open_for": _seconds_in_state(state, now)}
+    return Transition(moved, (Change(SERVICE_HALF_OPENED, data),))
 
 
-def forced(
-    standing: ServiceState, to: Forced | str | None, *, actor: str | None = None, reason: str | None = None, now: int
-) -> Turn:
-    """By hand: open, closed, or with None as the calls say again, which after *open* begins with a probe."""
+def force(
+    state: ServiceState, to: Forced | str | None, *, actor: str | None = None, reason: str | None = None, now: int
+) -> Transition:
+    """Force the service open or closed. None returns it to its calls; a service that was open is probed first."""
     if to not in (None, *Forced):
-        raise refused("the state to force", to, "'open', 'closed' or None")
-    if to is None and standing.forced is None:
-        return Turn(standing)
-    moved = _moved(standing, _forced_state(standing, to), now)
+        raise bad_value("the state to force", to, "'open', 'closed' or None")
+    if to is None and state.forced is None:
+        return Transition(state)
+    moved = _move_to(state, _breaker_when_forced(state, to), now)
     by = {"forced": to and Forced(to), "forced_by": to and actor, "forced_because": to and reason}
-    data = {"to": "auto" if to is None else str(to), "from": str(standing.state), "actor": actor, "reason": reason}
+    data = {"to": "auto" if to is None else str(to), "from": str(state.breaker), "actor": actor, "reason": reason}
     change = Change(SERVICE_FORCED, data)
     fresh = {"pace": None, "rate_before": None, "ceiling": None, "failing_since": None, "bucket": None, "trouble": None}
-    return Turn(replace(moved, **by, **fresh, outage_since=None, probes_failed=0), (change,))
+    return Transition(replace(moved, **by, **fresh, outage_since=None, probes_failed=0), (change,))
 
 
-def _forced_state(standing: ServiceState, to: Forced | str | None) -> BreakerState:
+def _breaker_when_forced(state: ServiceState, to: Forced | str | None) -> BreakerState:
     if to is None:
-        return BreakerState.HALF_OPEN if standing.state is BreakerState.OPEN else BreakerState.CLOSED
+        return BreakerState.HALF_OPEN if state.breaker is BreakerState.OPEN else BreakerState.CLOSED
     return BreakerState(to)
 
 
-def _opened(
-    service: Service, standing: ServiceState, figures: Figures, because: str, *, hold: int | None = None, now: int
-) -> Turn:
-    hold = cooldown_of(service) if hold is None else hold
+def _open(
+    service: Service, state: ServiceState, figures: Figures, because: str, *, hold: int | None = None, now: int
+) -> Transition:
+    hold = microseconds(service.cooldown) if hold is None else hold
     moved = replace(
-        _moved(standing, BreakerState.OPEN, now),
+        _move_to(state, BreakerState.OPEN, now),
         open_until=now + hold,
         hold=hold,
-        # Of a service that is not yet what it was, the rate of then.
-        rate_before=figures.rate if standing.rate_before is None else standing.rate_before,
-        ceiling=ceiling(standing, figures),
-        failing_since=standing.failing_since or now,
-        outage_since=now if standing.outage_since is None else standing.outage_since,
-        probes_failed=standing.probes_failed + (standing.state is BreakerState.HALF_OPEN),
+        # A service that has not recovered keeps the rate from before the first outage.
+        rate_before=figures.rate if state.rate_before is None else state.rate_before,
+        ceiling=pace_ceiling(state, figures),
+        failing_since=state.failing_since or now,
+        outage_since=now if state.outage_since is None else state.outage_since,
+        probes_failed=state.probes_failed + (state.breaker is BreakerState.HALF_OPEN),
     )
-    trouble = {"because": because, **_told(service, figures)}
+    trouble = {"because": because, **_figures_data(service, figures)}
     data = {**trouble, "cooldown": hold / SECOND, "rate_before": moved.rate_before}
     if moved.probes_failed:
-        data |= _outage(moved, now)
-    return Turn(replace(moved, trouble=trouble), (Change(SERVICE_OPENED, data),))
+        data |= _outage_data(moved, now)
+    return Transition(replace(moved, trouble=trouble), (Change(SERVICE_OPENED, data),))
 
 
-def _closed(standing: ServiceState, probes: int, now: int) -> Turn:
-    pace = started(standing.rate_before, now)
+def _close(state: ServiceState, probes: int, now: int) -> Transition:
+    pace = initial_pace(state.rate_before, now)
     over = {"trouble": None, "outage_since": None, "probes_failed": 0}
-    moved = replace(_moved(standing, BreakerState.CLOSED, now), pace=pace, **over)
-    data = {"probes": probes, "pace": pace.rate, "rate_before": standing.rate_before, **_outage(standing, now)}
-    return Turn(moved, (Change(SERVICE_CLOSED, data),))
+    moved = replace(_move_to(state, BreakerState.CLOSED, now), pace=pace, **over)
+    data = {"probes": probes, "pace": pace.rate, "rate_before": state.rate_before, **_outage_data(state, now)}
+    return Transition(moved, (Change(SERVICE_CLOSED, data),))
 
 
-def _moved(standing: ServiceState, state: BreakerState, now: int) -> ServiceState:
-    """In another state, and a new epoch: without what belonged to the one before."""
+def _move_to(state: ServiceState, breaker: BreakerState, now: int) -> ServiceState:
+    """The state in a new epoch, without the values of the previous one."""
     return replace(
-        standing,
-        state=state,
-        epoch=standing.epoch + 1,
+        state,
+        breaker=breaker,
+        epoch=state.epoch + 1,
         since=now,
         open_until=0,
         hold=0,
@@ -173,22 +176,21 @@ def _moved(standing: ServiceState, state: BreakerState, now: int) -> ServiceStat
     )
 
 
-def _told(service: Service, figures: Figures) -> dict[str, Any]:
+def _figures_data(service: Service, figures: Figures) -> dict[str, Any]:
     window = service.window if isinstance(service.window, int) else service.window.total_seconds()
     return {
         "calls": figures.calls,
         "failures": figures.failures,
-        "share": round(figures.share, 3),
+        "share": round(figures.failure_ratio, 3),
         "in_a_row": figures.failures_in_a_row,
         "window": window if isinstance(service.window, int) else f"{window:g}s",
     }
 
 
-def _outage(standing: ServiceState, now: int) -> dict[str, Any]:
-    """How long it lasts, and what was tried meanwhile."""
-    since = now if standing.outage_since is None else min(now, standing.outage_since)
-    return {"outage": (now - since) / SECOND, "probes_failed": standing.probes_failed}
+def _outage_data(state: ServiceState, now: int) -> dict[str, Any]:
+    since = now if state.outage_since is None else min(now, state.outage_since)
+    return {"outage": (now - since) / SECOND, "probes_failed": state.probes_failed}
 
 
-def _since(standing: ServiceState, now: int) -> float:
-    return max(0, now - standing.since) / SECOND
+def _seconds_in_state(state: ServiceState, now: int) -> float:
+    return max(0, now - state.since) / SECOND

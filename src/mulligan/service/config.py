@@ -1,4 +1,4 @@
-"""What a service is told to be: when it opens, for how long, how it is probed, how much it may be asked."""
+"""The configuration of a service: when it opens, for how long, how it is probed, and its rate limit."""
 
 import inspect
 import re
@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from mulligan.errors import BadRate
 from mulligan.failure import checks
 from mulligan.failure.catalogue import CODE_ALLOWED, is_code
-from mulligan.failure.checks import refused
+from mulligan.failure.checks import bad_value
+from mulligan.records.rate import parse_rate
+from mulligan.values.check import LONGEST_NAME
 from mulligan.values.duration import BadDuration, Duration, describe, parse
 
 MODES = ("hold", "fail_fast")
-LONGEST_NAME = 200
 LARGEST_WINDOW = 500
 LONGEST_WINDOW = timedelta(hours=1)
 LONGEST_COOLDOWN = timedelta(days=1)
@@ -23,12 +25,9 @@ _MIN_CALLS = 10
 _MOST_PROBES = 100
 _MOST_KNOWN = 1_000
 _NAME = re.compile(r"[^\s*](?:[^*]*[^\s*])?\*?|\*")
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _WINDOW = (
     f"a number of calls from 1 to {LARGEST_WINDOW}, or a duration from 1s to {describe(LONGEST_WINDOW)} such as '2m'"
 )
-_RATE_ALLOWED = "calls such as '10/s', '600/m', a number of calls a second, or None"
 
 CallWindow: TypeAlias = int | timedelta
 Probe: TypeAlias = Callable[[], Any]
@@ -36,13 +35,13 @@ Probe: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Service:
-    """A named thing outside that tasks depend on. A name that ends in `*` is for all that begin so.
+    """An external dependency of tasks. A name that ends in `*` is a pattern and applies to every name with that prefix.
 
-    It opens when `open_at` of the calls in the window failed, `min_calls` at least, or after that many failures in
-    a row. `mode` says what becomes of its jobs then: they are held, or fail at once with `fail_code`. After
-    `cooldown` it is probed. While it is failing, retries are at most `budget` of the first tries. `rate` is the most
-    it is ever asked, in calls a second. Of a pattern `most` is how many names computed by tasks are told apart; those
-    beyond share the service that is named as the pattern.
+    The service opens when the fraction `open_at` of at least `min_calls` calls in the window failed, or after
+    `min_calls` failures in a row. While it is open, `mode` holds its jobs or fails them at once with `fail_code`. After
+    `cooldown` it is probed. While it is failing, retries are limited to the fraction `budget` of first attempts. `rate`
+    is the limit of calls per second at any time. For a pattern, `most` is the number of computed names that are tracked
+    separately; all further names share the service named by the pattern itself.
     """
 
     name: str
@@ -74,22 +73,22 @@ class Service:
         fail_code: str = "SERVICE_OPEN",
         most: int = 1_000,
     ) -> None:
-        where = f"of service {checked_name(name)!r}"
+        where = f"of service {check_name(name)!r}"
         length = _window(f"window {where}", window)
-        checks.fill(
+        checks.set_fields(
             self,
             name=name,
             mode=_mode(f"mode {where}", mode),
             window=length,
             min_calls=_min_calls(f"min_calls {where}", min_calls, length),
-            open_at=_share(f"open_at {where}", open_at),
+            open_at=_fraction(f"open_at {where}", open_at),
             cooldown=_cooldown(f"cooldown {where}", cooldown),
-            probes=checks.whole(f"probes {where}", probes, least=1, most=_MOST_PROBES),
-            budget=None if budget is None else checks.number(f"budget {where}", budget, least=0, most=1),
+            probes=checks.check_integer(f"probes {where}", probes, least=1, most=_MOST_PROBES),
+            budget=None if budget is None else checks.check_number(f"budget {where}", budget, least=0, most=1),
             rate=_rate(f"rate {where}", rate),
             probe=_probe(f"probe {where}", name, probe),
             fail_code=_code(f"fail_code {where}", fail_code),
-            most=checks.whole(f"most {where}", most, least=1, most=MOST_NAMES),
+            most=checks.check_integer(f"most {where}", most, least=1, most=MOST_NAMES),
         )
 
     @property
@@ -100,7 +99,8 @@ class Service:
         return name.startswith(self.name[:-1]) if self.is_pattern else name == self.name
 
     def with_changes(self, **changes: Any) -> "Service":
-        """The same with other values. Of a window and `min_calls` that do not fit, the one not given follows."""
+        """The same service with other values. If `window` and `min_calls` do not fit together, the one not given is
+        adjusted."""
         given = {part.name: getattr(self, part.name) for part in fields(self)} | changes
         if "min_calls" not in changes and isinstance(given["window"], int):
             given["min_calls"] = min(given["min_calls"], given["window"])
@@ -110,20 +110,20 @@ class Service:
 
 
 class ServiceBook:
-    """The services of an app. Every name has one: its own, that of the longest pattern, else the default."""
+    """The services of an app. Every name has one: the exact match, the longest matching pattern, or the default."""
 
     __slots__ = ("_exact", "_known", "_patterns", "default")
 
     def __init__(self, services: Iterable[Service] = (), default: Service | None = None) -> None:
         listed = list(services)
         if not all(isinstance(service, Service) for service in listed):
-            raise refused("services", services, "a list of Service(…)")
+            raise bad_value("services", services, "a list of Service(…)")
         if len(listed) > MOST_SERVICES:
-            raise refused("the number of services", len(listed), f"at most {MOST_SERVICES:,}; use patterns")
+            raise bad_value("the number of services", len(listed), f"at most {MOST_SERVICES:,}; use patterns")
         by_name = {service.name: service for service in listed}
         if len(by_name) < len(listed):
             twice = next(service.name for service in listed if service is not by_name[service.name])
-            raise refused("the name of a service", twice, "given once")
+            raise bad_value("the name of a service", twice, "given once")
         self.default = default or Service("*")
         self._exact = by_name
         self._patterns = sorted((one for one in listed if one.is_pattern), key=lambda one: -len(one.name))
@@ -143,7 +143,7 @@ class ServiceBook:
         return any(service.rate is not None for service in (self.default, *self._exact.values()))
 
     def with_services(self, services: Iterable[Service]) -> "ServiceBook":
-        """This book with more services, or with others under the same names."""
+        """A copy with these services added; they replace those of the same name."""
         return ServiceBook({**self._exact, **{one.name: one for one in services}}.values(), self.default)
 
     def __iter__(self) -> Iterator[Service]:
@@ -153,36 +153,36 @@ class ServiceBook:
         return len(self._exact)
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     if not isinstance(name, str) or not (len(name) <= LONGEST_NAME and name.isprintable() and _NAME.fullmatch(name)):
         allowed = f"1 to {LONGEST_NAME} printable characters, such as 'gateway', or a pattern such as 'site:*'"
-        raise refused("the name of a service", name, allowed)
+        raise bad_value("the name of a service", name, allowed)
     return name
 
 
-def one_service(name: str) -> str:
-    """The name of one service; a pattern is none."""
-    if checked_name(name).endswith("*"):
-        raise refused("the name of a service", name, "one service's, such as 'site:example.org', and no pattern")
+def check_exact_name(name: str) -> str:
+    """The name of one service, not a pattern."""
+    if check_name(name).endswith("*"):
+        raise bad_value("the name of a service", name, "a single service such as 'site:example.org', not a pattern")
     return name
 
 
 def _mode(where: str, mode: str) -> str:
     if mode not in MODES:
-        raise refused(where, mode, "one of " + ", ".join(repr(one) for one in MODES))
+        raise bad_value(where, mode, "one of " + ", ".join(repr(one) for one in MODES))
     return mode
 
 
 def _window(where: str, window: int | Duration) -> CallWindow:
     if isinstance(window, int) and not isinstance(window, bool):
         if not 1 <= window <= LARGEST_WINDOW:
-            raise refused(where, window, _WINDOW)
+            raise bad_value(where, window, _WINDOW)
         return window
     if not isinstance(window, str | timedelta):
-        raise refused(where, window, _WINDOW)
+        raise bad_value(where, window, _WINDOW)
     length = _parsed(where, window, _WINDOW)
     if not timedelta(seconds=1) <= length <= LONGEST_WINDOW:
-        raise refused(where, window, _WINDOW)
+        raise bad_value(where, window, _WINDOW)
     return length
 
 
@@ -190,21 +190,21 @@ def _min_calls(where: str, given: int | None, window: CallWindow) -> int:
     most = window if isinstance(window, int) else LARGEST_WINDOW
     if given is None:
         return min(_MIN_CALLS, most)
-    return checks.whole(where, given, least=1, most=most)
+    return checks.check_integer(where, given, least=1, most=most)
 
 
-def _share(where: str, share: float) -> float:
-    found = checks.number(where, share, least=0, most=1)
-    if not found:
-        raise refused(where, share, "a share above 0, at most 1, such as 0.5")
-    return found
+def _fraction(where: str, value: float) -> float:
+    fraction = checks.check_number(where, value, least=0, most=1)
+    if not fraction:
+        raise bad_value(where, value, "a fraction above 0 and at most 1, such as 0.5")
+    return fraction
 
 
 def _cooldown(where: str, cooldown: Duration) -> timedelta:
     allowed = f"a duration from 100ms to {describe(LONGEST_COOLDOWN)} such as '30s'"
     length = _parsed(where, cooldown, allowed)
     if not timedelta(milliseconds=100) <= length <= LONGEST_COOLDOWN:
-        raise refused(where, cooldown, allowed)
+        raise bad_value(where, cooldown, allowed)
     return length
 
 
@@ -212,42 +212,36 @@ def _parsed(where: str, length: Duration, allowed: str) -> timedelta:
     try:
         return parse(length)
     except BadDuration:
-        raise refused(where, length, allowed) from None
+        raise bad_value(where, length, allowed) from None
 
 
 def _rate(where: str, rate: float | str | None) -> float | None:
-    if rate is None:
-        return None
-    if isinstance(rate, str):
-        found = _RATE.fullmatch(rate.strip()) if len(rate) <= 50 else None
-        if found is None:
-            raise refused(where, rate, _RATE_ALLOWED)
-        rate = float(found[1]) / _SECONDS[found[2]]
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 1e-4 <= rate <= 1e6:
-        raise refused(where, rate, f"{_RATE_ALLOWED}; from 1 in 10,000 seconds to 1,000,000 a second")
-    return float(rate)
+    try:
+        return None if rate is None else parse_rate(rate).per_second
+    except BadRate:
+        raise bad_value(where, rate, f"{BadRate.allowed}, or None") from None
 
 
 def _probe(where: str, name: str, probe: Probe | None) -> Probe | None:
     if probe is not None and name.endswith("*"):
-        raise refused(where, probe, "None: a probe is called without arguments, and many services have this pattern")
-    if probe is not None and not (callable(probe) and _needs_nothing(probe)):
-        raise refused(where, probe, "a function that is called without arguments, or None")
+        raise bad_value(where, probe, "None: a probe takes no arguments, and this pattern stands for many services")
+    if probe is not None and not (callable(probe) and _takes_no_arguments(probe)):
+        raise bad_value(where, probe, "a function that is called without arguments, or None")
     return probe
 
 
-def _needs_nothing(probe: Probe) -> bool:
+def _takes_no_arguments(probe: Probe) -> bool:
     try:
         inspect.signature(probe).bind()
     except TypeError:
         return False
     except ValueError:
-        # What is written in C may not say what it takes.
+        # A function written in C may have no signature.
         return True
     return True
 
 
 def _code(where: str, code: str) -> str:
     if not is_code(code):
-        raise refused(where, code, CODE_ALLOWED)
+        raise bad_value(where, code, CODE_ALLOWED)
     return code

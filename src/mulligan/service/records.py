@@ -1,4 +1,4 @@
-"""The records of a service: how it stands, as people see it, and what they ask for by hand."""
+"""The records of a service: its state as people see it, and manual requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from mulligan.records.pause import Pause
 
-# The task that runs the probes of services that have one of their own.
+# The task that runs the probe functions of services.
 PROBE_KIND = "mulligan.probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """To force a service open or closed, or to leave it to its calls again (None). `id` is the caller's: repeating the
-    request changes nothing more."""
+    """A request to force a service open or closed, or to return it to its calls (None). `id` is the caller's: repeating
+    the request has no further effect."""
 
     id: str
     name: str
@@ -25,9 +25,9 @@ class ServiceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRecord:
-    """How a service stands. `calls` and `failures` are those of its window, in the current epoch; `rate` is of
-    successful calls a second, `pace` the most it is asked after an outage; while it `is_failing` retries wait for their
-    budget, which counts `retries` against `firsts`. `trouble` are the figures that opened it."""
+    """A service as it is stored. `calls` and `failures` are those of its window in the current epoch. `rate` is the
+    number of successful calls per second, `pace` the limit after an outage. While it `is_failing`, retries wait for a
+    budget that compares `retries` with `firsts`. `trouble` holds the figures that opened it."""
 
     name: str
     state: str
@@ -50,13 +50,13 @@ class ServiceRecord:
 
     @property
     def is_due(self) -> bool:
-        """It is open, and to be probed by whoever comes first."""
+        """It is open, and the next claim probes it."""
         return self.state == "open" and self.forced is None and self.open_until is None
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
-    """What a claim or a settle changed about a service: an event and its figures."""
+    """A change of a service by a claim or a settle: an event and its figures."""
 
     service: str
     event: str
@@ -72,7 +72,7 @@ class Demand(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How many computed names of services that one pattern describes are told apart, of how many at most."""
+    """How many computed names of one pattern are tracked separately, and how many can be."""
 
     pattern: str
     names: int
@@ -81,8 +81,8 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """A service as it stands and as this app has it. `share` is that of failures in the window; `ready` and `parked`
-    jobs are counted up to a limit. `is_known`: something is stored of it."""
+    """A service's state together with its configuration in this app. `share` is the fraction of failures in the window;
+    `ready` and `parked` jobs are counted up to a limit. `is_known`: the store has a row for it."""
 
     name: str
     state: str

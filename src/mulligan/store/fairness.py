@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from math import ceil
 from typing import Any, NamedTuple
 
 from mulligan.errors import SubmitRateExceeded
-from mulligan.records.rate import Rate
+from mulligan.records.rate import Rate, TokenBucket
 
 Row = dict[str, Any]
 
@@ -21,7 +20,6 @@ Row = dict[str, Any]
 ONE_JOB = 1_000
 _MICROSECOND = timedelta(microseconds=1)
 _SECOND = 1_000_000
-_ROUNDING = 1e-6
 
 
 def step(weight: float) -> int:
@@ -84,23 +82,24 @@ class Bucket:
     at: int = 0
 
     @property
-    def available(self) -> float:
-        # From a time that is still to come: the clock was set back, and nobody knows how long it has been.
+    def tokens(self) -> TokenBucket:
+        burst = self.rate.burst
+        # A time in the future is from before the clock was set back: how long ago that was is not known.
         if self.left is None or self.at > self.now + _SECOND:
-            return self.rate.burst
-        return min(self.rate.burst, self.left + max(0, self.now - self.at) * self.rate.per_second / _SECOND)
+            return TokenBucket(self.rate.per_second, burst, burst)
+        return TokenBucket(self.rate.per_second, burst, self.left).after(self.now - self.at)
 
     def fits(self, count: int) -> bool:
-        return count <= self.available + _ROUNDING
+        return self.tokens.has(count)
 
     def refusal(self, count: int) -> SubmitRateExceeded:
-        burst, wait = self.rate.burst, ceil((count - self.available) / self.rate.per_second * _SECOND - _ROUNDING)
+        burst, wait = self.rate.burst, self.tokens.time_until(count)
         return SubmitRateExceeded(
             self.owner, str(self.rate), count, burst=burst, retry_after=None if count > burst else wait * _MICROSECOND
         )
 
     def after(self, count: int) -> Row:
         """What is to be kept of it, once so many were taken out."""
-        left = self.available - count
-        full_at = self.now + ceil((self.rate.burst - left) / self.rate.per_second * _SECOND)
-        return {"owner": self.owner, "remaining": left, "at": self.now, "full_at": full_at}
+        left = self.tokens.without(count)
+        full_at = self.now + left.time_until(left.burst)
+        return {"owner": self.owner, "remaining": left.tokens, "at": self.now, "full_at": full_at}

@@ -15,17 +15,17 @@ from mulligan.failure.decision import Decision
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import Chores, Round
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
-from mulligan.records.retention import Pile, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
-from mulligan.store.session import Script
+from mulligan.store.script import Script
 
 # Among so many an id is found by its end: there is no index of that.
 NEWEST_IDS = 1_000_000
@@ -274,15 +274,15 @@ class Upkeep(Protocol):
         """Those in force now."""
         ...
 
-    def chores(self) -> Chores:
+    def chores(self) -> DutyOverview:
         """Which duties are paused, and which have nothing to do: one look for all of them."""
         ...
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, rounds: Sequence[DutyRun]) -> None:
         """Record rounds of duties: one row for each duty and worker. One made by hand is an event too."""
         ...
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[DutyRun]:
         """The last round of each duty by each worker, the newest first."""
         ...
 
@@ -370,7 +370,7 @@ class Clearing(Protocol):
         """The ids of jobs that ended before and may be purged, the newest first, from below `cursor` on."""
         ...
 
-    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Pile]:
+    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         """How many jobs ended before, those that hold a dedupe key apart."""
         ...
 

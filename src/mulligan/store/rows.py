@@ -11,11 +11,11 @@ import msgspec
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchState
-from mulligan.records.duty import Round
+from mulligan.records.duty import DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.job import ONCE, Fence, Job, Lease, Page
 from mulligan.records.pause import Pause
-from mulligan.records.retention import Pile
+from mulligan.records.retention import EndedCount
 from mulligan.records.schedule import Definition, ScheduleRecord
 from mulligan.store.protocols import Lane, WorkerRecord
 from mulligan.values.clock import EPOCH, microseconds
@@ -342,8 +342,8 @@ def to_pause(row: Record) -> Pause:
     )
 
 
-def to_round(row: Record) -> Round:
-    return Round(
+def to_round(row: Record) -> DutyRun:
+    return DutyRun(
         duty=row["duty"],
         worker=row["worker"],
         seconds=row["took"] / 1e6,
@@ -384,9 +384,10 @@ def to_cursor(row: Record) -> Cursor:
     return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
 
 
-def to_piles(rows: Iterable[Record]) -> list[Pile]:
+def to_piles(rows: Iterable[Record]) -> list[EndedCount]:
     return [
-        Pile(row["kind"], State(row["state"]), row["error_code"], bool(row["is_held"]), row["number"]) for row in rows
+        EndedCount(row["kind"], State(row["state"]), row["error_code"], bool(row["is_held"]), row["number"])
+        for row in rows
     ]
 
 

@@ -42,7 +42,7 @@ class Hearsay:
     def calls_in(self, standing: ServiceState, now: int) -> list[ServiceCall]:
         """Whoever called a service that is not his job's may have done so before its last change: that counts only
         while it is closed."""
-        other = standing.epoch if standing.state is BreakerState.CLOSED else -1
+        other = standing.epoch if standing.breaker is BreakerState.CLOSED else -1
         return [
             ServiceCall(now, word.ok, is_retry=word.is_retry, epoch=other if word.epoch is None else word.epoch)
             for word in self.words

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mulligan.failure.decision import Fail, Park, Postpone, Retry
 from mulligan.records.job import Fence
-from mulligan.service import BreakerState, ServiceState, borne_because
+from mulligan.service import BreakerState, ServiceState, charge_reason
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.protocols import Outcome
 from mulligan.store.service_calls import is_blamed
@@ -24,7 +24,7 @@ def charged(outcome: Outcome, standings: Mapping[str, ServiceState]) -> Outcome:
     spared = outcome.decision.spared
     if standing is None:
         return outcome
-    why = borne_because(standing, epoch=lease.service_epoch, returns=spared.returns)
+    why = charge_reason(standing, epoch=lease.service_epoch, returns=spared.returns)
     return outcome if why is None else outcome._replace(decision=_parked(spared, standing, why))
 
 
@@ -32,7 +32,7 @@ def _parked(spared: Park, standing: ServiceState, why: str) -> Park:
     because = f"charged to service {standing.name}, which {why}"
     reasons = spared.reasons | {"service": standing.name, "because": because}
     return Park(
-        spared.delay, spared.least, spared.verdict, reasons, spared.returns, standing.state is not BreakerState.CLOSED
+        spared.delay, spared.least, spared.verdict, reasons, spared.returns, standing.breaker is not BreakerState.CLOSED
     )
 
 

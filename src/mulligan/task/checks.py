@@ -1,4 +1,4 @@
-"""Checks of what `@app.task(…)` is given. Each raises BadTask with what is possible."""
+"""Checks of the arguments of `@app.task(…)`. Each raises BadTask with what is possible."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -9,52 +9,55 @@ from mulligan.errors import BadPolicy, BadTask, InvalidArguments
 from mulligan.failure.policy import RetryPolicy
 from mulligan.policies.queue import MOST_AT_ONCE
 from mulligan.records.job import PRIORITIES, Job
-from mulligan.service.config import one_service
+from mulligan.service.config import check_exact_name
+from mulligan.values.check import BOOLEAN, LONGEST_NAME, Requirement, instance, integer, name, not_allowed
 from mulligan.values.duration import Duration, parse
 from mulligan.values.size import BadSize, describe_size, parse_size
-from mulligan.values.text import LONGEST_NAME, is_name, name_allowed
 
 CanRetry = Callable[[Job[Any]], object]
 ServiceName = str | Callable[..., str | None] | None
 Priority = str | int
 PRIORITY_BOUND = 1_000_000
+MOST_COST = 2**31 - 1
 # The interpreter and a small app take about half of this before a task's own code takes any.
 LEAST_MEMORY = 64 * 2**20
+
+_PRIORITY = integer(-PRIORITY_BOUND, PRIORITY_BOUND)
+
+
+def _require(field: str, value: Any, requirement: Requirement) -> Any:
+    if not requirement.fits(value):
+        raise BadTask(not_allowed(field, value, requirement.allowed))
+    return value
 
 
 def priority_number(priority: Priority) -> int:
     """A level or a number as a number; lower goes first."""
     if isinstance(priority, str) and priority in PRIORITIES:
         return PRIORITIES[priority]
-    if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) <= PRIORITY_BOUND:
-        return priority
-    raise BadTask(
-        f"{priority!r} is not a priority; use 'high', 'normal', 'low' "
-        f"or a whole number from {-PRIORITY_BOUND:,} to {PRIORITY_BOUND:,} (lower goes first)"
-    )
+    if not _PRIORITY.fits(priority):
+        allowed = f"'high', 'normal', 'low' or {_PRIORITY.allowed} (lower goes first)"
+        raise BadTask(not_allowed("priority", priority, allowed))
+    return int(priority)
 
 
-def check_name(what: str, name: str, *, longest: int = LONGEST_NAME) -> str:
-    if not is_name(name, longest=longest):
-        raise BadTask(f"{what} is {name_allowed(longest)}, not {name!r:.300}")
-    return name
+def check_name(what: str, value: str, *, longest: int = LONGEST_NAME) -> str:
+    return str(_require(what, value, name(longest)))
 
 
-def check_aliases(name: str, aliases: Iterable[str]) -> tuple[str, ...]:
-    # A text is a list too, of its letters.
+def check_aliases(task: str, aliases: Iterable[str]) -> tuple[str, ...]:
+    # A string is iterable too.
     if isinstance(aliases, str) or not isinstance(aliases, Iterable):
-        raise BadTask(f"aliases of task {name!r} must be a list of its former names, not {aliases!r:.300}")
-    return tuple(check_name("an alias", alias) for alias in aliases)
+        raise BadTask(not_allowed(f"aliases of task {task!r}", aliases, "a list of its former names"))
+    return tuple(check_name(f"an alias of task {task!r}", alias) for alias in aliases)
 
 
-def check_retry(name: str, retry: RetryPolicy, *, is_only: bool) -> RetryPolicy:
-    if not isinstance(retry, RetryPolicy):
-        raise BadTask(f"retry of task {name!r} must be a RetryPolicy(…), not {retry!r:.200}")
-    if is_only not in (True, False):
-        raise BadTask(f"at_most_once of task {name!r} must be True or False, not {is_only!r:.200}")
-    if is_only and retry.max_attempts > 1:
+def check_retry(task: str, retry: RetryPolicy, *, at_most_once: bool) -> RetryPolicy:
+    _require(f"retry of task {task!r}", retry, instance(RetryPolicy, "a RetryPolicy(…)"))
+    _require(f"at_most_once of task {task!r}", at_most_once, BOOLEAN)
+    if at_most_once and retry.max_attempts > 1:
         raise BadTask(
-            f"task {name!r} runs at most once, but its policy allows {retry.max_attempts} attempts: leave out retry=, "
+            f"task {task!r} runs at most once, but its policy allows {retry.max_attempts} attempts: leave out retry=, "
             "or give RetryPolicy(1, …)"
         )
     return retry
@@ -64,70 +67,67 @@ def check_version(version: str | None) -> str | None:
     return None if version is None else check_name("the version of an app", version)
 
 
-def check_service(name: str, service: ServiceName) -> ServiceName:
+def check_service(task: str, service: ServiceName) -> ServiceName:
     if service is not None and not isinstance(service, str) and not callable(service):
-        raise BadTask(f"service of task {name!r} must be a name or a function of its arguments, not {service!r:.200}")
+        raise BadTask(not_allowed(f"service of task {task!r}", service, "a name, or a function of the arguments"))
     if isinstance(service, str) and service:
         try:
-            one_service(service)
+            check_exact_name(service)
         except BadPolicy as error:
-            raise BadTask(f"service of task {name!r}: {error}") from None
+            raise BadTask(f"service of task {task!r}: {error}") from None
     return service
 
 
 def check_computed_service(kind: str, service: str) -> str:
     try:
-        return one_service(service)
+        return check_exact_name(service)
     except BadPolicy as error:
-        raise InvalidArguments(kind, f"its service= gave what cannot be a name: {error}") from None
+        raise InvalidArguments(kind, f"its service= returned an invalid name: {error}") from None
 
 
-def check_callable(name: str, what: str, function: CanRetry | None) -> CanRetry | None:
-    # What an async function gives is neither True nor False: it would allow everything.
+def check_callable(task: str, what: str, function: CanRetry | None) -> CanRetry | None:
+    # A coroutine is neither True nor False: an async function would allow everything.
     if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
-        raise BadTask(f"{what} of task {name!r} must be a plain function of the job, not {function!r:.200}")
+        raise BadTask(not_allowed(f"{what} of task {task!r}", function, "a function of the job, not an async one"))
     return function
 
 
-def check_timeout(name: str, timeout: Duration) -> timedelta:
-    found = parse(timeout)
-    if not found:
-        raise BadTask(f"timeout of task {name!r} must be longer than nothing, such as '30s', not {timeout!r}")
-    return found
+def check_timeout(task: str, timeout: Duration) -> timedelta:
+    length = parse(timeout)
+    if not length:
+        raise BadTask(not_allowed(f"timeout of task {task!r}", timeout, "greater than zero, such as '30s'"))
+    return length
 
 
-def check_memory(name: str, memory: int | str | None) -> int | None:
+def check_memory(task: str, memory: int | str | None) -> int | None:
     if memory is None:
         return None
     try:
         size = parse_size(memory)
     except BadSize as error:
-        raise BadTask(f"memory of task {name!r}: {error}") from None
+        raise BadTask(f"memory of task {task!r}: {error}") from None
     if size < LEAST_MEMORY:
-        raise BadTask(f"memory of task {name!r} must be at least {describe_size(LEAST_MEMORY)}, not {memory!r}")
+        raise BadTask(not_allowed(f"memory of task {task!r}", memory, f"at least {describe_size(LEAST_MEMORY)}"))
     return size
 
 
-def check_isolate(name: str, isolate: bool | None, memory: int | None) -> bool | None:  # noqa: FBT001
+def check_isolate(task: str, isolate: bool | None, memory: int | None) -> bool | None:  # noqa: FBT001
     if isolate not in (None, True, False):
-        raise BadTask(f"isolate of task {name!r} must be True, False or None (after a lost worker), not {isolate!r}")
+        raise BadTask(not_allowed(f"isolate of task {task!r}", isolate, "True, False or None (after a lost worker)"))
     if memory is None:
         return isolate
     if isolate is False:
-        raise BadTask(f"task {name!r} has a memory limit, which needs a process of its own: leave out isolate=False")
-    # A limit that holds only after a lost worker would be none.
+        raise BadTask(f"task {task!r} has a memory limit, which needs a separate process: leave out isolate=False")
+    # The limit must apply to every attempt, not only after a lost worker.
     return True
 
 
 def check_concurrency(number: int | None) -> int | None:
-    if number is None or (type(number) is int and 1 <= number <= MOST_AT_ONCE):
-        return number
-    raise BadTask(
-        f"concurrency is a whole number from 1 to {MOST_AT_ONCE:,}, or None for no limit, not {number!r:.100}"
-    )
+    requirement = integer(1, MOST_AT_ONCE)
+    if number is not None and not requirement.fits(number):
+        raise BadTask(not_allowed("concurrency", number, f"{requirement.allowed}, or None for no limit"))
+    return number
 
 
 def check_cost(cost: int) -> int:
-    if not isinstance(cost, int) or not 0 <= cost < 2**31:
-        raise BadTask(f"a cost is a whole number from 0 on, not {cost!r}")
-    return cost
+    return int(_require("cost", cost, integer(0, MOST_COST)))

@@ -1,4 +1,4 @@
-"""The client: it stores bound calls as jobs."""
+"""The client stores bound calls as jobs."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Where bound calls are handed in. `uses_connections`: the sandbox takes every connection and uses none."""
+    """Enqueues bound calls. `uses_connections`: the sandbox accepts every connection and uses none."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Client:
         self._uses_connections = uses_connections
 
     def enqueue(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
-        """All or none, in one transaction: the caller's own, if there is a connection of his."""
+        """Store all or none, in one transaction: the caller's, if the caller gave a connection."""
         used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
         if used is None:
             return self._store().enqueue(jobs)
@@ -43,19 +43,19 @@ class Client:
         used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
         if used is None:
             return await asyncio.to_thread(lambda: self._store().enqueue(jobs))
-        # In a thread too: the store may have to be opened, which blocks.
+        # In a thread too, because opening the store blocks.
         return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
 
     def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
         return [self.new_job(binding, binding.own_id or self._ids()) for binding in bindings]
 
     def new_job(self, binding: "Binding[Any]", job_id: str) -> NewJob:
-        """With what is in force for its kind, queue and owner now."""
+        """The job, with the policy and quotas in force now for its kind, queue and owner."""
         job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
         return self._quotas.over(job)
 
     def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:
-        """With its owner's weight, if its queue is a fair one now."""
+        """The task's follow-up, with its owner's weight if its queue is fair."""
         return self._quotas.weighed(task.follow_up, owner)
 
     def _used(self, bindings: "Sequence[Binding[Any]]", connection: Any) -> Any:
@@ -66,6 +66,6 @@ class Client:
             return None
         if any(each is not given[0] for each in given):
             raise BadConnection(
-                given[0], "another call of the same enqueue_many has another; all go into one transaction"
+                given[0], "another call of the same enqueue_many has a different one; all go into one transaction"
             )
         return given[0]

@@ -1,4 +1,4 @@
-"""The options of one enqueue, and their checks."""
+"""The options of one enqueue, and their checks. Each raises InvalidArguments with what is possible."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from uuid import UUID
 from mulligan.errors import InvalidArguments
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import EVERYBODY
+from mulligan.values.check import LONGEST_NAME, NAME, Requirement, not_allowed, one_of, string
 from mulligan.values.clock import is_id
-from mulligan.values.text import LONGEST_NAME, encodes, is_name, name_allowed
 
 LONGEST_KEY = 500
 MOST_TAGS = 50
@@ -19,7 +19,7 @@ SCOPES = ("active", "succeeded")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """How one job is to be enqueued; what is None is left to the task."""
+    """How one job is enqueued. None means the value of the task."""
 
     owner: str = ""
     queue: str | None = None
@@ -36,17 +36,23 @@ class JobOptions:
     connection: Any = field(default=None, repr=False, compare=False)
 
 
+def _require(kind: str, option: str, value: Any, requirement: Requirement) -> Any:
+    if not requirement.fits(value):
+        raise InvalidArguments(kind, not_allowed(option, value, requirement.allowed))
+    return value
+
+
 def check_id(kind: str, given: UUID | str) -> str:
     if given == "":
         raise InvalidArguments(kind, "an id must not be empty: every such job would be the same one")
-    text = str(given) if isinstance(given, UUID) else check_text(kind, "id", given, LONGEST_KEY)
+    text = str(given) if isinstance(given, UUID) else _check_string(kind, "id", given, LONGEST_KEY)
     return text.lower() if is_id(text.lower()) else text
 
 
 def batch_id(kind: str, batch: BatchRecord | str | None) -> str | None:
     if batch is None:
         return None
-    return check_text(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, LONGEST_NAME)
+    return _check_string(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, LONGEST_NAME)
 
 
 def check_owner(kind: str, owner: str) -> str:
@@ -56,7 +62,7 @@ def check_owner(kind: str, owner: str) -> str:
 
 
 def owner_in(kind: str, batch: BatchRecord | str, owner: str) -> str:
-    """A batch has one owner, and its members have the same."""
+    """The owner of a batch's member, which is the batch's owner."""
     if not isinstance(batch, BatchRecord) or owner == batch.owner:
         return owner
     if owner:
@@ -64,29 +70,22 @@ def owner_in(kind: str, batch: BatchRecord | str, owner: str) -> str:
     return batch.owner
 
 
-def check_label(kind: str, what: str, name: str) -> str:
-    if not is_name(name):
-        raise InvalidArguments(kind, f"{what} must be {name_allowed()}, not {name!r:.300}")
-    return name
+def check_label(kind: str, option: str, name: str) -> str:
+    return str(_require(kind, option, name, NAME))
 
 
-def check_text(kind: str, what: str, value: str, longest: int) -> str:
-    if not isinstance(value, str) or len(value) > longest or "\0" in value or not encodes(value):
-        allowed = f"text of at most {longest} characters that a database can hold (no NUL, no lone surrogate)"
-        raise InvalidArguments(kind, f"{what} must be {allowed}, not {value!r:.300}")
-    return value
+def _check_string(kind: str, option: str, value: str, longest: int) -> str:
+    return str(_require(kind, option, value, string(longest)))
 
 
 def check_key(kind: str, dedupe: str) -> str:
     if dedupe == "":
         raise InvalidArguments(kind, "a dedupe key must not be empty: every such job would be the same one")
-    return check_text(kind, "dedupe", dedupe, LONGEST_KEY)
+    return _check_string(kind, "dedupe", dedupe, LONGEST_KEY)
 
 
 def check_scope(kind: str, scope: str) -> str:
-    if scope not in SCOPES:
-        raise InvalidArguments(kind, f"dedupe_scope must be one of {', '.join(map(repr, SCOPES))}, not {scope!r}")
-    return scope
+    return str(_require(kind, "dedupe_scope", scope, one_of(SCOPES)))
 
 
 def check_moment(kind: str, moment: datetime | None) -> datetime | None:
@@ -97,13 +96,13 @@ def check_moment(kind: str, moment: datetime | None) -> datetime | None:
             return moment.astimezone(UTC)
     except (AttributeError, OverflowError):
         pass
-    raise InvalidArguments(kind, f"submitted_at must be a datetime with a time zone, not {moment!r:.200}")
+    raise InvalidArguments(kind, not_allowed("submitted_at", moment, "a datetime with a time zone"))
 
 
 def check_tags(kind: str, tags: Iterable[str]) -> tuple[str, ...]:
     if isinstance(tags, str):
-        raise InvalidArguments(kind, f"tags must be a list of texts, not the text {tags!r:.300}")
-    found = tuple(check_label(kind, "each tag", tag) for tag in tags)
+        raise InvalidArguments(kind, not_allowed("tags", tags, "a list of strings"))
+    found = tuple(check_label(kind, "a tag", tag) for tag in tags)
     if len(found) > MOST_TAGS:
         raise InvalidArguments(kind, f"at most {MOST_TAGS} tags, not {len(found)}")
     return found

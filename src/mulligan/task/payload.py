@@ -1,4 +1,4 @@
-"""Arguments and results as JSON, and back into what the task's annotations say."""
+"""Arguments and results as JSON, and back into the types of the task's annotations."""
 
 import inspect
 import math
@@ -22,10 +22,10 @@ class PayloadError(MulliganError):
 
 
 class Misfit(PayloadError):
-    """Stored arguments of another version of the task: its signature has other names or types."""
+    """Stored arguments of another version of the task, whose signature has other names or types."""
 
     def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"the arguments are of another version of task {kind!r}: {problem}")
+        super().__init__(f"the arguments belong to another version of task {kind!r}: {problem}")
 
 
 class Payload:
@@ -44,13 +44,13 @@ class Payload:
         self._result: msgspec.json.Decoder[Any] | None = None
 
     def prepare(self) -> None:
-        """Resolve the annotations; raises BadTask if they cannot be carried as JSON."""
+        """Resolve the annotations. Raises BadTask if they cannot be carried as JSON."""
         hints = self._hints()
         self._arguments = self._decoder(self._fields(hints))
         self._result = self._decoder(hints.get("return", Any))
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """The arguments by their names; raises InvalidArguments if there are too few, too many or others."""
+        """The arguments by name. Raises InvalidArguments if they do not fit the signature."""
         try:
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -79,14 +79,14 @@ class Payload:
     def decode(self, arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments for the function.
 
-        Raises Misfit if they have other names or types than the function, PayloadError if they can be read by none.
+        Raises Misfit if their names or types differ from the function's, PayloadError if no version could read them.
         """
         try:
-            values = self._decoders()[0].decode(self._fitting(arguments))
+            values = self._decoders()[0].decode(self._fit_names(arguments))
         except Misfit:
             raise
         except msgspec.ValidationError as error:
-            # Types were checked at enqueue, so another version did that; what a type's own code refuses has a cause.
+            # Types were checked at enqueue, so another version wrote these. An error of a type's own code has a cause.
             if error.__cause__ is None and arguments.lstrip().startswith("{"):
                 raise Misfit(self._kind, str(error)) from None
             raise PayloadError(str(error)) from error
@@ -97,15 +97,15 @@ class Payload:
         bound = inspect.BoundArguments(self._signature, values)
         return bound.args, bound.kwargs
 
-    def _fitting(self, arguments: str) -> str | bytes:
-        """The arguments with those names only that the function has."""
+    def _fit_names(self, arguments: str) -> str | bytes:
+        """The arguments, with unknown names moved into `**kwargs`."""
         given = _by_name(arguments)
         unknown, missing = given.keys() - self._names, self._required - given.keys()
         if missing or (unknown and self._more is None):
-            raise Misfit(self._kind, _described(unknown, missing))
+            raise Misfit(self._kind, _describe_misfit(unknown, missing))
         if not unknown:
             return arguments
-        # A parameter of the newer version: to this one it is one of its `**kwargs`.
+        # A parameter of a newer version belongs to the `**kwargs` of this one.
         assert self._more is not None
         more = _by_name(bytes(given.get(self._more, b"{}"))) | {name: given.pop(name) for name in unknown}
         return msgspec.json.encode({**given, self._more: more})
@@ -133,7 +133,7 @@ class Payload:
         try:
             return get_type_hints(self._function, include_extras=True)
         except Exception:
-            # Names known to the type checker only: the values pass unconverted.
+            # Names that only the type checker knows: the values pass unconverted.
             return {}
 
     def _fields(self, hints: dict[str, Any]) -> Any:
@@ -154,7 +154,7 @@ class Payload:
             raise BadTask(f"the annotations of task {self._kind!r} cannot be carried as JSON: {error}") from error
 
 
-def _described(unknown: Iterable[str], missing: Iterable[str]) -> str:
+def _describe_misfit(unknown: Iterable[str], missing: Iterable[str]) -> str:
     strange, lacking = ", ".join(map(repr, sorted(unknown))), ", ".join(map(repr, sorted(missing)))
     parts = [f"it does not take {strange}"] if strange else []
     parts += [f"it needs {lacking}"] if lacking else []
@@ -193,9 +193,9 @@ def _encode(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
     if value is None:
         return b"null"
     encoded = encoder.encode(value)
-    # JSON has no NaN and no infinity: they would turn into null without a word.
+    # JSON has no NaN and no infinity: they would silently become null.
     if b"null" in encoded and any(not math.isfinite(number) for number in _floats(value)):
-        raise ValueError("NaN and infinity have no form in JSON")
+        raise ValueError("JSON cannot represent NaN and infinity")
     return encoded
 
 

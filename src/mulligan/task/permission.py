@@ -1,4 +1,4 @@
-"""Permission: the task's own precondition for a retry by hand."""
+"""Permission: the task's own precondition for a manual retry."""
 
 from inspect import isawaitable
 from typing import Any
@@ -12,7 +12,7 @@ from mulligan.task.registry import Registry
 
 
 def require_permission(tasks: Registry, job: Job[Any]) -> None:
-    """Ask `can_retry` of the job's task. Raises NotAllowed, or what it raises to refuse."""
+    """Call `can_retry` of the job's task. Raises NotAllowed, or the error with which `can_retry` refuses."""
     can_retry = tasks[job.kind].can_retry if job.kind in tasks else None
     if can_retry is not None:
         _ask(can_retry, job)
@@ -24,9 +24,11 @@ def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
     except MulliganError:
         raise
     except Exception as error:
-        # Somebody's code: a mistake in it is a refusal that says so, for whoever pressed the button.
+        # An error in the user's code is a refusal, with a message for the person who asked.
         raise NotAllowed(f"can_retry of task {job.kind!r} failed: {bounded(Failure.of(error).message)}") from error
     if isawaitable(answer):
-        raise NotAllowed(f"can_retry of task {job.kind!r} gave {answer!r:.100}, which is no answer: it cannot be async")
+        raise NotAllowed(
+            f"can_retry of task {job.kind!r} returned {answer!r:.100}, which is not an answer: it cannot be async"
+        )
     if answer is False:
         raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")

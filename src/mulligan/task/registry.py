@@ -8,13 +8,13 @@ from mulligan.task.task import Task
 
 
 class Registry(Mapping[str, Task[..., Any, Any]]):
-    """The tasks of an app by name. A job is run by name only: nothing is imported from data."""
+    """The tasks of an app by name. A job names its task: no code is imported from data."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any, Any]] = {}
         self._aliases: dict[str, str] = {}
         self.concurrency: dict[str, int] = {}
-        """How many of a kind may run at once, where that is limited."""
+        """The concurrency limits, by kind."""
 
     def add(self, task: Task[..., Any, Any]) -> None:
         for name in (task.name, *task.aliases):
@@ -23,7 +23,7 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
         self._tasks[task.name] = task
         self._aliases |= dict.fromkeys(task.aliases, task.name)
         if task.concurrency is not None:
-            # A new one: whoever compares it with the one before sees that it changed.
+            # A new dict, so that a comparison with the previous one shows the change.
             self.concurrency = {**self.concurrency, task.name: task.concurrency}
 
     def __getitem__(self, kind: str) -> Task[..., Any, Any]:
@@ -43,5 +43,5 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
 
     @property
     def kinds(self) -> list[str]:
-        """Every name a job may carry, former ones included."""
+        """Every name that a job may carry, including former ones."""
         return [*self._tasks, *self._aliases]

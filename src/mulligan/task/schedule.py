@@ -1,4 +1,4 @@
-"""The timetable: the schedules of an app as its code has them, each of a task, and the jobs of their ticks."""
+"""The schedules of an app as its code defines them, and the jobs of their ticks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,17 +12,17 @@ from mulligan.records.job import NewJob
 from mulligan.records.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
 from mulligan.task.checks import check_name
 from mulligan.task.task import Binding, Task
-from mulligan.values.text import LONGEST_NAME
+from mulligan.values.check import LONGEST_NAME, not_allowed, one_of
 
 MISSED = ("once", "skip", "all")
-# A tick is missed when it is older than that: until then it is only late, and run whatever `missed` says.
+# An older tick is missed. Until then it is only late, and runs whatever `missed` is.
 LATE = timedelta(minutes=1)
 LONGEST_SCHEDULE_NAME = LONGEST_NAME - len(TAG)
 
 
 class Schedule:
-    """A task that runs by the clock. `missed` says what becomes of ticks nobody ran in time:
-    one run for all of them, none, or one for each."""
+    """A task that runs by the clock. `missed` decides about ticks that no worker ran in time: one run for all of them,
+    none, or one each."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Schedule:
 
     @cached_property
     def definition(self) -> Definition:
-        """Not before the app is whole: what the task's annotations name may be defined below it."""
+        """Built late: the task's annotations may name types that are defined below it."""
         return Definition(
             kind=self.task.name,
             expression=self.cron.expression,
@@ -55,14 +55,15 @@ class Schedule:
         )
 
     def prepare(self) -> None:
-        """Raises BadSchedule when the arguments do not fit the task."""
+        """Raise BadSchedule if the arguments do not fit the task."""
         try:
             assert self.definition
         except Refused as error:
             raise BadSchedule(f"schedule {self.name!r}: {error}") from None
 
     def planned(self, record: ScheduleRecord | None, now: datetime, *, by: str, since: datetime) -> ScheduleRecord:
-        """The record as this code has it. A changed clock counts from now on; any other change moves no tick."""
+        """The record with the definition of this code. A changed expression or time zone counts from now on; any other
+        change moves no tick."""
         fresh = ScheduleRecord(
             name=self.name, definition=self.definition, next_tick=self.cron.next(now), planned_by=by, since=since
         )
@@ -78,17 +79,17 @@ class Schedule:
         )
 
     def job(self, job_id: str) -> NewJob:
-        """A run at once."""
+        """The job of a manual run."""
         return self.task.client.new_job(self._bound(), job_id)
 
     def job_of(self, tick: datetime) -> NewJob:
-        """The run of a tick: the same job whoever makes it, submitted at its tick."""
+        """The job of a tick, submitted at the tick. Every worker makes the same one."""
         return self.task.client.new_job(self._bound(submitted_at=tick), job_id_of(self.name, tick))
 
     def due(self, since: datetime, now: datetime, *, limit: int) -> list[datetime]:
-        """Which ticks from `since` on are to be run now; of missed ones at most `limit`."""
+        """The ticks from `since` on that must run now; at most `limit` missed ones."""
         instant = timedelta(microseconds=1)
-        # What was promised is kept, also when the rules of the zone were changed meanwhile.
+        # A planned tick runs even if the rules of its time zone have changed since.
         ticks = self.cron.last(since - instant, now, most=limit + LATE // timedelta(seconds=1)) or [since]
         late = [tick for tick in ticks if tick > now - LATE]
         missed = ticks[: len(ticks) - len(late)]
@@ -130,22 +131,20 @@ class Timetable(Mapping[str, Schedule]):
 
 def _name(name: str) -> str:
     try:
-        return check_name("a schedule's name", name, longest=LONGEST_SCHEDULE_NAME)
+        return check_name("the name of a schedule", name, longest=LONGEST_SCHEDULE_NAME)
     except BadTask as error:
         raise BadSchedule(str(error)) from None
 
 
 def _missed(name: str, missed: str) -> str:
     if missed not in MISSED:
-        raise BadSchedule(
-            f"missed of schedule {name!r} must be one of {', '.join(map(repr, MISSED))}, not {missed!r:.200}"
-        )
+        raise BadSchedule(not_allowed(f"missed of schedule {name!r}", missed, one_of(MISSED).allowed))
     return missed
 
 
 def _args(name: str, task: Task[..., Any, Any], args: Sequence[Any]) -> tuple[Any, ...]:
     if not isinstance(args, list | tuple):
-        raise BadSchedule(f"args of schedule {name!r} must be a list of the task's arguments, not {args!r:.200}")
+        raise BadSchedule(not_allowed(f"args of schedule {name!r}", args, "a list of the task's arguments"))
     try:
         task.payload.match(tuple(args), {})
     except Refused as error:

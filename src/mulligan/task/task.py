@@ -46,6 +46,7 @@ from mulligan.task.options import (
     owner_in,
 )
 from mulligan.task.payload import Payload
+from mulligan.values.check import not_allowed
 from mulligan.values.clock import id_from, is_id
 from mulligan.values.duration import Duration, parse
 
@@ -58,7 +59,7 @@ DEFAULT_TIMEOUT = "15m"
 
 @dataclass(frozen=True, slots=True)
 class Binding(Generic[R]):
-    """A call that was checked and encoded, but not made yet."""
+    """A call that is checked and encoded, but not enqueued yet."""
 
     task: "Task[..., Any, R]"
     arguments: str
@@ -67,15 +68,15 @@ class Binding(Generic[R]):
 
     @property
     def own_id(self) -> str | None:
-        """The id its caller gave, or the one made of it: any other string names a job of this owner and kind."""
+        """The caller's id if it is a UUID, else a UUID derived from owner, kind and the caller's id."""
         given = self.options.id
         if given is None or is_id(given):
             return given
         return id_from(f"{self.options.owner}\0{self.task.name}\0{given}")
 
-    def new_job(self, job_id: str, standing: InForce) -> NewJob:
-        """The job, with the limits that are in force for its kind and owner."""
-        task, options, retry, caps = self.task, self.options, standing.policy, standing.caps
+    def new_job(self, job_id: str, in_force: InForce) -> NewJob:
+        """The job, with the limits in force for its kind and owner."""
+        task, options, retry, caps = self.task, self.options, in_force.policy, in_force.caps
         return NewJob(
             id=job_id,
             kind=task.name,
@@ -91,7 +92,7 @@ class Binding(Generic[R]):
             max_attempts=caps["max_attempts"],
             max_crashes=caps["max_crashes"],
             max_snoozes=caps["max_snoozes"],
-            timeout=standing.timeout,
+            timeout=in_force.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
             dedupe_for=options.dedupe_for,
@@ -112,12 +113,12 @@ class Submission(Generic[P, R]):
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
         """Check and encode a call for `app.enqueue_many`."""
-        # A set has another order in another process, where the same call must be the same JSON.
+        # The order of a set differs between processes, but the same call must give the same JSON.
         arguments = self._task.payload.encode(args, kwargs, in_order=self._options.id is not None)
         return Binding(self._task, arguments, self._options, self._task.service_of(args, kwargs))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Store the call as a job. When this returns, it survives a crash; with `connection=`, when that commits."""
+        """Store the call as a job. It survives a crash from when this returns; with `connection=`, from its commit."""
         (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
         return job
 
@@ -152,12 +153,12 @@ class Task(Generic[P, C, R]):
     ) -> None:
         self.function = function
         self.client = client
-        self.name = check_name("a task's name", name)
+        self.name = check_name("the name of a task", name)
         self.at_most_once = at_most_once
-        self.retry = check_retry(self.name, retry, is_only=at_most_once)
-        self.rules = check_rules(rules, f"the rules of task {self.name!r}")
+        self.retry = check_retry(self.name, retry, at_most_once=at_most_once)
+        self.rules = check_rules(rules, f"rules of task {self.name!r}")
         self.service = check_service(self.name, service)
-        self.queue = check_name("a queue's name", queue)
+        self.queue = check_name("the name of a queue", queue)
         self.priority = priority_number(priority)
         self.timeout = check_timeout(self.name, timeout)
         self.memory = check_memory(self.name, memory)
@@ -179,13 +180,13 @@ class Task(Generic[P, C, R]):
         return f"<task {self.name!r}>"
 
     def prepare(self) -> None:
-        """Raises what would keep its jobs from being run, or from being followed when they fail."""
+        """Raise the error that would keep its jobs from running, or their on_failed from being enqueued."""
         self.payload.prepare()
         if self.on_failed is not None:
             self.on_failed.payload.encode((ANY_ID,), {})
 
     def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The name of the service a call depends on, or nothing."""
+        """The name of the service that a call depends on, or an empty string."""
         if not callable(self.service):
             return self.service or ""
         try:
@@ -196,7 +197,7 @@ class Task(Generic[P, C, R]):
 
     @property
     def follow_up(self) -> FollowUp:
-        """What is stored when a job fails whose task names this one as its `on_failed`."""
+        """The job to store when a job fails whose task has this one as `on_failed`."""
         assert not callable(self.service)
         caps = InForce(self.retry, self.timeout, at_most_once=self.at_most_once).caps
         return FollowUp(
@@ -219,7 +220,7 @@ class Task(Generic[P, C, R]):
         return self._plain.bind(*args, **kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Store the call as a job; when this returns, it survives a crash."""
+        """Store the call as a job. When this returns, it survives a crash."""
         return self._plain.enqueue(*args, **kwargs)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -270,7 +271,7 @@ class Task(Generic[P, C, R]):
             self,
             JobOptions(
                 owner=owner if batch is None else owner_in(self.name, batch, owner),
-                queue=None if queue is None else check_name("a queue's name", queue),
+                queue=None if queue is None else check_name("the name of a queue", queue),
                 priority=None if priority is None else priority_number(priority),
                 delay=parse(delay),
                 deadline=None if deadline is None else parse(deadline),
@@ -295,15 +296,17 @@ def check_bindings(bindings: Iterable[Binding[Any]]) -> list[Binding[Any]]:
 
 
 def _check_on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client) -> Task[..., Any, Any] | None:
-    """A task that is there already, so no two can follow each other for ever."""
+    """A task that is registered already, so two tasks cannot follow each other forever."""
     if on_failed is None:
         return None
     if not isinstance(on_failed, Task):
-        raise BadTask(f"on_failed of task {name!r} must be a task of the app, not {on_failed!r:.200}")
+        raise BadTask(not_allowed(f"on_failed of task {name!r}", on_failed, "a task of the app"))
     if on_failed.client is not client:
-        raise BadTask(f"on_failed of task {name!r} must be a task of the same app: {on_failed.name!r} is another's")
+        raise BadTask(
+            f"on_failed of task {name!r} must be a task of the same app: {on_failed.name!r} belongs to another app"
+        )
     if name in (on_failed.name, *on_failed.aliases):
-        raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would bring another one")
+        raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would cause another one")
     if callable(on_failed.service):
         raise BadTask(f"on_failed of task {name!r}: the service of {on_failed.name!r} must be a name, not a function")
     try:
@@ -316,11 +319,11 @@ def _check_on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: C
 
 
 def settled_follow_up(on_settled: Task[..., Any, Any] | None, client: Client, *, owner: str) -> FollowUp | None:
-    """What is stored when a batch is settled."""
+    """The job to store when a batch is settled."""
     if on_settled is None:
         return None
     if not isinstance(on_settled, Task) or on_settled.client is not client:
-        raise BadBatch(f"on_settled must be a task of the same app, not {on_settled!r:.200}")
+        raise BadBatch(not_allowed("on_settled", on_settled, "a task of the same app"))
     if callable(on_settled.service):
         raise BadBatch(f"on_settled: the service of {on_settled.name!r} must be a name, not a function")
     try:

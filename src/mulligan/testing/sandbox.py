@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mulligan.app import App
-from mulligan.duties.runner import Ticker
-from mulligan.records.duty import Chores
+from mulligan.duties.runner import DutyGroup
+from mulligan.records.duty import DutyOverview
 from mulligan.service import ServiceBook
 from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
@@ -17,7 +17,7 @@ from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
 from mulligan.wiring import Parts
 from mulligan.worker.drivers import InlineDriver
-from mulligan.worker.tuning import seldom_collected
+from mulligan.worker.tuning import collect_less
 
 SECOND = timedelta(seconds=1)
 
@@ -46,23 +46,23 @@ class Sandbox:
     def _run(self, end: datetime) -> None:
         """Run one worker until `end`. One for each tick of a schedule would take longer than the jobs."""
         ticker = self._wiring.duty_builder.ticker()
-        with seldom_collected():
-            ticker.tell()
+        with collect_less():
+            ticker.run_now()
             _outside_any_loop(lambda: self._wiring.run_while(lambda: self._goes_on(ticker, end), ticker))
-            ticker.write()
+            ticker.record_runs()
 
-    def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
+    def _goes_on(self, ticker: DutyGroup, end: datetime) -> bool:
         """Whether there may be more to run: a redrive has advanced, or time has moved."""
-        if ticker.tell():
+        if ticker.run_now():
             return True
         if self.now >= end:
             return False
-        due = self._next(ticker.outlook.now())
+        due = self._next(ticker.pending.now())
         self._clock.advance((end if due is None else min(due, end)) - self.now)
-        ticker.tell()
+        ticker.run_now()
         return True
 
-    def _next(self, chores: Chores) -> datetime | None:
+    def _next(self, chores: DutyOverview) -> datetime | None:
         """The next time at which anything happens: a job comes due or times out, a batch expires, a schedule ticks, a
         redrive advances, a service is probed, a pause ends, or a retry gets its budget."""
         store, wiring = self._app.store, self._wiring

@@ -1,1 +1,1 @@
-"""Values without a subject of their own: durations, sizes, time, strings and files."""
+"""General-purpose values: durations, sizes, time, checks, strings and files."""

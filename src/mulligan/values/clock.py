@@ -1,7 +1,7 @@
-"""Time, randomness and ids as values that can be passed in.
+"""Time, randomness and ids, passed in as values.
 
-Nothing else in the engine asks the machine for the time, a random number or an id: a simulation that
-owns these three owns everything that happens.
+Nothing else in the engine asks the machine for the time, a random number or an id. A simulation that controls these
+three controls everything.
 """
 
 import random
@@ -16,14 +16,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
-    """What an engine may know about time. Instants that decide anything come from the store."""
+    """The machine's clock. Times that decide anything come from the store instead."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Seconds since a fixed moment. It never goes back."""
         ...
 
     def now(self) -> datetime:
-        """The machine's idea of the time, for ids and for people."""
+        """The machine's time, for ids and for display."""
         ...
 
 
@@ -38,12 +38,12 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_id(value: object) -> bool:
-    """Whether it has the form of the ids that are made here."""
+    """Whether it has the form of an id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 class Ids:
-    """UUIDv7 ids: unique anywhere, in the order of their making within one process."""
+    """Makes UUIDv7 ids: globally unique, and ordered by creation within one process."""
 
     def __init__(self, clock: Clock, randomness: random.Random) -> None:
         self._clock = clock
@@ -52,31 +52,34 @@ class Ids:
 
     def __call__(self) -> str:
         millisecond = int(self._clock.now().timestamp() * 1000)
-        # 60 bits below the millisecond: a counter in effect, so that ids made at once stay in order.
+        # The 12 bits below the millisecond act as a counter, so that ids made in one millisecond stay in order.
         stamp = (
             (millisecond << 12 | self._randomness.getrandbits(12)) if millisecond > self._last >> 12 else self._last + 1
         )
         self._last = stamp
-        head, tail = stamp >> 12, stamp & 0xFFF
-        return str(UUID(int=head << 80 | 0x7 << 76 | tail << 64 | 0b10 << 62 | self._randomness.getrandbits(62)))
+        return _uuid7(stamp >> 12, stamp & 0xFFF, self._randomness.getrandbits(62))
 
 
 def id_from(cause: str, millisecond: int = 0) -> str:
-    """A UUIDv7 made of a digest: the same cause gives the same id, in every process and at any time.
+    """A UUIDv7 from a digest: the same cause gives the same id in every process and at any time.
 
-    `millisecond` since 1970 is its place among other ids; without a time of its own it sorts below them all.
+    `millisecond` since 1970 sorts it among other ids; by default it sorts below all of them.
     """
     digest = int.from_bytes(sha256(cause.encode()).digest()[:10])
-    head, tail = digest >> 68, digest & (1 << 62) - 1
-    return str(UUID(int=(millisecond & (1 << 48) - 1) << 80 | 0x7 << 76 | head << 64 | 0b10 << 62 | tail))
+    return _uuid7(millisecond & (1 << 48) - 1, digest >> 68, digest & (1 << 62) - 1)
+
+
+def _uuid7(millisecond: int, head: int, tail: int) -> str:
+    """48 bits of time, then 12 and 62 bits of anything."""
+    return str(UUID(int=millisecond << 80 | 0x7 << 76 | head << 64 | 0b10 << 62 | tail))
 
 
 def system_randomness() -> random.Random:
-    # Seeded by the operating system; for jitter and ids, not for secrets.
+    # Seeded by the operating system. For jitter and ids, not for secrets.
     return random.Random()  # noqa: S311
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as whole microseconds since 1970: exact, sortable, the same in every store."""
+    """A moment as integer microseconds since 1970: exact, sortable, and the same in every store."""
     delta = moment - EPOCH
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

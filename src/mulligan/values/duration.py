@@ -8,7 +8,7 @@ from mulligan.values.error import MulliganError
 
 Duration = timedelta | float | str
 
-# Longer than any wait an engine should promise, and far from the overflow of datetime.
+# Far below the overflow of datetime.
 LONGEST = timedelta(days=36_500)
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -17,14 +17,12 @@ _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 
 
 class BadDuration(MulliganError, ValueError):
-    """A value that is no duration."""
+    """The value is not a duration."""
 
     def __init__(self, value: object) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
         super().__init__(
-            f"{shown} is not a duration; use a timedelta, a number of seconds, "
-            "or text such as '500ms', '90s', '5m', '1h30m', '7d', not negative and at most 100 years"
+            f"{value!r:.80} is not a duration; use a timedelta, a number of seconds, "
+            "or a string such as '500ms', '90s', '5m', '1h30m', '7d', not negative and at most 100 years"
         )
 
 
@@ -45,13 +43,13 @@ def _parse(value: object) -> timedelta | None:
         case int() | float():
             return _seconds(value)
         case str():
-            return _text(value.strip().lower())
+            return _parse_string(value.strip().lower())
         case _:
             return None
 
 
-def _text(text: str) -> timedelta | None:
-    # Bounded before the pattern sees it: nobody writes a duration of a kilobyte.
+def _parse_string(text: str) -> timedelta | None:
+    # Bounded before the pattern sees it.
     if len(text) > 100 or not _WHOLE.fullmatch(text):
         return None
     return _seconds(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))

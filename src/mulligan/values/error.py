@@ -1,5 +1,5 @@
-"""The root of all errors, below everything: so that what a duration raises can be one of them too."""
+"""The root of all errors. It is the lowest layer, so that the errors of durations and sizes can derive from it too."""
 
 
 class MulliganError(Exception):
-    """The root: catch it to catch all that mulligan itself raises."""
+    """The root of the tree: catch it to catch everything that mulligan itself raises."""

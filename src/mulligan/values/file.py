@@ -1,4 +1,4 @@
-"""The contents of a file that somebody named, who may have named anything: a pipe, a device, a backup of all he has."""
+"""Read a user-named file safely: regular files only, up to a size limit."""
 
 import stat
 from pathlib import Path
@@ -13,12 +13,12 @@ _KINDS = {
 
 
 class Unreadable(Exception):
-    """Says why, as the end of a sentence about the file."""
+    """The message completes a sentence about the file."""
 
 
-def contents(path: Path, *, largest: int) -> bytes:
-    """All bytes of a regular file. Raises Unreadable for whatever else has this name, and OSError as `open` does."""
-    if what := other_than_file(path):
+def read_contents(path: Path, *, largest: int) -> bytes:
+    """All bytes of a regular file. Raises Unreadable for anything else, and OSError as `open` does."""
+    if what := special_file(path):
         raise Unreadable(f"it is {what}, not a file")
     with path.open("rb") as file:
         content = file.read(largest + 1)
@@ -27,7 +27,7 @@ def contents(path: Path, *, largest: int) -> bytes:
     return content
 
 
-def other_than_file(path: Path) -> str | None:
-    """What has this name, unless it is a file. To open a pipe is to wait for its writer, and a device has no end."""
+def special_file(path: Path) -> str | None:
+    """What the path is, unless it is a regular file. Opening a pipe waits for its writer, and a device has no end."""
     kind = stat.S_IFMT(path.stat().st_mode)
     return None if kind == stat.S_IFREG else _KINDS.get(kind, "something else")

@@ -9,21 +9,21 @@ LARGEST = 2**50
 
 
 class BadSize(ValueError):
-    """A value that is no size."""
+    """The value is not a size."""
 
     def __init__(self, value: object) -> None:
-        super().__init__(f"{value!r:.80} is not a size; use a number of bytes or text such as '512M' or '2G'")
+        super().__init__(f"{value!r:.80} is not a size; use a number of bytes or a string such as '512M' or '2G'")
 
 
 def parse_size(value: int | str) -> int:
-    """The size in bytes; a K is 1024 of them."""
-    size = _text(value) if isinstance(value, str) else value
+    """The size in bytes; K is 1024 bytes."""
+    size = _parse_string(value) if isinstance(value, str) else value
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= LARGEST:
         raise BadSize(value)
     return size
 
 
-def _text(text: str) -> int | None:
+def _parse_string(text: str) -> int | None:
     found = _WHOLE.fullmatch(text.strip().upper())
     return int(found[1]) * _UNITS[found[2]] if found else None
 

@@ -1,16 +1,16 @@
-"""What somebody meant who gave a name that nobody knows."""
+"""Suggestions for unknown names."""
 
 from collections.abc import Iterable
 
-# Nearer than a word that only begins alike.
+# High enough to leave out names that only begin alike.
 _LIKENESS = 0.7
 _LONGEST = 100
 _MOST_LISTED = 10
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, if any is."""
-    # Most programs never need it.
+    """The most similar known name, if one is similar enough."""
+    # Imported late: most programs never need it.
     from difflib import get_close_matches
 
     if not isinstance(name, str) or len(name) > _LONGEST:
@@ -21,7 +21,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """`did you mean 'backoff'? `, to stand before what is known; empty when nothing is near."""
+    """`did you mean 'backoff'? `, to be followed by the known names; empty if none is similar."""
     near = nearest(name, known)
     return f"did you mean {near!r}? " if near else ""
 

@@ -11,9 +11,9 @@ from mulligan.duties.probe import Probe
 from mulligan.duties.promote import Promote
 from mulligan.duties.prune import Prune
 from mulligan.duties.reclaim import Reclaim
-from mulligan.duties.redrive import Redriving
-from mulligan.duties.runner import Logbook, Outlook, Rounds, Ticker, Work
-from mulligan.duties.schedule import Tick
+from mulligan.duties.redrive import RunRedrives
+from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
+from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
 from mulligan.policies import PolicyFile
 from mulligan.settings import Settings
@@ -58,7 +58,7 @@ class DutyBuilder:
 
     def for_worker(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
         """All duties of a worker."""
-        works: list[Work] = [
+        works: list[DutyWork] = [
             self._reclaim(incarnation, options),
             *self._promotions(),
             self._expire(),
@@ -67,26 +67,26 @@ class DutyBuilder:
             *([self._tick(incarnation)] if self._timetable else []),
             *self.probes(options.queues[0] if options.queues else None),
         ]
-        outlook = Outlook(self._store(), self._clock())
-        return self._file_duty() + list(self._rounds(works, outlook, Logbook(self._store(), worker=incarnation)))
+        pending = PendingDuties(self._store(), self._clock())
+        return self._file_duty() + list(self._runners(works, pending, RunRecorder(self._store(), worker=incarnation)))
 
-    def for_sandbox(self, ticker: Ticker) -> Callable[[str, WorkerOptions], list[Duty]]:
+    def for_sandbox(self, ticker: DutyGroup) -> Callable[[str, WorkerOptions], list[Duty]]:
         """The duties of a worker in virtual time: `ticker` does most of them."""
 
         def build(incarnation: str, options: WorkerOptions) -> list[Duty]:
-            reclaim = self._rounds([self._reclaim(incarnation, options)], ticker.outlook, ticker.logbook)
+            reclaim = self._runners([self._reclaim(incarnation, options)], ticker.pending, ticker.recorder)
             return [*self._file_duty(), ticker, *reclaim]
 
         return build
 
-    def ticker(self) -> Ticker:
+    def ticker(self) -> DutyGroup:
         """The duties that `app.tick()` runs."""
-        outlook = Outlook(self._store(), self._clock())
-        logbook = Logbook(self._store(), worker=NO_WORKER, every=math.inf)
-        tick = self._tick(NO_WORKER, has_ticks=lambda: outlook.now().has_ticks)
-        works: list[Work] = [tick, self._redrive(NO_WORKER), self._expire(), *self.probes()]
-        rounds = list(self._rounds(works, outlook, logbook))
-        return Ticker(rounds, outlook=outlook, logbook=logbook, clock=self._clock())
+        pending = PendingDuties(self._store(), self._clock())
+        recorder = RunRecorder(self._store(), worker=NO_WORKER, every=math.inf)
+        tick = self._tick(NO_WORKER, has_ticks=lambda: pending.now().has_ticks)
+        works: list[DutyWork] = [tick, self._redrive(NO_WORKER), self._expire(), *self.probes()]
+        runners = list(self._runners(works, pending, recorder))
+        return DutyGroup(runners, pending=pending, recorder=recorder, clock=self._clock())
 
     def manual_plans(self) -> dict[str, DutyPlan]:
         """What a manual run of each duty does.
@@ -99,7 +99,7 @@ class DutyBuilder:
         reclaim = DutyPlan(
             settings.reclaim_interval, limit, lambda actor: len(self._stuck.settle(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Redriving | Prune | Tick | Probe] = [
+        others: list[Promote | Expire | RunRedrives | Prune | RunSchedules | Probe] = [
             *self._promotions(),
             self._expire(),
             self._redrive(MANUALLY),
@@ -133,8 +133,10 @@ class DutyBuilder:
         """The duty that reads the policies file again; empty if there is no file."""
         return [] if self._policies.path is None else [self._policies]
 
-    def _rounds(self, works: Iterable[Work], outlook: Outlook, logbook: Logbook) -> Iterator[Rounds]:
-        return (Rounds(work, outlook=outlook, logbook=logbook, clock=self._clock()) for work in works)
+    def _runners(
+        self, works: Iterable[DutyWork], pending: PendingDuties, recorder: RunRecorder
+    ) -> Iterator[DutyRunner]:
+        return (DutyRunner(work, pending=pending, recorder=recorder, clock=self._clock()) for work in works)
 
     def _reclaim(self, incarnation: str, options: WorkerOptions) -> Reclaim:
         settings = self._settings()
@@ -167,9 +169,9 @@ class DutyBuilder:
         interval = settings.duty_expire_interval.total_seconds()
         return Expire(self._store(), interval=interval, limit=settings.duty_expire_limit)
 
-    def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> Tick:
+    def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> RunSchedules:
         settings = self._settings()
-        return Tick(
+        return RunSchedules(
             self._store(),
             self._timetable,
             worker=worker,
@@ -178,9 +180,9 @@ class DutyBuilder:
             has_ticks=has_ticks,
         )
 
-    def _redrive(self, worker: str) -> Redriving:
+    def _redrive(self, worker: str) -> RunRedrives:
         settings = self._settings()
-        return Redriving(
+        return RunRedrives(
             self._store(),
             self._tasks,
             clock=self._clock(),

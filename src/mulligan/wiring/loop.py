@@ -8,11 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.values.duration import describe
-from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.hooks import Hooks
-from mulligan.worker.lifespan import living
-from mulligan.worker.loop_guard import guarded_loop, run_through
-from mulligan.worker.tuning import collect_now_and_then, quick_turns, seldom_collected
+from mulligan.worker.forks import Executor, hide_signals_from_forks
+from mulligan.worker.hooks import Hooks, enter_lifespan
+from mulligan.worker.loop_guard import guard_loop, run_to_end
+from mulligan.worker.tuning import collect_every_second, collect_less, shorten_turns
 from mulligan.worker.worker import Worker
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -29,7 +28,7 @@ class WorkerLoop:
     def run_until_signal(self, worker: Worker) -> None:
         before = {number: signal.getsignal(number) for number in STOPPING}
         try:
-            with quick_turns(), seldom_collected(), signals_stay_here():
+            with shorten_turns(), collect_less(), hide_signals_from_forks():
                 self._run(self._serve(worker), goes_on=True)
         finally:
             for number, handler in before.items():
@@ -40,9 +39,9 @@ class WorkerLoop:
         for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
         loop.set_default_executor(Executor(thread_name_prefix="asyncio"))
-        collecting = loop.create_task(collect_now_and_then())
+        collecting = loop.create_task(collect_every_second())
         try:
-            with guarded_loop(loop, worker.stop):
+            with guard_loop(loop, worker.stop):
                 async with self._prepared(worker):
                     await worker.run()
         finally:
@@ -56,7 +55,7 @@ class WorkerLoop:
     async def run_alongside(self, worker: Worker) -> AsyncIterator[None]:
         """On the loop of the caller; leaving the block drains the worker."""
         loop = asyncio.get_running_loop()
-        with guarded_loop(loop, loop.stop):
+        with guard_loop(loop, loop.stop):
             async with self._prepared(worker):
                 running = asyncio.create_task(worker.run())
                 try:
@@ -73,7 +72,7 @@ class WorkerLoop:
         async def work() -> None:
             limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
             try:
-                with guarded_loop(asyncio.get_running_loop(), worker.stop):
+                with guard_loop(asyncio.get_running_loop(), worker.stop):
                     async with self._prepared(worker), limit:
                         await worker.run(until=is_over)
             except TimeoutError:
@@ -85,10 +84,10 @@ class WorkerLoop:
 
     @asynccontextmanager
     async def _prepared(self, worker: Worker) -> AsyncIterator[None]:
-        async with living(self._hooks.lifespan, self._app) as resources:
+        async with enter_lifespan(self._hooks.lifespan, self._app) as resources:
             await worker.prepare(resources)
             yield
 
     def _run(self, work: Coroutine[Any, Any, None], *, goes_on: bool = False) -> None:
         with asyncio.Runner(loop_factory=self._new_loop) as runner:
-            run_through(runner, work, goes_on=goes_on)
+            run_to_end(runner, work, goes_on=goes_on)

@@ -25,8 +25,8 @@ from mulligan.console.results import Results
 from mulligan.console.schedules import Schedules
 from mulligan.console.services import Services
 from mulligan.console.stuck import StuckJobs
-from mulligan.duties.probe import TIMEOUT_SECONDS, Prober, has_probes
-from mulligan.duties.runner import Ticker
+from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
+from mulligan.duties.runner import DutyGroup
 from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.packs.installed import packs
@@ -54,8 +54,8 @@ from mulligan.values.duration import Duration, parse
 from mulligan.wiring.duties import DutyBuilder
 from mulligan.wiring.loop import WorkerLoop
 from mulligan.wiring.parts import Parts
-from mulligan.worker.children.locate import end_reading, home_of
-from mulligan.worker.children.pool import Children
+from mulligan.worker.children.locate import end_reading, locate_app
+from mulligan.worker.children.pool import ChildPool
 from mulligan.worker.hooks import Hooks
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
@@ -157,7 +157,7 @@ class Wiring:
     def _register_probe_task(self) -> Task[..., Any, Any]:
         """The engine's own task, which runs the probes of services."""
         task: Task[..., Any, Any] = Task(
-            Prober(self.judge.services).probe,
+            ProbeTask(self.judge.services).probe,
             client=self.client,
             name=PROBE_KIND,
             retry=RetryPolicy(max_attempts=1),
@@ -278,9 +278,9 @@ class Wiring:
             fair_queues=self.quotas.fair_queues,
         )
 
-    def _children(self) -> Children:
-        return Children(
-            lambda: home_of(self._app, self.tasks, self.hooks.functions),
+    def _children(self) -> ChildPool:
+        return ChildPool(
+            lambda: locate_app(self._app, self.tasks, self.hooks.functions),
             database_url=self.settings.database_url,
             catalogue=self.catalogue,
             clock=self.parts.clock,
@@ -296,7 +296,7 @@ class Wiring:
             unfinished=self._unfinished,
         )
 
-    def run_while(self, goes_on: Callable[[], bool], ticker: Ticker) -> None:
+    def run_while(self, goes_on: Callable[[], bool], ticker: DutyGroup) -> None:
         """Work until no job is queued or running and `goes_on()`, which may move the clock, returns False."""
         worker = self.build_worker(duties=self.duty_builder.for_sandbox(ticker))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from mulligan.errors import BadUrl
-from mulligan.values.file import other_than_file
+from mulligan.values.file import special_file
 
 
 def parse_url(url: str) -> tuple[Path | None, str]:
@@ -31,7 +31,7 @@ def parse_url(url: str) -> tuple[Path | None, str]:
 def _problem(name: str) -> str | None:
     """Why no file can have this name."""
     try:
-        what = other_than_file(Path(name))
+        what = special_file(Path(name))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except (OSError, ValueError) as error:
