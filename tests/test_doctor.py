@@ -9,7 +9,7 @@ import pytest
 from mulligan import App
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
-from mulligan.store.protocols import Beat, Claim, WorkerRecord
+from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.values.clock import SystemClock
 from mulligan.wiring import Parts
 

@@ -34,7 +34,8 @@ from mulligan.records.redrive import Redrive
 from mulligan.service import Service
 from mulligan.service.records import ServiceStatus
 from mulligan.settings import Settings, load
-from mulligan.store.protocols import Store, WorkerRecord
+from mulligan.store.messages import WorkerRecord
+from mulligan.store.store import Store
 from mulligan.task.checks import CanRetry, Priority, ServiceName
 from mulligan.task.schedule import Schedule
 from mulligan.task.task import DEFAULT_TIMEOUT, Binding, Task, check_bindings

@@ -1,4 +1,4 @@
-"""Prune: which jobs go by age and by number, and which are never touched."""
+"""Prune: which jobs are deleted by age and by number, and which never."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from mulligan.lifecycle import FINAL, Move, State
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.records.retention import Keep
 from mulligan.settings import Settings, load
-from mulligan.store.protocols import Claim, Outcome, Request
+from mulligan.store.messages import Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 
@@ -71,7 +71,7 @@ def test_at_least_the_newest_are_kept_and_none_goes_in_its_first_hour() -> None:
     assert scene.left() == ["failed-0008", "failed-0009", "failed-0010"]
 
 
-def test_of_age_and_number_the_stricter_counts() -> None:
+def test_the_stricter_of_age_and_number_counts() -> None:
     scene = Scene()
     scene.over(State.FAILED, times=4)
     scene.clock.advance(DAY)
@@ -79,7 +79,7 @@ def test_of_age_and_number_the_stricter_counts() -> None:
     assert scene.prune(Keep(state=State.FAILED, age=HOUR, count=3)) == 3
 
 
-def test_a_round_is_bounded_and_the_next_goes_on() -> None:
+def test_a_run_is_bounded_and_the_next_continues() -> None:
     scene = Scene()
     scene.over(State.CANCELLED, times=PASSES + 5)
     scene.clock.advance(DAY)
@@ -100,7 +100,7 @@ def test_a_worker_prunes_by_itself(app: App, monkeypatch: pytest.MonkeyPatch) ->
         eventually(lambda: next(duty for duty in app.duties() if duty.name == "prune").last is not None)
 
 
-def test_run_by_hand_it_says_how_many(app: App) -> None:
+def test_a_manual_run_returns_how_many(app: App) -> None:
     app.store.enqueue([NewJob(id="old", kind="k", arguments="{}")])
     app.cancel("old")
     assert app.run_duty("OLD_JOBS").did == 0

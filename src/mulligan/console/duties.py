@@ -9,7 +9,7 @@ from mulligan.explain.next import is_alive
 from mulligan.failure.redact import bounded
 from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 
 

@@ -31,7 +31,8 @@ from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
-from mulligan.store.protocols import Outcome, Request, Store
+from mulligan.store.messages import Outcome, Request
+from mulligan.store.store import Store
 from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mulligan.console.arguments import NAME, check
 from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 
 class LimitUsage:

@@ -14,7 +14,7 @@ from mulligan.failure.redact import bounded
 from mulligan.records.duty import duty_named
 from mulligan.records.job import JobFilter
 from mulligan.records.pause import Pause, PauseRequest
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
 

@@ -13,8 +13,8 @@ from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
-from mulligan.store.protocols import Store
 from mulligan.store.settle import failure_kept
+from mulligan.store.store import Store
 
 # Jobs whose complete histories are held in memory at a time.
 PAGE = 100

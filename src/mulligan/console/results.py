@@ -7,7 +7,8 @@ from mulligan.console.arguments import BY_THE_CALL, JOB, check
 from mulligan.errors import JobCancelled, JobFailed
 from mulligan.lifecycle import State
 from mulligan.records.job import Job
-from mulligan.store.protocols import Changes, Store
+from mulligan.store.messages import Changes
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
 from mulligan.values.duration import Duration, describe, parse

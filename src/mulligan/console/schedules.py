@@ -13,7 +13,7 @@ from mulligan.records.cron import Cron, upcoming
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.schedule import LATE, Schedule, Timetable
 
 SHOWN_TICKS = 3

@@ -11,7 +11,7 @@ from mulligan.lifecycle import SERVICE_FORCED
 from mulligan.records.pause import Pause
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.task import Task
 
 logger = logging.getLogger("mulligan.console")

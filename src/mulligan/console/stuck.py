@@ -13,7 +13,8 @@ from mulligan.failure.classify import timed_out
 from mulligan.failure.redact import bounded
 from mulligan.judge import Judge
 from mulligan.records.job import Job, Lease
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
+from mulligan.store.store import Store
 
 
 class StuckJobs:

@@ -17,7 +17,7 @@ from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
 from mulligan.policies import PolicyFile
 from mulligan.settings import Settings
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.task.schedule import Timetable
 from mulligan.task.task import Task

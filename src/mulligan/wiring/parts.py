@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mulligan.service import ServiceBook
-from mulligan.store.protocols import Changes, Store
+from mulligan.store.messages import Changes
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock, SystemClock, system_randomness
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.settler import BATCH

@@ -42,7 +42,7 @@ from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.settings import Settings
 from mulligan.store import has_database, open_store
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.checks import check_version
 from mulligan.task.client import Client
 from mulligan.task.permission import require_permission

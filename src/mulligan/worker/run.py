@@ -11,7 +11,7 @@ from mulligan.failure.classify import misfit, worker_lost
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import kept
 from mulligan.failure.verdict import Failure
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.payload import Misfit, PayloadError
 from mulligan.task.task import Task
 from mulligan.values.duration import describe
@@ -39,7 +39,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         elif task.is_async:
             value = await task.function(*args, **kwargs)
         else:
-            value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
+            value = await driver.call(lambda: task.function(*args, **kwargs), running.set_interrupt)
     except BaseException as error:
         if forks.generation != before:
             forks.exit_fork(error)

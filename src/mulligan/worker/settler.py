@@ -12,8 +12,9 @@ from mulligan.errors import StoreClosed
 from mulligan.failure.decision import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.service_charges import may_be_spared
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
 from mulligan.worker.log import Summary, log_decision, log_refusal, log_service_changes
@@ -198,15 +199,15 @@ class Settler:
             case Success(result=result):
                 return Succeed(result)
             case Failed(what=what):
-                return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
+                return self._decide(end.running, self._judge.verdict(what, lease.kind, lease.owner))
             case Judged(verdict=verdict):
-                return self._decided(end.running, verdict)
+                return self._decide(end.running, verdict)
             case Interruption(why=StopReason.CANCELLED):
                 return Cancel({"why": "cancelled by hand"})
             case Interruption(why=why):
                 return Release({"why": str(why)})
 
-    def _decided(self, running: Running, verdict: Verdict) -> Decision:
+    def _decide(self, running: Running, verdict: Verdict) -> Decision:
         lease = running.lease
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
         return self._judge.decide_lease(verdict, lease, now=lease.claimed_at + elapsed)
