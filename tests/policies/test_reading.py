@@ -84,7 +84,7 @@ def test_a_rule_of_the_file_may_give_the_line_for_people() -> None:
     (rule,) = in_force(f"kinds: {{convert: {{rules: [{said}]}}}}").rules
     verdict = classify(Failure(type="E", status=503), kind="convert", rules=[rule])
     assert (verdict.message, verdict.final_message) == ("The press is busy. We'll try again.", "The press is busy.")
-    assert 'people are told "The press is busy. We\'ll try again."' in rule.describe()
+    assert 'the message for users is "The press is busy. We\'ll try again."' in rule.describe()
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         ),
         (
             "default: {windows: [{start: 0:00, end: 24:00, allow: false}]}",
-            "default.windows cannot be: the windows allow no instant at all",
+            "default.windows is not possible: the windows never allow a retry",
         ),
         ("default: {windows: 9-17}", "default.windows is '9-17', but it must be a list"),
         (
