@@ -21,9 +21,8 @@ MAY_START_THREADS = {
     "store/postgres/changes.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
     "store/sqlite/lock.py": "waits in the kernel for another process",
-    "worker/threads.py": "drives tasks and store calls",
     "worker/children/process.py": "listens to its worker while the main thread runs a task",
-    "worker/drivers.py": "drives keeper and listener",
+    "worker/drivers.py": "drives tasks, store calls, keeper and listener",
     "testing/sandbox.py": "makes room for a loop beside the test's own",
 }
 MACHINE = {

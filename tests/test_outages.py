@@ -129,7 +129,7 @@ def test_an_outage_is_logged_when_it_begins_at_growing_intervals_and_when_it_end
                 ("21h 20m", "128 probes"),
             )
         ),
-        "closed again after 1d, 143 probes failed: it is asked 1 times a second at first",
+        "closed again after 1d, 143 probes failed: it starts at 1 calls a second",
     ]
     # One line each when they succeed at a later attempt, and the calm lines of the worker.
     assert len(caplog.records) < 60

@@ -26,7 +26,7 @@ from mulligan import (
     State,
     attempt,
 )
-from mulligan.duties.probe import Prober
+from mulligan.duties.probe import ProbeTask
 from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, UnknownKind, UnknownQueue, UnknownService
 from mulligan.failure.backoff import Fixed
 from mulligan.records.finding import Check, Level, Limits
@@ -622,7 +622,7 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
         called.append(1)
         release.wait(30)
 
-    prober = Prober(lambda: ServiceBook([Service("a", probe=blocks)]), patience=0.05)
+    prober = ProbeTask(lambda: ServiceBook([Service("a", probe=blocks)]), patience=0.05)
 
     async def ask() -> list[Any]:
         try:
@@ -630,12 +630,12 @@ def test_a_probe_that_blocks_is_given_up_and_not_called_again_before_it_came_bac
         finally:
             release.set()
 
-    assert asyncio.run(ask()) == ["no answer after 0.05 s", "its last probe has not come back yet"]
+    assert asyncio.run(ask()) == ["no answer after 0.05 s", "its last probe has not returned yet"]
     assert called == [1]
 
 
 def test_a_probe_that_exits_says_that_the_service_is_not_well() -> None:
-    prober = Prober(lambda: ServiceBook([Service("a", probe=lambda: sys.exit(3))]))
+    prober = ProbeTask(lambda: ServiceBook([Service("a", probe=lambda: sys.exit(3))]))
     assert asyncio.run(prober.probe("a"))["problem"] == "SystemExit: 3"
 
 
@@ -645,7 +645,7 @@ def test_a_probe_that_answers_too_late_has_not_answered() -> None:
             await asyncio.sleep(3600)
         return True
 
-    prober = Prober(lambda: ServiceBook([Service("a", probe=is_late)]), patience=0.01)
+    prober = ProbeTask(lambda: ServiceBook([Service("a", probe=is_late)]), patience=0.01)
     assert asyncio.run(prober.probe("a"))["problem"] == "no answer after 0.01 s"
 
 
@@ -706,7 +706,7 @@ def test_a_plain_function_may_hand_out_an_awaitable() -> None:
     async def is_well() -> bool:
         return False
 
-    prober = Prober(lambda: ServiceBook([Service("a", probe=lambda: is_well())]))
+    prober = ProbeTask(lambda: ServiceBook([Service("a", probe=lambda: is_well())]))
     assert asyncio.run(prober.probe("a"))["problem"] == "it returned False"
 
 
@@ -779,7 +779,7 @@ def test_a_change_of_a_service_is_logged_once_whatever_the_number_of_jobs(
         ("service.closed", "WARNING"),
     ]
     assert lines[0].getMessage().endswith("calls failed (share); it is probed in 30s")
-    assert "closed again after 30s, 0 probes failed: it is asked 1 times a second" in lines[1].getMessage()
+    assert "closed again after 30s, 0 probes failed: it starts at 1 calls a second" in lines[1].getMessage()
     assert sum(line.event == "service.opened" for line in lines) == 1  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ import psycopg
 
 from bench.marks import given
 from mulligan.store.postgres.claim import claiming
-from mulligan.store.postgres.play import BEGIN_ASYNCHRONOUS, SQL
+from mulligan.store.postgres.session import BEGIN_ASYNCHRONOUS, SQL
 from mulligan.store.postgres.settle import SEPARATOR
 from mulligan.store.rows import CLAIM_COLUMNS
 

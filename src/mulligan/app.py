@@ -27,13 +27,13 @@ from mulligan.console.schedules import Agenda, ScheduleStatus
 from mulligan.console.services import ServiceHandle, Switchboard
 from mulligan.console.stuck import Stuck
 from mulligan.duties.expire import Expire
-from mulligan.duties.probe import TIMEOUT_SECONDS, Probe, Prober, has_probes
+from mulligan.duties.probe import TIMEOUT_SECONDS, Probe, ProbeTask, has_probes
 from mulligan.duties.promote import Promote
 from mulligan.duties.prune import Prune
 from mulligan.duties.reclaim import Reclaim
-from mulligan.duties.redrive import Redriving
-from mulligan.duties.runner import Logbook, Outlook, Rounds, Ticker, Work
-from mulligan.duties.schedule import Tick
+from mulligan.duties.redrive import RunRedrives
+from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
+from mulligan.duties.schedule import RunSchedules
 from mulligan.errors import BadSchedule, JobCancelled, JobFailed
 from mulligan.explain import Explanation
 from mulligan.failure.catalogue import Catalogue, ErrorCode
@@ -66,16 +66,15 @@ from mulligan.task.schedule import Schedule, Timetable
 from mulligan.task.task import DEFAULT_TIMEOUT, Binding, Task, check_bindings
 from mulligan.values.clock import Clock, Ids, SystemClock, system_randomness
 from mulligan.values.duration import Duration, describe, parse
-from mulligan.worker.children.locate import end_reading, home_of
-from mulligan.worker.children.pool import Children
+from mulligan.worker.children.locate import end_reading, locate_app
+from mulligan.worker.children.pool import ChildPool
 from mulligan.worker.drivers import Driver, ThreadDriver
-from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.hooks import Hook, Hooks
+from mulligan.worker.forks import Executor, hide_signals_from_forks
+from mulligan.worker.hooks import Hook, Hooks, enter_lifespan
 from mulligan.worker.keeper import BEATS_PER_LEASE
-from mulligan.worker.lifespan import living
-from mulligan.worker.loop_guard import guarded_loop, run_through
+from mulligan.worker.loop_guard import guard_loop, run_to_end
 from mulligan.worker.settler import BATCH
-from mulligan.worker.tuning import collect_now_and_then, quick_turns, seldom_collected
+from mulligan.worker.tuning import collect_every_second, collect_less, shorten_turns
 from mulligan.worker.worker import Duty, Worker, WorkerOptions
 
 P = ParamSpec("P")
@@ -224,7 +223,7 @@ class App:
             priority="high",
             timeout=timedelta(seconds=TIMEOUT_SECONDS),
         )
-        return probing(Prober(self.judge.services).probe)
+        return probing(ProbeTask(self.judge.services).probe)
 
     def _use(self, parts: Parts) -> None:
         self._parts = parts
@@ -706,7 +705,7 @@ class App:
         """Run a worker in this process until SIGTERM or Ctrl-C; a second one releases what is in flight."""
         before = {number: signal.getsignal(number) for number in STOPPING}
         try:
-            with quick_turns(), seldom_collected(), signals_stay_here():
+            with shorten_turns(), collect_less(), hide_signals_from_forks():
                 self._run(self._serve(self._worker(concurrency, queues)), goes_on=True)
         finally:
             for number, handler in before.items():
@@ -717,9 +716,9 @@ class App:
         for number in STOPPING:
             loop.add_signal_handler(number, worker.stop)
         loop.set_default_executor(Executor(thread_name_prefix="asyncio"))
-        collecting = loop.create_task(collect_now_and_then())
+        collecting = loop.create_task(collect_every_second())
         try:
-            with guarded_loop(loop, worker.stop):
+            with guard_loop(loop, worker.stop):
                 async with self._prepared(worker):
                     await worker.run()
         finally:
@@ -731,7 +730,7 @@ class App:
 
     @asynccontextmanager
     async def _prepared(self, worker: Worker) -> AsyncIterator[None]:
-        async with living(self.hooks.lifespan, self) as resources:
+        async with enter_lifespan(self.hooks.lifespan, self) as resources:
             await worker.prepare(resources)
             yield
 
@@ -743,7 +742,7 @@ class App:
         """A worker beside other work on this loop; leaving the block drains it."""
         worker = self._worker(concurrency, queues)
         loop = asyncio.get_running_loop()
-        with guarded_loop(loop, loop.stop):
+        with guard_loop(loop, loop.stop):
             async with self._beside(worker):
                 yield worker
 
@@ -771,7 +770,7 @@ class App:
         waiting_for = RETRY_REASONS if retries else ()
         self._run_until(lambda _: not self.store.busy(self.tasks.kinds, waiting_for=waiting_for), timeout, concurrency)
 
-    def _run_while(self, goes_on: Callable[[], bool], ticker: Ticker) -> None:
+    def _run_while(self, goes_on: Callable[[], bool], ticker: DutyGroup) -> None:
         """Work until nothing is queued or running, and on from there while `goes_on`, which may move the clock.
 
         The worker's duties are `ticker` and to take back leases: the others have nothing to do where time is made.
@@ -786,7 +785,7 @@ class App:
             return False
 
         def duties(incarnation: str, options: WorkerOptions) -> list[Duty]:
-            reclaim = self._rounds([self._reclaim(incarnation, options)], ticker.outlook, ticker.logbook)
+            reclaim = self._duty_runners([self._reclaim(incarnation, options)], ticker.pending, ticker.recorder)
             return [*self._look(), ticker, *reclaim]
 
         self._run_until(is_over, None, None, duties)
@@ -803,7 +802,7 @@ class App:
         async def work() -> None:
             limit = asyncio.timeout(None if timeout is None else parse(timeout).total_seconds())
             try:
-                with guarded_loop(asyncio.get_running_loop(), worker.stop):
+                with guard_loop(asyncio.get_running_loop(), worker.stop):
                     async with self._prepared(worker), limit:
                         await worker.run(until=lambda: is_over(worker))
             except TimeoutError:
@@ -822,7 +821,7 @@ class App:
 
     def _run(self, work: Coroutine[Any, Any, None], *, goes_on: bool = False) -> None:
         with asyncio.Runner(loop_factory=self._parts.loop) as runner:
-            run_through(runner, work, goes_on=goes_on)
+            run_to_end(runner, work, goes_on=goes_on)
 
     def _worker(
         self,
@@ -861,9 +860,9 @@ class App:
             fair_queues=self.quotas.fair_queues,
         )
 
-    def _children(self) -> Children:
-        return Children(
-            lambda: home_of(self, self.tasks, self.hooks.functions),
+    def _children(self) -> ChildPool:
+        return ChildPool(
+            lambda: locate_app(self, self.tasks, self.hooks.functions),
             database_url=self.settings.database_url,
             catalogue=self.catalogue,
             clock=self._parts.clock,
@@ -889,16 +888,26 @@ class App:
         ticks = [self._tick(incarnation)] if self.timetable else []
         redriving = self._redriving(incarnation)
         probes = self._probes(options.queues[0] if options.queues else None)
-        works: list[Work] = [reclaim, *self._promotions(), self._expire(), redriving, self._prune(), *ticks, *probes]
-        outlook = Outlook(self.store, self._parts.clock)
-        return self._look() + list(self._rounds(works, outlook, Logbook(self.store, worker=incarnation)))
+        works: list[DutyWork] = [
+            reclaim,
+            *self._promotions(),
+            self._expire(),
+            redriving,
+            self._prune(),
+            *ticks,
+            *probes,
+        ]
+        pending = PendingDuties(self.store, self._parts.clock)
+        return self._look() + list(self._duty_runners(works, pending, RunRecorder(self.store, worker=incarnation)))
 
     def _look(self) -> list[Duty]:
         """At the policies file, if there is one."""
         return [] if self.policies.path is None else [self.policies]
 
-    def _rounds(self, works: Iterable[Work], outlook: Outlook, logbook: Logbook) -> Iterator[Rounds]:
-        return (Rounds(work, outlook=outlook, logbook=logbook, clock=self._parts.clock) for work in works)
+    def _duty_runners(
+        self, works: Iterable[DutyWork], pending: PendingDuties, recorder: RunRecorder
+    ) -> Iterator[DutyRunner]:
+        return (DutyRunner(work, pending=pending, recorder=recorder, clock=self._parts.clock) for work in works)
 
     def _promotions(self) -> list[Promote]:
         settings = self.settings
@@ -919,28 +928,32 @@ class App:
         """Enqueue the jobs of schedules whose tick has come and the probes of services, carry on redrives, and end what
         has run out of time, as every worker does once a second; how many jobs and batches that were."""
         ticker = self._ticker()
-        did = ticker.tell()
-        ticker.write()
+        did = ticker.run_now()
+        ticker.record_runs()
         return did
 
-    def _ticker(self) -> Ticker:
+    def _ticker(self) -> DutyGroup:
         """What `tick` does, again and again."""
         worker, clock = "no worker", self._parts.clock
-        outlook, logbook = Outlook(self.store, clock), Logbook(self.store, worker=worker, every=math.inf)
-        tick = self._tick(worker, has_ticks=lambda: outlook.now().has_ticks)
-        works: list[Work] = [tick, self._redriving(worker), self._expire(), *self._probes()]
-        return Ticker(list(self._rounds(works, outlook, logbook)), outlook=outlook, logbook=logbook, clock=clock)
+        pending, recorder = PendingDuties(self.store, clock), RunRecorder(self.store, worker=worker, every=math.inf)
+        tick = self._tick(worker, has_ticks=lambda: pending.now().has_ticks)
+        works: list[DutyWork] = [tick, self._redriving(worker), self._expire(), *self._probes()]
+        return DutyGroup(
+            list(self._duty_runners(works, pending, recorder)), pending=pending, recorder=recorder, clock=clock
+        )
 
-    def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> Tick:
+    def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> RunSchedules:
         interval = self.settings.duty_schedule_interval_sec.total_seconds()
         limit = self.settings.duty_schedule_limit
-        return Tick(self.store, self.timetable, worker=worker, interval=interval, limit=limit, has_ticks=has_ticks)
+        return RunSchedules(
+            self.store, self.timetable, worker=worker, interval=interval, limit=limit, has_ticks=has_ticks
+        )
 
-    def _redriving(self, worker: str) -> Redriving:
+    def _redriving(self, worker: str) -> RunRedrives:
         interval = self.settings.duty_redrive_interval_sec.total_seconds()
         limit = self.settings.duty_redrive_limit
         clock = self._parts.clock
-        return Redriving(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
+        return RunRedrives(self.store, self.tasks, clock=clock, worker=worker, interval=interval, limit=limit)
 
     def _probes(self, queue: str | None = None) -> list[Probe]:
         """The duty, where a service has a probe."""
@@ -962,7 +975,7 @@ class App:
         reclaim = DutyPlan(
             self.settings.reclaim_interval, limit, lambda actor: len(self._stuck.process(actor=actor, limit=limit))
         )
-        others: list[Promote | Expire | Redriving | Prune | Tick | Probe] = [
+        others: list[Promote | Expire | RunRedrives | Prune | RunSchedules | Probe] = [
             *self._promotions(),
             self._expire(),
             self._redriving("by hand"),

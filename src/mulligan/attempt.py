@@ -1,4 +1,4 @@
-"""What a task's code can see and say while it runs: `attempt()`."""
+"""`attempt()`: what a task's code can learn and report while it runs."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,20 @@ from mulligan.records.job import Called, Fence, Job, Lease
 from mulligan.service.config import check_exact_name
 from mulligan.values.clock import Ids, SystemClock, system_randomness
 
-# More than that in one attempt tell nothing new.
+# More calls in one attempt add no information.
 MOST_CALLS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What an attempt may ask of whoever runs it; these are the answers where nobody does."""
+    """What an attempt needs of the worker. The defaults are for code outside a worker."""
 
     secure: Callable[[Fence], bool] = lambda _fence: True
-    """Make the claim durable; whether it still holds."""
+    """Make the claim durable. Returns whether it still holds."""
     blocking: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
-    """Call without holding up the loop."""
+    """Call a function without blocking the event loop."""
     resources: Any = None
-    """What the app's lifespan yielded."""
+    """The value that the app's lifespan yielded."""
 
 
 NO_PORTS = Ports()
@@ -39,35 +39,35 @@ NO_PORTS = Ports()
 class Attempt:
     """One run of a job by one worker under one lease."""
 
-    # What most attempts never change stands here, and costs them nothing.
+    # Class attributes: most attempts never set them, so they cost nothing.
     cancelled = False
-    """Somebody asked to stop, or time is up. Code that cannot be interrupted should look here."""
+    """The attempt must stop: it was cancelled, or its time is up. Code that cannot be interrupted should check it."""
     lost = False
-    """The lease is gone: whatever this attempt still does, its result will be refused."""
+    """The lease is lost: the result of this attempt will be refused."""
     is_over = False
-    """The task has ended: what it left behind is to end too."""
+    """The task has ended: programs and threads that it left behind must end too."""
     may_block = False
-    """The task is a plain function: it may block the thread it runs in, whichever that is."""
+    """The task is a plain function, so it may block the thread it runs in."""
     has_looked = False
     """The task asked for the record of its job."""
     is_cut_off = False
-    """It could not be had: the store does not answer."""
+    """The record was not available because the store did not answer."""
     calls: tuple[Called, ...] = ()
     ratio = 0.0
-    _said = _looked_at = _text = ""
+    _reported = _bounded_from = _text = ""
 
     def __init__(self, lease: Lease | None, ports: Ports = NO_PORTS) -> None:
         self._lease = lease
         self._ports = ports
         self.number = lease.fence.attempt if lease else 0
-        """1 for the first run of the job, one more for each further one."""
+        """1 for the first attempt of the job, 2 for the second, and so on."""
 
     @property
     def job(self) -> Job[Any]:
         """The job as it was when this attempt began.
 
-        A worker none of whose tasks ever asked has to ask the store: that may take a moment. Raises `LeaseLost` when
-        another has the job by now; if the store does not answer, the attempt is released and nothing is counted.
+        May read the store, so it may block for a moment. Raises `LeaseLost` when another worker holds the job by now.
+        If the store does not answer, the attempt is released and no attempt is used up.
         """
         if self._lease is None:
             raise RuntimeError("attempt().job: no job is running here; this code was called outside a worker")
@@ -85,32 +85,32 @@ class Attempt:
 
     @property
     def resources(self) -> Any:
-        """What the app's `lifespan` yielded in this process; None without one, and outside a worker."""
+        """The value that the app's `lifespan` yielded in this process; None without one, and outside a worker."""
         return self._ports.resources
 
     @property
     def fields(self) -> dict[str, Any]:
-        """`job_id`, `kind`, `owner`, `attempt` and `worker`, for lines of a log; nothing outside a worker."""
+        """`job_id`, `kind`, `owner`, `attempt` and `worker`, for log lines; empty outside a worker."""
         return self._lease.fields if self._lease else {}
 
     def progress(self, ratio: float, text: str = "") -> None:
-        """Say how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
+        """Report how far the work is, from 0 to 1. Cheap: it is stored about once a second."""
         self.ratio = min(1.0, max(0.0, float(ratio)))
-        self._said = str(text)
+        self._reported = str(text)
 
     @property
     def text(self) -> str:
-        """What was said last, as it may be kept. Looked at only now: a task may say far more than is stored."""
-        said = self._said
-        if said is not self._looked_at:
-            self._text, self._looked_at = bounded(said), said
+        """The last text of `progress`, shortened for the store. Computed only when it is stored."""
+        reported = self._reported
+        if reported is not self._bounded_from:
+            self._text, self._bounded_from = bounded(reported), reported
         return self._text
 
     def fence(self) -> int:
-        """The attempt's number, for a condition in your own SQL: whoever writes with a lower one came too late.
+        """The attempt's number, for a condition in your own SQL: a write with a lower number must be refused.
 
         The claim is made durable first, so that no later attempt can have the same number. Raises
-        `LeaseLost` when another worker has the job by now. Blocks; outside a worker it is 0.
+        `LeaseLost` when another worker holds the job by now. Blocks. Returns 0 outside a worker.
         """
         if self._lease is None:
             return 0
@@ -120,7 +120,7 @@ class Attempt:
         return self.number
 
     async def fence_async(self) -> int:
-        """As `fence`, without holding up the loop."""
+        """As `fence`, without blocking the event loop."""
         number: int = await self._ports.blocking(self.fence)
         return number
 
@@ -133,9 +133,9 @@ class Attempt:
     ) -> program.Output:
         """Run a program and wait for its end: `timeout=`, `cwd=`, `env=`, `input=`, `stdout=`, `accept=`.
 
-        `progress` is called with every line it writes and may return a ratio, or a ratio and a text.
-        Raises `ProgramFailed`, or `ProgramTimedOut`. All it started is killed when it ends, when the
-        attempt is stopped, and when the worker dies.
+        `progress` is called with every line of output and may return a ratio, or a ratio and a text. Raises
+        `ProgramFailed` or `ProgramTimedOut`. Every process that the program started is killed when the program ends,
+        when the attempt is stopped, and when the worker dies.
         """
         if not self.may_block and _is_on_a_loop():
             raise RuntimeError("attempt().run would block the event loop; use 'await attempt().run_async(…)' here")
@@ -148,7 +148,7 @@ class Attempt:
         progress: program.Progress | None = None,
         **options: Unpack[program.ProgramOptions],
     ) -> program.Output:
-        """As `run`, without holding up the loop; `progress` is called in another thread."""
+        """As `run`, without blocking the event loop. `progress` is called in another thread."""
         stop = threading.Event()
 
         def call() -> program.Output:
@@ -159,7 +159,7 @@ class Attempt:
             await asyncio.wait({running})
         except asyncio.CancelledError:
             stop.set()
-            await _ended(running)
+            await _wait_for_end(running)
             raise
         finally:
             stop.set()
@@ -186,39 +186,39 @@ class Attempt:
     def called(
         self, service: str, *, status: int | None = None, seconds: float | None = None, ok: bool | None = None
     ) -> None:
-        """Report a call of a service, so that its breaker hears of it: the job's own, or another one.
+        """Report a call to a service, the job's own or another, so that its breaker counts it.
 
-        By `status` 5xx, 408 and 429 blame the service, anything else does not; `ok` says it outright. What is reported
-        of the job's own service counts instead of how the attempt ends.
+        A `status` of 5xx, 408 or 429 counts as a failure of the service, any other does not; `ok` overrides it. For
+        the job's own service, the reported calls count instead of the attempt's end.
         """
-        call = _checked(Called(check_exact_name(service), _is_well(status) if ok is None else ok, status, seconds))
+        call = _check_call(Called(check_exact_name(service), _is_ok(status) if ok is None else ok, status, seconds))
         if self._lease is not None and len(self.calls) < MOST_CALLS:
             self.calls = (*self.calls, call)
 
     async def in_thread(self, call: Callable[[], Any]) -> Any:
-        """Call a function that blocks, without holding up the loop."""
+        """Call a function that blocks, without blocking the event loop."""
         return await self._ports.blocking(call)
 
     def idempotency_key(self, step: str = "") -> str:
-        """The same for every attempt of this job: hand it to services that refuse a second time.
+        """A key that is the same in every attempt of this job, for services that ignore repeated requests.
 
-        Outside a worker every key is new, so that two plain calls are never taken for one.
+        Outside a worker every key is new, so two plain calls never share a key.
         """
         base = self._lease.fence.id if self._lease else _new_key()
         return f"{base}:{step}" if step else base
 
 
-def _is_well(status: int | None) -> bool:
-    # What is no status is refused after this.
+def _is_ok(status: int | None) -> bool:
+    # A status of another type is refused later, by `_check_call`.
     return not isinstance(status, int) or (status < 500 and status not in (408, 429))
 
 
-def _checked(call: Called) -> Called:
-    """What a task says is stored with its outcome: nothing but plain values may get there."""
+def _check_call(call: Called) -> Called:
+    """The call, which is stored with the outcome, so it must consist of plain values."""
     if not isinstance(call.ok, bool):
         raise bad_value("ok of a call", call.ok, "True, False or None")
     if call.status is not None and not isinstance(call.status, int):
-        raise bad_value("status of a call", call.status, "a whole number such as 503, or None")
+        raise bad_value("status of a call", call.status, "an integer such as 503, or None")
     if call.seconds is not None and not isinstance(call.seconds, int | float):
         raise bad_value("seconds of a call", call.seconds, "a number or None")
     return call
@@ -232,13 +232,13 @@ def _is_on_a_loop() -> bool:
     return True
 
 
-async def _ended(running: "asyncio.Future[Any]") -> None:
-    """It was told to stop and takes a moment: further cancellations do not make it faster."""
+async def _wait_for_end(running: "asyncio.Future[Any]") -> None:
+    """Wait for the end of a program that is being stopped. Further cancellations do not make it faster."""
     while not running.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({running})
     if not running.cancelled():
-        running.exception()  # seen, whoever asks for it
+        running.exception()  # marks it as retrieved
 
 
 _new_key = Ids(SystemClock(), system_randomness())
@@ -247,5 +247,5 @@ _OUTSIDE = Attempt(None)
 
 
 def attempt() -> Attempt:
-    """The attempt this code runs in; outside a worker one that does nothing."""
+    """The attempt that this code runs in; outside a worker, one that does nothing."""
     return CURRENT.get(_OUTSIDE)

@@ -1,6 +1,6 @@
-"""The one place where failures are judged: classify, then decide, with the rules and policies of an app.
+"""Judges failures: classify, then decide, with the rules and policies of an app.
 
-Workers, the reclaimer, the sandbox and `explain` all ask here.
+Workers, the reclaimer, the sandbox and `explain` all use it.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from mulligan.values.duration import parse
 
 R = TypeVar("R")
 
-# Owners may be many: beyond this it is forgotten what is in force for whom, and found again.
-REMEMBERED = 10_000
+# Cache bound: there may be many owners.
+MOST_CACHED = 10_000
 
 
 class Judge:
@@ -48,43 +48,43 @@ class Judge:
         self._draw = draw
         self._file = policies
         self._services = services or ServiceBook()
-        self._services_found: tuple[Policies | None, ServiceBook] = (None, self._services)
-        self._found: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
+        self._services_cache: tuple[Policies | None, ServiceBook] = (None, self._services)
+        self._cache: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
 
     def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
-        """What the failure is: the rules of the policies file, then the task's, the app's, installed packs', ours."""
+        """Classify the failure by the rules of the policies file, the task, the app, the installed packs, and ours."""
         own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
         rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *installed.rules())
         return classify(failure, kind=kind, rules=rules, catalogue=self.catalogue)
 
-    def decision(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:
-        """What is done about it. A job whose record cannot be read fails, and keeps no other from its turn."""
+    def decide_lease(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:
+        """Decide about a leased job. A job whose record cannot be read fails, so that it does not block others."""
         try:
             job = lease.job
         except StoreDamaged as error:
             return Fail(damaged(), {"rule": "engine", "because": str(error)})
-        return self.decided(verdict, job, now=now)
+        return self.decide_job(verdict, job, now=now)
 
-    def decided(self, verdict: Verdict, job: Job[R], *, now: datetime) -> Decision:
-        """What is done about this failure of the job. The version of the policies file is one of the reasons."""
-        standing = self.in_force(job.kind, job.owner)
-        decision = decide(verdict, standing.over(job), standing.policy, now=now, draw=self._draw())
-        if standing.version is not None and not isinstance(decision, Succeed):
-            decision.reasons["policies"] = standing.version
+    def decide_job(self, verdict: Verdict, job: Job[R], *, now: datetime) -> Decision:
+        """Decide about a failure of the job. The reasons include the version of the policies file."""
+        in_force = self.in_force(job.kind, job.owner)
+        decision = decide(verdict, in_force.over(job), in_force.policy, now=now, draw=self._draw())
+        if in_force.version is not None and not isinstance(decision, Succeed):
+            decision.reasons["policies"] = in_force.version
             if not isinstance(decision, Park | Release | Cancel) and decision.spared is not None:
-                decision.spared.reasons["policies"] = standing.version
+                decision.spared.reasons["policies"] = in_force.version
         return decision
 
     def in_force(self, kind: str, owner: str = "") -> InForce:
-        """The policy, timeout and rules for jobs of this kind and owner, as things stand."""
+        """The policy, timeout and rules in force for jobs of this kind and owner."""
         current = self._file.current
-        policies, found = self._found
-        if policies is not current or len(found) > REMEMBERED:
-            _, found = self._found = (current, {})
-        standing = found.get((kind, owner))
-        if standing is None:
-            standing = found[kind, owner] = self._in_force(current, kind, owner)
-        return standing
+        policies, found = self._cache
+        if policies is not current or len(found) > MOST_CACHED:
+            _, found = self._cache = (current, {})
+        in_force = found.get((kind, owner))
+        if in_force is None:
+            in_force = found[kind, owner] = self._in_force(current, kind, owner)
+        return in_force
 
     def _in_force(self, policies: Policies, kind: str, owner: str) -> InForce:
         if kind not in self._tasks:
@@ -94,22 +94,22 @@ class Judge:
         return policies.over(code, kind=task.name, owner=owner)
 
     def services(self) -> ServiceBook:
-        """The services in force: those of the code with what the policies file says of them."""
+        """The services in force: those of the code, changed by the policies file."""
         current = self._file.current
-        policies, book = self._services_found
+        policies, book = self._services_cache
         if policies is not current:
-            _, book = self._services_found = (current, current.services_over(self._services))
+            _, book = self._services_cache = (current, current.services_over(self._services))
         return book
 
-    def refused(self, lease: Lease) -> Verdict:
-        """What is said of a job that is not tried, for its service is open and fails fast."""
+    def refusal(self, lease: Lease) -> Verdict:
+        """The verdict for a job that is not tried because its service is open and fails fast."""
         service = self.services().of(lease.service)
         return service_open_verdict(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
 
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
-        """Whether an attempt took more time than it has; the policies file may give more than the row says."""
+        """Whether an attempt has exceeded its timeout, which the policies file may have raised."""
         return now - lease.claimed_at > self.in_force(lease.kind, lease.owner).timeout
 
     def seen(self, job: Job[R]) -> Job[R]:
-        """The job as people see it: while it is not over, with the limits in force."""
+        """The job to show: if it is not finished, with the limits in force."""
         return job if job.state.is_final else self.in_force(job.kind, job.owner).over(job)

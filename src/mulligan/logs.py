@@ -1,7 +1,7 @@
-"""The log, as text for people or JSON for collectors: one event a line, with the job it belongs to.
+"""Log formats: text for people or JSON for collectors, one event a line, with the job it belongs to.
 
-No text of others can forge a line or steer a terminal, and secrets are masked. A program with logging of its own
-uses these pieces alone: `handler.addFilter(JobContext())`, `handler.setFormatter(JsonFormatter())`.
+Logged values cannot forge a line or control a terminal, and secrets are masked. A program that configures logging
+itself uses the parts: `handler.addFilter(JobContext())`, `handler.setFormatter(JsonFormatter())`.
 """
 
 import json
@@ -15,49 +15,49 @@ from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
 from mulligan.failure.redact import MASK, is_secret_name, sanitize
 from mulligan.values.text import safe, safe_lines
 
-# What every record has; the rest was given by whoever logged it.
+# The attributes of every record; the others were given with `extra=`.
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 FIELDS = {
     "at": "when, in UTC",
     "level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`",
-    "logger": "who says so: `mulligan.worker`, …, or your own",
+    "logger": "the logger: `mulligan.worker`, …, or your own",
     "message": "one sentence",
     "exception": "the traceback, without the values of variables",
-    "job_id": "the job this was said in or about",
+    "job_id": "the job that the line is about, or that logged it",
     "kind": "its task's name",
-    "owner": "whom it belongs to",
+    "owner": "the job's owner",
     "attempt": "which attempt, 1 for the first",
     "worker": "the worker that holds it",
-    "event": "what happened, by the name it has in the event log",
-    "status": "the state the job is in after that",
+    "event": "the event's type in the event log",
+    "status": "the job's state after the event",
     "duration_ms": "how long the attempt ran",
     "delay_ms": "how long the job waits before its next attempt",
     "error_code": "the code of the failure",
-    "error_message": "the line for people",
-    "error": "what was raised, in one line: `ValueError: no such page`",
-    "because": "why no retry follows, or why a service was opened",
-    "service": "the service it is about",
-    "succeeded": "how many attempts succeeded since the worker's last line about what it did",
+    "error_message": "the message for people",
+    "error": "the exception in one line: `ValueError: no such page`",
+    "because": "why there is no retry, or why a service was opened",
+    "service": "the service that the line is about",
+    "succeeded": "how many attempts succeeded since the worker's last summary",
     "retried": "how many failed and are retried",
     "failed": "how many failed for good",
-    "snoozed": "how many were put off",
-    "parked": "how many wait for their service, which their failed call is charged to",
-    "released": "how many were given back, with nothing counted",
+    "snoozed": "how many were snoozed",
+    "parked": "how many wait for their service, which is charged for their failed call",
+    "released": "how many were released; no attempt is used up",
     "cancelled": "how many were cancelled",
-    "refused": "how many came too late",
+    "refused": "how many outcomes were refused because another worker held the lease",
     "running": "how many attempts run in the worker now",
-    "seconds": "the time these numbers are of",
-    "actor": "who did it by hand",
-    "reason": "and why",
+    "seconds": "the time span of these numbers",
+    "actor": "who made a manual change",
+    "reason": "the reason given for it",
 }
-"""Every field a line may have, in the order of the reference page. Your own `extra=` come beside them."""
+"""Every field that a line may have, in the order of the reference page. Your own `extra=` fields are added."""
 
 _CONTEXT = ("job_id", "kind", "attempt")
 
 
 class JobContext(logging.Filter):
-    """Gives every line that is logged inside a task the fields of its attempt; belongs on a handler."""
+    """Adds the fields of the attempt to every line that is logged inside a task. Add it to a handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         for name, value in attempt().fields.items():
@@ -69,8 +69,8 @@ class JobContext(logging.Filter):
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
-        said = safe(sanitize(_message(record), MESSAGE_LIMIT)) + _context(record)
-        line = f"{moment:%Y-%m-%d %H:%M:%S}Z {record.levelname:<7} {safe(record.name)}: {said}"
+        message = safe(sanitize(_message(record), MESSAGE_LIMIT)) + _context(record)
+        line = f"{moment:%Y-%m-%d %H:%M:%S}Z {record.levelname:<7} {safe(record.name)}: {message}"
         return line + "".join(f"\n    | {part}" for part in safe_lines(_trace(self, record)).splitlines())
 
 
@@ -88,7 +88,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def extras(record: logging.LogRecord) -> dict[str, Any]:
-    """What whoever logged it gave beside the message, fit to be written."""
+    """The fields given with `extra=`, as plain values with secrets masked."""
     given = {name: value for name, value in vars(record).items() if name not in STANDARD}
     return {name: MASK if is_secret_name(name) else _plain(value) for name, value in given.items()}
 
@@ -96,7 +96,7 @@ def extras(record: logging.LogRecord) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
-    # NaN and infinity are no JSON.
+    # JSON has no NaN or infinity.
     if isinstance(value, float) and abs(value) < float("inf"):
         return value
     return sanitize(_text(value), MESSAGE_LIMIT)
@@ -113,7 +113,7 @@ def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # A mistake in somebody's logging call costs neither the line nor its place in the log.
+        # A mistake in a logging call must not lose the line.
         return f"{_text(record.msg)} {_text(record.args)}"
 
 
@@ -122,14 +122,14 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _context(record: logging.LogRecord) -> str:
-    """Our own lines about jobs name them in the sentence; those of a task do not."""
+    """The job, for lines that a task logs. Our own lines name it in the sentence."""
     if hasattr(record, "event") or not hasattr(record, "job_id"):
         return ""
     return " [" + " ".join(f"{name}={safe(getattr(record, name, ''))}" for name in _CONTEXT) + "]"
 
 
 def configure(level: str, form: str) -> None:
-    """Log to stderr as the settings say, unless the program has set up logging itself."""
+    """Log to stderr, unless the program has configured logging itself."""
     root = logging.getLogger()
     if root.handlers:
         return

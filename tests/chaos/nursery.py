@@ -92,7 +92,7 @@ WORKER = "mulligan"
 def _work(arguments: list[str]) -> None:
     from chaos.cradle import Cradle
     from mulligan.cli import main as mulligan
-    from mulligan.worker.children.pool import pool
+    from mulligan.worker.children import pool
 
     pool._start = Cradle().start  # type: ignore[assignment]
     sys.argv = ["mulligan", *arguments]

@@ -9,7 +9,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, SECOND, Bench, at_once
 from mulligan.failure.decision import Postpone
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import DUTY_DONE, PAUSED, RESUMED, Move, State
-from mulligan.records.duty import DutyOverview, Round
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
@@ -305,8 +305,8 @@ class DutyRules(Bench):
 
     def test_rounds_are_noted_together_each_with_its_time(self) -> None:
         rounds = [
-            Round(duty="retry", worker="w", seconds=0.25, did=3, interval=SECOND, limit=10, ago=SECOND),
-            Round(duty="prune", worker="w", seconds=0.5, did=0, interval=MINUTE, limit=20),
+            DutyRun(duty="retry", worker="w", seconds=0.25, did=3, interval=SECOND, limit=10, ago=SECOND),
+            DutyRun(duty="prune", worker="w", seconds=0.5, did=0, interval=MINUTE, limit=20),
         ]
         for _ in range(2):
             self.store.note(rounds)
@@ -370,7 +370,7 @@ class DutyRules(Bench):
         assert [done.worker for done in self.store.rounds()] == ["here"]
 
     def test_a_round_by_hand_is_in_the_log_once(self) -> None:
-        done = Round(
+        done = DutyRun(
             duty="retry", worker="by hand", seconds=0.5, did=7, request=self.ids(), actor="ann", reason="in a hurry"
         )
         for _ in range(2):
@@ -403,8 +403,8 @@ class DutyRules(Bench):
     def _resume(self, duty: str, **said: Any) -> Pause | None:
         return self.store.resume(PauseRequest(id=self.ids(), what="duty", name=duty, **said))
 
-    def _round(self, duty: str, *, worker: str, did: int = 0) -> Round:
-        done = Round(duty=duty, worker=worker, seconds=0.25, did=did, interval=SECOND, limit=10)
+    def _round(self, duty: str, *, worker: str, did: int = 0) -> DutyRun:
+        done = DutyRun(duty=duty, worker=worker, seconds=0.25, did=did, interval=SECOND, limit=10)
         self.store.note([done])
         return done
 

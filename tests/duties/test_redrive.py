@@ -12,7 +12,7 @@ from conformance.bench import failing
 from live import eventually, working
 from mulligan import App, InsufficientCredits, JobFilter, NotAllowed, RetryPolicy, State
 from mulligan.console.redrives import Redrives
-from mulligan.duties.redrive import Redriving
+from mulligan.duties.redrive import RunRedrives
 from mulligan.errors import BadFilter, BadRate, RedriveNotFound, RequestIdUsed, StoreUnavailable
 from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED
 from mulligan.records.job import Job, NewJob
@@ -352,8 +352,8 @@ class Scene:
         }
         return self.redrives.begin(self.redrives.planned(FAILED, **{**given, **options}))
 
-    def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> Redriving:
-        return Redriving(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
+    def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> RunRedrives:
+        return RunRedrives(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
 
     @property
     def redrive(self) -> Redrive:

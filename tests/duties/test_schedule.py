@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mulligan import App, JobFilter
-from mulligan.duties.schedule import Tick
+from mulligan.duties.schedule import RunSchedules
 from mulligan.errors import StoreUnavailable
 from mulligan.records.pause import PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, job_id_of
@@ -36,8 +36,8 @@ class Scene:
         self.clock = VirtualClock(START)
         self.store = SqliteStore("sqlite:///:memory:", now=self.clock.now, threaded=False)
 
-    def worker(self, expression: str = "0 * * * *", *, limit: int = 100, **options: Any) -> Tick:
-        tick = Tick(self.store, timetable(expression, **options), worker="w", limit=limit)
+    def worker(self, expression: str = "0 * * * *", *, limit: int = 100, **options: Any) -> RunSchedules:
+        tick = RunSchedules(self.store, timetable(expression, **options), worker="w", limit=limit)
         tick.step()
         return tick
 
@@ -288,7 +288,7 @@ def test_one_schedule_that_cannot_be_run_holds_up_no_other(scene: Scene, caplog:
     @app.task
     def good() -> None: ...
 
-    worker = Tick(scene.store, app.timetable, worker="w")
+    worker = RunSchedules(scene.store, app.timetable, worker="w")
     worker.step()
     broken["is"] = True
     scene.after(MINUTE)
@@ -300,4 +300,4 @@ def test_one_schedule_that_cannot_be_run_holds_up_no_other(scene: Scene, caplog:
 
 
 def test_an_app_without_schedules_asks_the_store_for_nothing() -> None:
-    assert Tick(None, Timetable(), worker="w").step() == 0  # type: ignore[arg-type]
+    assert RunSchedules(None, Timetable(), worker="w").step() == 0  # type: ignore[arg-type]

@@ -69,9 +69,7 @@ class Branch(SqliteStore):
         super().__init__("sqlite:///:memory:", now=clock.now, threaded=False, services=book, database=database)
         self._clock = clock
         self._book = book
-
-    def _now(self, _db: sqlite3.Connection) -> int:
-        return self._clock.microseconds
+        self._sqlite.clock = lambda: clock.microseconds
 
 
 class ObservedStore(Branch):

@@ -11,7 +11,8 @@ from mulligan.app import App, Parts
 from mulligan.errors import StoreError, WornOut
 from mulligan.settings import Settings
 from mulligan.store.protocols import Store
-from mulligan.worker.worker import GRACE_SECONDS, LONGEST_PAUSE, Worker
+from mulligan.worker.slots import GRACE_SECONDS
+from mulligan.worker.worker import LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock
 from simulator.driver import SimulatedDriver
 from simulator.line import Line

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mulligan.worker.keeper import BEATS_PER_LEASE
-from mulligan.worker.worker import GRACE_SECONDS
+from mulligan.worker.slots import GRACE_SECONDS
 from simulator.lives import Life
 from simulator.timeline import SECOND
 

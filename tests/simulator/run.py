@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mulligan.worker.tuning import seldom_collected
+from mulligan.worker.tuning import collect_less
 from simulator.sometimes import Reached
 from simulator.timeline import SECOND
 from simulator.world import World
@@ -33,7 +33,7 @@ class Report:
 
 def simulate(seed: int, *, hours: float = 1.0, is_told: bool = False) -> Report:
     """One world, from its beginning until nothing is left to do."""
-    with seldom_collected(OF_A_WORLD):
+    with collect_less(OF_A_WORLD):
         return _report(World(seed, is_told=is_told), seed, hours)
 
 

@@ -245,7 +245,7 @@ def test_an_enqueue_that_is_refused_although_its_batch_is_a_draft_is_seen(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.one.store.create_batch(NewBatch(id="batch", name="a batch"))
-    monkeypatch.setattr("mulligan.store.batches.BatchSteps._states", _all_ready)
+    monkeypatch.setattr("mulligan.store.batches.BatchOperations._states", _all_ready)
     with pytest.raises(BatchClosed):
         scene.one.enqueue(batch="batch")
     assert "failed with BatchClosed" in str(scene.broken)

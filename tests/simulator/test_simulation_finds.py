@@ -9,15 +9,13 @@ from mulligan.duties import redrive
 from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
-from mulligan.store.expire import UnrunSteps
+from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import Bucket
 from mulligan.store.protocols import Outcome
-from mulligan.store.session import Steps
-from mulligan.store.sqlite import settle
-from mulligan.store.sqlite.play import SQL
-from mulligan.worker import worker
+from mulligan.store.sqlite.session import SQL, SqliteSession
+from mulligan.worker import claiming
+from mulligan.worker.claiming import Claimer
 from mulligan.worker.keeper import Keeper
-from mulligan.worker.worker import Worker
 from simulator import simulate
 
 SEEDS = range(120)
@@ -56,15 +54,15 @@ def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_events(type_: str) -> Break:
     def break_it(monkeypatch: pytest.MonkeyPatch) -> None:
-        append = settle.append
-        kept = lambda db, events: append(db, [event for event in events if event["type"] != type_])  # noqa: E731
-        monkeypatch.setattr(settle, "append", kept)
+        append = SqliteSession.append
+        kept = lambda session, events: append(session, [one for one in events if one["type"] != type_])  # noqa: E731
+        monkeypatch.setattr(SqliteSession, "append", kept)
 
     return break_it
 
 
 def without_a_quiet_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reclaim, "_went_well", lambda *_: True)
+    monkeypatch.setattr(Reclaim, "_is_trusted", lambda *_: True)
     step = Reclaim.step
 
     def at_once(self: Reclaim) -> int:
@@ -85,11 +83,7 @@ def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Steps[bool]:
-        yield from ()
-        return False
-
-    monkeypatch.setattr(refusal, "is_repeat", never)
+    monkeypatch.setattr(refusal, "is_repeat", lambda *_: False)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +94,9 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnrunSteps, "ending", lambda self, rows, _now, **_: self.following(rows))
+    monkeypatch.setattr(
+        ExpireOperations, "finish", lambda self, session, rows, _now, **_: self.store_follow_ups(session, rows)
+    )
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +110,10 @@ def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose reply was lost is made anew instead of repeated, and what it took is never adopted."""
 
-    async def nothing(self: Worker) -> None:
+    async def nothing(self: Claimer) -> None:
         return
 
-    monkeypatch.setattr(Worker, "_adopt", nothing)
+    monkeypatch.setattr(Claimer, "_adopt", nothing)
     statement("claim_repeated", "claim = :claim", "claim = :claim AND 1 = 0")(monkeypatch)
 
 
@@ -130,7 +126,7 @@ def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "POLL_SECONDS", 2.4)
+    monkeypatch.setattr(claiming, "POLL_SECONDS", 2.4)
 
 
 MUTANTS: dict[str, Break] = {

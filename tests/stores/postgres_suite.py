@@ -68,7 +68,7 @@ class _Heir(PostgresStore):
         self._connections._idle, left[:TAKEN] = left[:TAKEN], []
 
     def close(self) -> None:
-        self._notifier.close()
+        self._postgres._notifier.close()
         sessions = self._left + self._connections._taken_out()
         self._left[:] = sessions[:LEFT]
         self._connections._discard(sessions[LEFT:])

@@ -2,7 +2,7 @@
 
 import pytest
 from test_store_postgres_races import Racing
-from transactions import enqueue_on, held, meanwhile, until_blocked
+from transactions import enqueue_on, held, meanwhile, on, publish_on, until_blocked
 
 from conformance.bench import failing
 from mulligan.errors import BatchBusy
@@ -10,7 +10,7 @@ from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import BATCH_REOPENED, BATCH_SETTLED, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.records.job import Lease
-from mulligan.store.postgres import store as postgres
+from mulligan.store.postgres import backend as postgres
 from mulligan.store.protocols import Outcome, Settled
 
 
@@ -59,7 +59,7 @@ class TestBatchRaces(Racing):
     def test_who_adds_while_another_publishes_is_refused_or_counted(self) -> None:
         batch = self.draft()
         with held(self.url) as other:
-            self.store._publish(other, batch.id, None, None)
+            publish_on(self.store, other, batch.id)
             with meanwhile(lambda: self.store.enqueue([self.new(batch=batch.id)])) as answer:
                 until_blocked(self.url)
                 other.commit()
@@ -78,7 +78,7 @@ class TestBatchRaces(Racing):
     def test_who_waits_for_the_other_of_the_last_two_settles_the_batch(self) -> None:
         batch, (first, second) = self.published(2)
         with held(self.url) as other:
-            assert self.store._settle(other, [Outcome(first, Succeed("1"))]) == [Settled.ACCEPTED]
+            assert on(self.store, other).settle([Outcome(first, Succeed("1"))]) == [Settled.ACCEPTED]
             with meanwhile(lambda: self.settle(second, failing())) as answer:
                 until_blocked(self.url)
                 other.commit()
@@ -90,7 +90,7 @@ class TestBatchRaces(Racing):
     def test_a_settle_that_is_rolled_back_is_not_counted(self) -> None:
         batch, (first, second) = self.published(2)
         with held(self.url) as other:
-            self.store._settle(other, [Outcome(first, Succeed("1"))])
+            on(self.store, other).settle([Outcome(first, Succeed("1"))])
             with meanwhile(lambda: self.settle(second, Succeed("1"))):
                 until_blocked(self.url)
                 other.rollback()
@@ -103,7 +103,7 @@ class TestBatchRaces(Racing):
         one, (a, b) = self.published(2)
         two, (c, d) = self.published(2)
         with held(self.url) as other:
-            self.store._settle(other, [Outcome(d, Succeed("1")), Outcome(a, Succeed("1"))])
+            on(self.store, other).settle([Outcome(d, Succeed("1")), Outcome(a, Succeed("1"))])
             with meanwhile(lambda: self.store.settle([Outcome(b, Succeed("1")), Outcome(c, Succeed("1"))])) as answer:
                 until_blocked(self.url)
                 other.commit()
@@ -115,7 +115,7 @@ class TestBatchRaces(Racing):
         self.store.settle([Outcome(lease, failing()) for lease in leases])
         one, two = (self.request(Move.RETRY_BY_HAND, lease.fence.id) for lease in leases)
         with held(self.url) as other:
-            self.store._move(other, one)
+            on(self.store, other).move(one)
             with meanwhile(lambda: self.store.move(two)):
                 until_blocked(self.url)
                 other.commit()
@@ -141,7 +141,7 @@ class TestBatchRaces(Racing):
         (job,) = self.store.enqueue([self.new(batch=batch.id)])
         self.move(Move.CANCEL_BY_HAND, job.id)
         with held(self.url) as other:
-            self.store._move(other, self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
             with meanwhile(lambda: self.store.publish(batch.id)) as answer:
                 until_blocked(self.url)
                 other.commit()

@@ -8,6 +8,7 @@ import pytest
 from postgres_server import emptied
 from test_store_postgres_growth import BUFFERS, ROWS, Reading
 from test_store_sqlite_growth import STEPS, steps_of
+from transactions import on
 
 from mulligan.records.job import NewJob
 from mulligan.records.limit import LimitBook
@@ -53,7 +54,7 @@ def test_on_sqlite() -> None:
     def measured(first: int, last: int) -> int:
         store._database.write(lambda db: db.execute(JOBS.format(first=first, last=last)))
         store._limits._after = GATE
-        return steps_of(store, lambda db: store._claim(db, wish(2)))
+        return steps_of(store, lambda db: on(store, db).claim(wish(2)))
 
     few, many = measured(1, FEW), measured(FEW + 1, MANY)
     assert many <= few * FACTOR + STEPS
@@ -80,7 +81,7 @@ def test_on_postgres(database: str, plan: str) -> None:
             for _ in range(3):
                 # Else it would go on round the gates.
                 store._limits._after = GATE
-                found = reading.read_by(lambda db: store._claim(db, wish(2)))
+                found = reading.read_by(lambda db: on(store, db).claim(wish(2)))
         finally:
             reading.close()
         return found

@@ -6,19 +6,18 @@ from datetime import datetime
 
 import pytest
 from postgres_server import emptied
-from transactions import enqueue_on, held, meanwhile
+from transactions import enqueue_on, held, meanwhile, on, promote_on
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, retrying
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import State
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget
-from mulligan.store.clock import Now
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.play import SQL
+from mulligan.store.postgres.session import SQL
 from mulligan.store.promote import Look
 from mulligan.store.protocols import Claim, Outcome
-from mulligan.store.session import Steps
+from mulligan.store.session import Now, Session
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 
@@ -82,23 +81,23 @@ class TestLimitRaces(Bench):
         for _ in range(5):
             self.enqueue("new")
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
-        steps = self.store._door._steps
-        looking = steps.looking
+        steps = self.store._backend._promote._steps
+        looking = steps.look
 
-        def look_and_be_slow(now: Now) -> Steps[Look]:
-            look = yield from looking(now)
+        def look_and_be_slow(session: Session, now: Now) -> Look:
+            look = looking(session, now)
             monkeypatch.undo()
             self.beat()
             return look
 
-        monkeypatch.setattr(steps, "looking", look_and_be_slow)
+        monkeypatch.setattr(steps, "look", look_and_be_slow)
         assert len(self.claim("new")) == 2
 
     def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:
         first = self.enqueue()
         with held(self.url) as other:
             # Its door and its claim are two transactions: the first is left open here.
-            self.store._door.promote(other.begin(), self.store._now)
+            promote_on(self.store, other.begin())
             # Nobody holds this one's row, and the place does not look taken from outside.
             self.enqueue()
             second = self.store.claim(self.wish("w2"))
@@ -114,7 +113,7 @@ class TestLimitRaces(Bench):
         (first,) = self._running()
         with held(self.url) as settling:
             settling.begin()
-            self.store._settle(settling, [Outcome(first, Succeed("1"), seconds=0.1)])
+            on(self.store, settling).settle([Outcome(first, Succeed("1"), seconds=0.1)])
             waiting = self.enqueue()
             assert self.store.claim(self.wish("w2")).leases == [], "the place is not free yet"
             settling.commit()
@@ -135,7 +134,7 @@ class TestLimitRaces(Bench):
         self.store.enqueue([self.new() for _ in range(3)])
         with held(self.url) as other:
             claiming = Claim(incarnation="w1", number=1, kinds=(KIND,), limit=1, lease=MINUTE)
-            (lease,) = self.store._claim(other, claiming).leases
+            (lease,) = on(self.store, other).claim(claiming).leases
             self.store.limit_by(lambda: ONE)
             with meanwhile(lambda: self.store.claim(self.wish("w2"))) as answer:
                 other.commit()
@@ -151,7 +150,7 @@ class TestLimitRaces(Bench):
             self.settle(lease, retrying(number * MINUTE))
         self.advance(MINUTE)
         with held(self.url) as other:
-            self.store._door.promote(other.begin(), self.store._now)
+            promote_on(self.store, other.begin())
             self.advance(MINUTE)
             assert self.store.claim(self.wish("w2")).leases == []
             other.commit()

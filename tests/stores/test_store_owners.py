@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import emptied
-from transactions import enqueue_on, held, meanwhile, until_blocked
+from transactions import enqueue_on, held, meanwhile, on, until_blocked
 
 from conformance.bench import DAY, HOUR, SECOND, Bench
 from mulligan.failure.decision import Succeed
@@ -177,7 +177,7 @@ class TestOpenTransactions(OnPostgres):
         self.store.enqueue([low, high])
         with held(self.url) as other:
             claim = self._wish("high")
-            self.store._claim(other, claim)
+            on(self.store, other).claim(claim)
             with meanwhile(lambda: self.store.claim(self._wish("low"))):
                 until_blocked(self.url)
                 other.commit()

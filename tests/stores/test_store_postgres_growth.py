@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import PostgresServer
-from transactions import Held
+from transactions import Held, on, promote_on
 
 from conformance.bench import failing, worker
 from mulligan.failure.decision import Succeed
@@ -18,7 +18,6 @@ from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.play import SQL, play, row
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
 
 FEW, MANY = 1_000, 100_000
@@ -91,7 +90,7 @@ class Ours:
         self.store.enqueue([self.new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
         self.store.enqueue(self.fair(1))
         # So long ago that it would be forgotten, had nobody jobs waiting.
-        self.store._run(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
+        self.store._connections.run(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
         # Half of the others that wait are due, and held by this.
         self.store.pause(PauseRequest(id="p", what="duty", name="retry"))
         self.last = self.store.last_position(back=20)
@@ -122,25 +121,25 @@ class Ours:
     def operations(self) -> dict[str, Callable[[Any], object]]:
         store, fences = self.store, [lease.fence for lease in self.leases]
         return {
-            "claim": lambda db: store._claim(db, self.wish(3)),
-            "claim of a fair queue": lambda db: store._claim(db, self.wish(4, queues=["fair"], fair=["fair"])),
-            "enqueue in a fair queue": lambda db: store._intake.enqueue(db, self.fair(20)[1:]),
-            "enqueue at a rate": lambda db: store._intake.enqueue(db, [self.limited()]),
-            "claim again": lambda db: store._claim(db, self.wish(1)),
-            "promote": lambda db: store._door.promote(db, None),
-            "the duty retry, paused": lambda db: store._door.promote_by_duty(db, "retry", 100, None, by_hand=False),
-            "manual retry": lambda db: store._move(db, self.request(Move.RETRY_BY_HAND, "failed-1")),
-            "cancel": lambda db: store._move(db, self.request(Move.CANCEL_BY_HAND, "queued-1")),
-            "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in self.leases]),
-            "late settle": lambda db: store._settle(db, [Outcome(self.stale(self.leases[0]), Succeed("1"))]),
-            "beat": lambda db: store._beat(db, Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
-            "enqueue": lambda db: store._intake.enqueue(db, [self.new("new")]),
-            "enqueue a twin": lambda db: store._intake.enqueue(db, [self.new("new", dedupe_key="held-3")]),
-            "prune": lambda db: play(db, store._clearing.pruning(State.SUCCEEDED, LATE, 5)),
-            "count the newest": lambda db: row(db, SQL["newest"], {"state": "failed", "count": 50}),
-            "purge": lambda db: play(db, store._clearing.purging(self.purge("other-3", "other-4", "nobody"), None)),
-            "read the newest events": lambda db: play(db, store._log.events(None, self.last, 50)),
-            "read events after an old place": lambda db: play(db, store._log.events(None, 4, 50)),
+            "claim": lambda db: on(store, db).claim(self.wish(3)),
+            "claim of a fair queue": lambda db: on(store, db).claim(self.wish(4, queues=["fair"], fair=["fair"])),
+            "enqueue in a fair queue": lambda db: on(store, db).enqueue(self.fair(20)[1:]),
+            "enqueue at a rate": lambda db: on(store, db).enqueue([self.limited()]),
+            "claim again": lambda db: on(store, db).claim(self.wish(1)),
+            "promote": lambda db: promote_on(store, db),
+            "the duty retry, paused": lambda db: on(store, db).promote("retry", limit=100, by_hand=False),
+            "manual retry": lambda db: on(store, db).move(self.request(Move.RETRY_BY_HAND, "failed-1")),
+            "cancel": lambda db: on(store, db).move(self.request(Move.CANCEL_BY_HAND, "queued-1")),
+            "settle": lambda db: on(store, db).settle([Outcome(lease, Succeed("1")) for lease in self.leases]),
+            "late settle": lambda db: on(store, db).settle([Outcome(self.stale(self.leases[0]), Succeed("1"))]),
+            "beat": lambda db: on(store, db).beat(Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)),
+            "enqueue": lambda db: on(store, db).enqueue([self.new("new")]),
+            "enqueue a twin": lambda db: on(store, db).enqueue([self.new("new", dedupe_key="held-3")]),
+            "prune": lambda db: on(store, db).prune(State.SUCCEEDED, before=LATE, limit=5),
+            "count the newest": lambda db: on(store, db).newest(State.FAILED, 50),
+            "purge": lambda db: on(store, db).purge(self.purge("other-3", "other-4", "nobody")),
+            "read the newest events": lambda db: on(store, db).events(after=self.last, limit=50),
+            "read events after an old place": lambda db: on(store, db).events(after=4, limit=50),
         }
 
     def close(self) -> None:

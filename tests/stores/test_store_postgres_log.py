@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from postgres_server import PostgresServer, emptied, postgres_server
-from transactions import enqueue_on, held
+from transactions import enqueue_on, held, on, promote_on
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
 from mulligan import App, attempt
@@ -24,9 +24,7 @@ from mulligan.records.job import Job, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.play import play
 from mulligan.store.protocols import Claim, Outcome, Request, Settled
-from mulligan.store.rows import to_time
 
 
 class TestLog(Bench):
@@ -161,14 +159,14 @@ class TestLog(Bench):
             self.store.pause(PauseRequest(id="p", what="duty", name="promote"))
         self.enqueue(delay=SECOND)
         self.advance(MINUTE)
-        promote, other = self.store._door.promote, self.twin()
+        promote, other = self.store._backend._promote.promote, self.twin()
 
         def promote_slowly(*given: Any, **named: Any) -> Any:
             answer = promote(*given, **named)
             other.enqueue([self.new()])
             return answer
 
-        monkeypatch.setattr(self.store._door, "promote", promote_slowly)
+        monkeypatch.setattr(self.store._backend._promote, "promote", promote_slowly)
         assert len(self.claim()) == 1 + (not is_paused)
         monkeypatch.undo()
         types: dict[str, list[str]] = {}
@@ -196,7 +194,7 @@ class TestLog(Bench):
         def find(older: Any) -> Job[Any]:
             job = self.enqueue(delay=SECOND)
             self.advance(SECOND)
-            self.store._door.promote(older, to_time(self.now))
+            promote_on(self.store, older)
             return job
 
         assert self.told_by_older(find) == ["job.enqueued", "job.queued"]
@@ -208,7 +206,7 @@ class TestLog(Bench):
         def find(older: Any) -> Job[Any]:
             self.settle(lease, retrying(SECOND))
             self.advance(SECOND)
-            self.store._door.promote(older, to_time(self.now))
+            promote_on(self.store, older)
             return job
 
         assert self.told_by_older(find) == ["job.retried", "job.queued"]
@@ -219,7 +217,7 @@ class TestLog(Bench):
 
         def find(older: Any) -> Job[Any]:
             job = self.enqueue()
-            self.store._door.promote(older, to_time(self.now))
+            promote_on(self.store, older)
             return job
 
         assert self.told_by_older(find) == ["job.enqueued", "job.queued"]
@@ -231,7 +229,7 @@ class TestLog(Bench):
         def find(older: Any) -> Job[Any]:
             job = self.enqueue()
             self.store.limit_by(lambda: LimitBook(kinds={KIND: 1}))
-            self.store._door.promote(older, to_time(self.now))
+            promote_on(self.store, older)
             return job
 
         assert self.told_by_older(find) == ["job.enqueued", "job.parked"]
@@ -240,7 +238,7 @@ class TestLog(Bench):
     def test_an_older_transaction_moves_a_job_after_it_came(self) -> None:
         def find(older: Any) -> Job[Any]:
             job = self.enqueue()
-            self.store._move(older, self.request(Move.CANCEL_BY_HAND, job.id))
+            on(self.store, older).move(self.request(Move.CANCEL_BY_HAND, job.id))
             return job
 
         assert self.told_by_older(find) == ["job.enqueued", "job.cancelled"]
@@ -254,7 +252,7 @@ class TestLog(Bench):
         def find(older: Any) -> Job[Any]:
             self.settle(lease, failing())
             wish = BatchRetry(id=self.ids(), batch=batch.id, jobs=(job.id,))
-            play(older, self.store._batches.retrying(wish, to_time(self.now)))
+            on(self.store, older).retry_members(wish)
             return job
 
         assert self.told_by_older(find) == ["job.failed", "job.retry_requested"]

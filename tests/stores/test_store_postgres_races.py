@@ -10,7 +10,7 @@ from threading import Barrier
 import psycopg
 import pytest
 from postgres_server import emptied
-from transactions import Held, enqueue_on, held, meanwhile, until_blocked
+from transactions import Held, enqueue_on, held, meanwhile, on, promote_on, until_blocked
 
 from conformance.bench import HOUR, MINUTE, SECOND, Bench, failing, retrying, worker
 from mulligan.errors import JobNotFound, StoreUnavailable
@@ -19,7 +19,6 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.job import Lease
 from mulligan.records.retention import PurgeRequest
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.postgres.play import BEGIN, play_in
 from mulligan.store.protocols import Beat, Claim, Outcome, Settled
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
@@ -112,7 +111,7 @@ class TestClaimRaces(Racing):
         self.store.enqueue([self.new("another", priority=10) for _ in range(20)])
         both = ("send", "another")
         with held(self.url) as other:
-            first = self.store._claim(other, self.wish(*both, by="w1", limit=10)).leases
+            first = on(self.store, other).claim(self.wish(*both, by="w1", limit=10)).leases
             assert taken(first) == [job.id for job in normal[:10]]
             found = self.claim(*both, by="w2", limit=10)
             assert found == [], "the first ten are another's, and beyond them is beyond the cut"
@@ -124,14 +123,14 @@ class TestClaimRaces(Racing):
         normal = self.store.enqueue([self.new() for _ in range(20)])
         self.store.enqueue([self.new(priority=10) for _ in range(20)])
         with held(self.url) as other:
-            self.store._claim(other, self.wish(by="w1", limit=10))
+            on(self.store, other).claim(self.wish(by="w1", limit=10))
             assert taken(self.claim(by="w2", limit=10)) == [job.id for job in normal[10:]]
 
     def test_a_second_worker_takes_no_low_job_of_another_lane_beyond_its_share(self) -> None:
         self.store.enqueue([self.new("normal", priority=0) for _ in range(8)])
         low = self.store.enqueue([self.new("low", priority=10) for _ in range(20)])
         with held(self.url) as other:
-            self.store._claim(other, self.wish("normal", "low", by="w1", limit=8))
+            on(self.store, other).claim(self.wish("normal", "low", by="w1", limit=8))
             assert taken(self.claim("normal", "low", by="w2", limit=10)) == [job.id for job in low[:2]]
 
     def test_workers_that_claim_at_once_share_the_jobs_and_take_each_once(self) -> None:
@@ -156,7 +155,7 @@ class TestClaimRaces(Racing):
     def test_a_claim_whose_reply_was_lost_returns_the_same_leases_to_whoever_repeats_it(self) -> None:
         self.store.enqueue([self.new() for _ in range(9)])
         with held(self.url) as lost:
-            before = self.store._claim(lost, self.wish(by="w", number=4, limit=3)).leases
+            before = on(self.store, lost).claim(self.wish(by="w", number=4, limit=3)).leases
             lost.commit()
         again = self.twin().claim(self.wish(by="w", number=4, limit=3)).leases
         assert [lease.fence for lease in again] == [lease.fence for lease in before]
@@ -166,7 +165,7 @@ class TestClaimRaces(Racing):
         """The first transaction still runs on the server when its worker, cut off, asks again."""
         self.store.enqueue([self.new() for _ in range(6)])
         with held(self.url) as cut_off:
-            lost = self.store._claim(cut_off, self.wish(by="w", number=1, limit=3)).leases
+            lost = on(self.store, cut_off).claim(self.wish(by="w", number=1, limit=3)).leases
             got = self.store.claim(self.wish(by="w", number=1, limit=6)).leases
             assert self.store.adopt("w", before=2, held=[lease.fence for lease in got]) == []
             cut_off.commit()
@@ -178,7 +177,7 @@ class TestClaimRaces(Racing):
         self.store.enqueue([self.new() for _ in range(20)])
         self.enqueue("another", priority=10)
         with held(self.url) as other:
-            self.store._claim(other, self.wish(by="w1", limit=10))
+            on(self.store, other).claim(self.wish(by="w1", limit=10))
             claimed = self.claimed("send", "another", by="w2", limit=10)
             assert claimed.leases == []
             assert claimed.next_due is not None
@@ -190,7 +189,7 @@ class TestClaimRaces(Racing):
     def test_a_claim_that_never_commits_took_nothing(self) -> None:
         job = self.enqueue()
         with held(self.url) as other:
-            (lost,) = self.store._claim(other, self.wish(by="w1")).leases
+            (lost,) = on(self.store, other).claim(self.wish(by="w1")).leases
             other.rollback()
         (lease,) = self.claim(by="w2")
         assert (lease.fence.id, lease.fence.attempt) == (job.id, 1)
@@ -200,7 +199,7 @@ class TestClaimRaces(Racing):
     def test_a_cancellation_during_the_claim_is_told_to_the_worker(self) -> None:
         job = self.enqueue()
         with held(self.url) as claiming:
-            (lease,) = self.store._claim(claiming, self.wish(by="w")).leases
+            (lease,) = on(self.store, claiming).claim(self.wish(by="w")).leases
             with meanwhile(lambda: self.move(Move.CANCEL_BY_HAND, job.id)) as answer:
                 until_blocked(self.url)
                 claiming.commit()
@@ -211,7 +210,7 @@ class TestClaimRaces(Racing):
         jobs = self.store.enqueue([self.new(delay=MINUTE) for _ in range(50)])
         self.advance(HOUR)
         with held(self.url) as other:
-            self.store._door.promote(other.begin(), self.store._now)
+            promote_on(self.store, other.begin())
             assert self.claim(by="w2") == []
             other.commit()
         assert len(self.claim(by="w1")) == 50
@@ -222,7 +221,7 @@ class TestSettleRaces(Racing):
     def test_a_manual_retry_during_the_settle_sees_what_it_did(self) -> None:
         lease = self.leased()
         with held(self.url) as settling:
-            self.store._settle(settling.begin(), [Outcome(lease, failing())])
+            on(self.store, settling.begin()).settle([Outcome(lease, failing())])
             with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, lease.fence.id)) as answer:
                 until_blocked(self.url)
                 settling.commit()
@@ -232,7 +231,7 @@ class TestSettleRaces(Racing):
     def test_a_settle_during_the_cancellation_heeds_it(self) -> None:
         lease = self.leased()
         with held(self.url) as cancelling:
-            self.store._move(cancelling, self.request(Move.CANCEL_BY_HAND, lease.fence.id))
+            on(self.store, cancelling).move(self.request(Move.CANCEL_BY_HAND, lease.fence.id))
             with meanwhile(lambda: self.settle(lease, retrying())) as answer:
                 until_blocked(self.url)
                 cancelling.commit()
@@ -259,7 +258,7 @@ class TestSettleRaces(Racing):
         self.advance(MINUTE)
         (overdue,) = self.store.overdue(besides="r", limit=9)
         with contextlib.closing(Held(self.url)) as frozen:
-            self.store._beat(frozen, Beat(worker=worker(), lease=SECOND, extend=[lease.fence]))
+            on(self.store, frozen).beat(Beat(worker=worker(), lease=SECOND, extend=[lease.fence]))
             with meanwhile(lambda: self.settle(overdue, Release({}), by="r")) as answer:
                 until_blocked(self.url)
         assert answer.result() is Settled.ACCEPTED
@@ -270,7 +269,7 @@ class TestSettleRaces(Racing):
         self.advance(MINUTE)
         with held(self.url) as reclaiming:
             outcome = Outcome(lease, Release({}), reclaimed_by="r")
-            assert self.store._settle(reclaiming.begin(), [outcome]) == [Settled.ACCEPTED]
+            assert on(self.store, reclaiming.begin()).settle([outcome]) == [Settled.ACCEPTED]
             with meanwhile(lambda: self.settle(lease, Succeed("1"))) as answer:
                 until_blocked(self.url)
                 reclaiming.commit()
@@ -340,7 +339,7 @@ class TestSettleRaces(Racing):
     def test_a_beat_beside_a_settle_loses_neither(self) -> None:
         lease = self.leased()
         with held(self.url) as settling:
-            self.store._settle(settling.begin(), [Outcome(lease, Succeed("1"))])
+            on(self.store, settling.begin()).settle([Outcome(lease, Succeed("1"))])
             with meanwhile(lambda: self.beat(lease.fence)) as answer:
                 until_blocked(self.url)
                 settling.commit()
@@ -355,7 +354,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         first = self.events(job.id)[0].position
         with held(self.url) as other:
-            play_in(other, BEGIN, self.store._history.setting("new", first, 1))
+            on(self.store, other).set_cursor("new", first)
             with meanwhile(lambda: self.store.prune(State.SUCCEEDED, before=self.now, limit=9)) as pruned:
                 until_blocked(self.url)
                 other.commit()
@@ -364,7 +363,7 @@ class TestPruneRaces(Racing):
 
     def test_cursors_of_several_readers_do_not_wait_for_each_other(self) -> None:
         with held(self.url) as other:
-            play_in(other, BEGIN, self.store._history.setting("one", 1, 1))
+            on(self.store, other).set_cursor("one", 1)
             self.store.set_cursor("two", 2)
             other.commit()
         assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]
@@ -373,7 +372,7 @@ class TestPruneRaces(Racing):
         job, other_job = self.in_state(State.FAILED), self.in_state(State.FAILED)
         self.advance(HOUR)
         with held(self.url) as other:
-            self.store._move(other, self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
             assert self.store.prune(State.FAILED, before=self.now, limit=9) == 1
             other.commit()
         assert self.job(job.id).state is State.QUEUED
@@ -384,7 +383,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         request = PurgeRequest(id="p", jobs=[job.id], before=self.now, about="it")
         with held(self.url) as other:
-            self.store._move(other, self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
             with meanwhile(lambda: self.store.purge(request)) as purged:
                 until_blocked(self.url)
                 other.commit()
@@ -395,7 +394,7 @@ class TestPruneRaces(Racing):
         job = self.in_state(State.FAILED)
         self.advance(HOUR)
         with held(self.url) as other:
-            assert play_in(other, BEGIN, self.store._clearing.pruning(State.FAILED, self.now, 9)) == 1
+            assert on(self.store, other).prune(State.FAILED, before=self.now, limit=9) == 1
             with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, job.id)) as moved:
                 until_blocked(self.url)
                 other.commit()

@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 from test_store_postgres_races import IMPATIENT, Racing
-from transactions import held, meanwhile, until_blocked
+from transactions import held, meanwhile, on, promote_on, until_blocked
 
 from conformance.bench import HOUR, MINUTE, SECOND, verdict
 from conformance.services import blaming
@@ -40,7 +40,7 @@ class TestServiceRaces(Racing):
     def test_two_claims_do_not_take_one_permit(self, ends: str) -> None:
         self._due()
         with held(self.url) as other:
-            assert len(self.store._claim(other, self.wish(by="w1")).leases) == 1
+            assert len(on(self.store, other).claim(self.wish(by="w1")).leases) == 1
             with meanwhile(lambda: self.claim(by="w2")) as second:
                 until_blocked(self.url)
                 getattr(other, ends)()
@@ -58,7 +58,7 @@ class TestServiceRaces(Racing):
     def test_of_two_settles_of_one_worker_no_word_is_lost(self) -> None:
         leases = self._leases("a", 4)
         with held(self.url) as other:
-            self.store._settle(other.begin(), [Outcome(lease, blaming()) for lease in leases[:2]])
+            on(self.store, other.begin()).settle([Outcome(lease, blaming()) for lease in leases[:2]])
             with meanwhile(lambda: self.store.settle([Outcome(lease, blaming()) for lease in leases[2:]])) as second:
                 until_blocked(self.url)
                 other.commit()
@@ -70,7 +70,7 @@ class TestServiceRaces(Racing):
         first, second = self.claim(by="w1", limit=2)
         self._more()
         with held(self.url) as other:
-            self.store._settle(other.begin(), [Outcome(first, Succeed("1"))])
+            on(self.store, other.begin()).settle([Outcome(first, Succeed("1"))])
             with meanwhile(lambda: self.claim(by="w2")) as claimed:
                 until_blocked(self.url)
                 other.commit()
@@ -83,7 +83,7 @@ class TestServiceRaces(Racing):
         (probe,) = self.claim(by="w1")
         self._more()
         with held(self.url) as other:
-            self.store._settle(other.begin(), [Outcome(probe, blaming())])
+            on(self.store, other.begin()).settle([Outcome(probe, blaming())])
             with meanwhile(lambda: self.claim(by="w2")) as claimed:
                 until_blocked(self.url)
                 other.commit()
@@ -94,7 +94,7 @@ class TestServiceRaces(Racing):
         leases = self._leases("a", 4)
         self._more()
         with held(self.url) as other:
-            self.store._settle(other.begin(), [Outcome(lease, blaming()) for lease in leases])
+            on(self.store, other.begin()).settle([Outcome(lease, blaming()) for lease in leases])
             late = self.claim(by="w2")
             assert [lease.service_epoch for lease in late] == [0, 0, 0]
             other.commit()
@@ -108,7 +108,7 @@ class TestServiceRaces(Racing):
         self._due(probes=2)
         (first,) = self.claim(by="w1", limit=1)
         with held(self.url) as other:
-            (second,) = self.store._claim(other, self.wish(by="w2")).leases
+            (second,) = on(self.store, other).claim(self.wish(by="w2")).leases
             with meanwhile(lambda: self.store.settle([Outcome(first, Succeed("1"))])) as settled:
                 until_blocked(self.url)
                 other.commit()
@@ -144,7 +144,7 @@ class TestServiceRaces(Racing):
         self.advance(2 * MINUTE)
         assert self.store.promote("retry", limit=100) == 0, "all are parked"
         with held(self.url) as other:
-            assert self.store._door.promote(other.begin(), self.store._now)[0].has_budget
+            assert promote_on(self.store, other.begin())[0].has_budget
             with meanwhile(lambda: self.claim(by="w2")) as claimed:
                 until_blocked(self.url)
                 other.commit()
@@ -154,7 +154,7 @@ class TestServiceRaces(Racing):
     def test_forcing_waits_for_a_claim_and_has_the_last_word(self) -> None:
         self._due()
         with held(self.url) as other:
-            (probe,) = self.store._claim(other, self.wish(by="w1")).leases
+            (probe,) = on(self.store, other).claim(self.wish(by="w1")).leases
             request = ServiceRequest(id="r", name="a", to="open")
             with meanwhile(partial(self.store.force, request)) as forced:
                 until_blocked(self.url)

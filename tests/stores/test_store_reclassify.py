@@ -1,6 +1,6 @@
 """Failed jobs judged again, on each store: preview, then retry those that would be retried by now."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from mulligan import App, FinalError, Fixed, JobFilter, NotAllowed, RetryPolicy,
 from mulligan.console.reclassify import PAGE
 from mulligan.errors import BadFilter
 from mulligan.records.job import Job
-from mulligan.store import session
+from mulligan.store.session import Session
 
 FINAL = "kinds: {convert: {rules: [{code: GATEWAY, class: final, status: 500-599}]}}"
 RETRYABLE = "kinds: {convert: {rules: [{code: GATEWAY_BUSY, class: retryable, status: 503}]}}"
@@ -159,12 +159,13 @@ def test_it_looks_at_the_newest_within_the_limit_and_leaves_alone_what_has_no_fa
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All that a store is asked from now on."""
-    asked, play = list[str](), session.play
+    asked, rows = list[str](), Session.rows
 
-    def listened(steps: Any, execute: Callable[[session.Statement], Any]) -> Any:
-        return play(steps, lambda statement: (asked.append(statement.sql), execute(statement))[1])
+    def listened(session: Session, name: str, *values: Any, **more: Any) -> Any:
+        asked.append(name)
+        return rows(session, name, *values, **more)
 
-    monkeypatch.setattr(session, "play", listened)
+    monkeypatch.setattr(Session, "rows", listened)
     return asked
 
 

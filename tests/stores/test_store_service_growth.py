@@ -11,6 +11,7 @@ import pytest
 from postgres_server import PostgresServer
 from test_store_postgres_growth import BUFFERS, ROWS, Reading
 from test_store_sqlite_growth import STEPS, steps_of
+from transactions import on
 
 from conformance.bench import worker
 from conformance.services import blaming
@@ -89,11 +90,11 @@ class Ours:
         beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=fences)
         failed = [Outcome(lease, blaming()) for lease in self.leases[:2]]
         return {
-            "claim": lambda db: self.store._claim(db, self._wish(20_000)),
-            "claim again": lambda db: self.store._claim(db, self._wish(10_000)),
-            "settle": lambda db: self.store._settle(db, [Outcome(lease, Succeed("1")) for lease in self.leases]),
-            "settle of failures": lambda db: self.store._settle(db, failed),
-            "beat": lambda db: self.store._beat(db, beat),
+            "claim": lambda db: on(self.store, db).claim(self._wish(20_000)),
+            "claim again": lambda db: on(self.store, db).claim(self._wish(10_000)),
+            "settle": lambda db: on(self.store, db).settle([Outcome(lease, Succeed("1")) for lease in self.leases]),
+            "settle of failures": lambda db: on(self.store, db).settle(failed),
+            "beat": lambda db: on(self.store, db).beat(beat),
         }
 
 

@@ -7,15 +7,16 @@ import pytest
 from postgres_server import PostgresServer
 from test_store_postgres_growth import PLANS, Reading
 from test_store_sqlite_growth import steps_of
+from transactions import on
 
 from mulligan.records.job import NewJob
 from mulligan.service import Service, ServiceBook
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres import play as postgres_play
+from mulligan.store.postgres.session import PostgresSession
 from mulligan.store.protocols import Claim
 from mulligan.store.service_names import CHECKED_AT_ONCE
 from mulligan.store.sqlite import SqliteStore
-from mulligan.store.sqlite.play import play
+from mulligan.store.sqlite.session import SqliteSession
 
 LANES, JOBS = 400, 24_000
 WANTED = 100
@@ -62,7 +63,7 @@ def test_on_postgres_a_claim_reads_a_few_jobs_of_each_lane(server: PostgresServe
     reading._connection.prepare_threshold = 1
     reading.execute(f"SET plan_cache_mode = {plan}")
     for _ in range(3):
-        few, many = (reading.read_by(lambda db, limit=limit: store._claim(db, wish(limit))) for limit in (1, WANTED))
+        few, many = (reading.read_by(lambda db, limit=limit: on(store, db).claim(wish(limit))) for limit in (1, WANTED))
     reading.close()
     store.close()
     # Twice each: in the index and in the table. The lane is found, then its first job.
@@ -74,7 +75,7 @@ def test_on_postgres_a_claim_reads_a_few_jobs_of_each_lane(server: PostgresServe
 def test_on_sqlite_a_claim_opens_no_more_lanes_than_it_takes_from() -> None:
     store = SqliteStore("sqlite:///:memory:", threaded=False)
     store._database.write(lambda db: db.execute(READY.format(jobs=JOBS, lanes=LANES)))
-    one, many = (steps_of(store, lambda db, limit=limit: store._claim(db, wish(limit))) for limit in (1, WANTED))
+    one, many = (steps_of(store, lambda db, limit=limit: on(store, db).claim(wish(limit))) for limit in (1, WANTED))
     store.close()
     assert one <= 100 * LANES
     assert many <= one + 1_000 * WANTED
@@ -90,7 +91,7 @@ def test_on_postgres_a_job_whose_name_is_known_reads_no_other_name(server: Postg
             connection.execute(NAMES.format(names=names).encode())
             connection.execute("VACUUM ANALYZE")
             for _ in range(3):
-                found = reading.read_by(lambda db: store._intake.enqueue(db, known()))
+                found = reading.read_by(lambda db: on(store, db).enqueue(known()))
             read.append(found)
     reading.close()
     store.close()
@@ -102,7 +103,7 @@ def test_on_sqlite_a_job_whose_name_is_known_reads_no_other_name() -> None:
     store, read = SqliteStore("sqlite:///:memory:", threaded=False, services=lambda: BOOK), []
     for names in (10, 9_000):
         store._database.write(lambda db, names=names: db.execute(NAMES.format(names=names)))
-        read.append(steps_of(store, lambda db: store._intake.enqueue(db, known(), 1)))
+        read.append(steps_of(store, lambda db: on(store, db).enqueue(known())))
     store.close()
     assert read[1] <= read[0] + 300
 
@@ -126,7 +127,7 @@ def test_on_sqlite_a_name_is_looked_up_among_the_jobs_that_wait() -> None:
     store = SqliteStore("sqlite:///:memory:", threaded=False, services=lambda: BOOK)
     store._database.write(lambda db: db.execute(WAITING.format(jobs=JOBS)))
     store._database.write(lambda db: db.execute(NAMES.format(names=400).replace("4000000000000000", "1")))
-    read = steps_of(store, lambda db: play(db, store._services.names.forget(2 * DAY)))
+    read = steps_of(store, lambda db: store._services.names.forget(SqliteSession(db, None), 2 * DAY))
     store.close()
     assert read <= 200 * CHECKED_AT_ONCE
 
@@ -140,7 +141,7 @@ def test_on_postgres_a_name_is_looked_up_among_the_jobs_that_wait(server: Postgr
         connection.execute(NAMES.format(names=400).replace("4000000000000000", "1").encode())
         connection.execute("VACUUM ANALYZE")
     reading = Reading(url)
-    read = reading.read_by(lambda db: postgres_play.play(db, store._services.names.forget(None)))
+    read = reading.read_by(lambda db: store._services.names.forget(PostgresSession(db, None), None))
     reading.close()
     store.close()
     assert read.rows <= 20 * CHECKED_AT_ONCE

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from transactions import on
+
 from conformance.bench import failing, worker
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
@@ -12,9 +14,8 @@ from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest
 from mulligan.store.protocols import Beat, Claim, Outcome, Request
-from mulligan.store.rows import to_time
 from mulligan.store.sqlite import SqliteStore
-from mulligan.store.sqlite.play import SQL, play
+from mulligan.store.sqlite.session import SQL
 
 FEW, MANY = 1_000, 50_000
 FACTOR, STEPS = 1.5, 300
@@ -126,25 +127,25 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     # Half of the others that wait are due, and held by this.
     store.pause(PauseRequest(id="p", what="duty", name="retry"))
     last, now = store.last_position(back=20), store.now()
-    time, limited = to_time(now), new("r", owner="owner-7", submit_rate=parse_rate("9/s"))
+    limited = new("r", owner="owner-7", submit_rate=parse_rate("9/s"))
     purge = PurgeRequest(id="p", jobs=["other-3"], before=now, about="it")
     beat = Beat(worker=worker("me"), lease=timedelta(hours=1), extend=[lease.fence for lease in leases])
     operations: dict[str, Callable[[Any], object]] = {
-        "claim and promote": lambda db: store._claim(db, wish(3)),
-        "claim of a fair queue": lambda db: store._claim(db, wish(4, queues=["fair"], fair=["fair"])),
-        "enqueue in a fair queue": lambda db: store._intake.enqueue(db, fair(20)[1:], time),
-        "enqueue at a rate": lambda db: store._intake.enqueue(db, [limited], time),
-        "claim again": lambda db: store._claim(db, wish(1)),
-        "manual retry": lambda db: store._move(db, Request(id="r", move=Move.RETRY_BY_HAND, job="failed")),
-        "cancel": lambda db: store._move(db, Request(id="r", move=Move.CANCEL_BY_HAND, job="queued-1")),
-        "settle": lambda db: store._settle(db, [Outcome(lease, Succeed("1")) for lease in leases]),
-        "the duty promote": lambda db: store._door.promote_by_duty(db, "promote", 100, time, by_hand=True),
-        "the duty retry, paused": lambda db: store._door.promote_by_duty(db, "retry", 100, time, by_hand=False),
-        "beat": lambda db: store._beat(db, beat),
-        "enqueue a twin": lambda db: store._intake.enqueue(db, [new("new", dedupe_key="held-3")], time),
-        "prune one": lambda db: play(db, store._clearing.pruning(State.SUCCEEDED, now, 1)),
+        "claim and promote": lambda db: on(store, db).claim(wish(3)),
+        "claim of a fair queue": lambda db: on(store, db).claim(wish(4, queues=["fair"], fair=["fair"])),
+        "enqueue in a fair queue": lambda db: on(store, db).enqueue(fair(20)[1:]),
+        "enqueue at a rate": lambda db: on(store, db).enqueue([limited]),
+        "claim again": lambda db: on(store, db).claim(wish(1)),
+        "manual retry": lambda db: on(store, db).move(Request(id="r", move=Move.RETRY_BY_HAND, job="failed")),
+        "cancel": lambda db: on(store, db).move(Request(id="r", move=Move.CANCEL_BY_HAND, job="queued-1")),
+        "settle": lambda db: on(store, db).settle([Outcome(lease, Succeed("1")) for lease in leases]),
+        "the duty promote": lambda db: on(store, db).promote("promote", limit=100, by_hand=True),
+        "the duty retry, paused": lambda db: on(store, db).promote("retry", limit=100, by_hand=False),
+        "beat": lambda db: on(store, db).beat(beat),
+        "enqueue a twin": lambda db: on(store, db).enqueue([new("new", dedupe_key="held-3")]),
+        "prune one": lambda db: on(store, db).prune(State.SUCCEEDED, before=now, limit=1),
         "count the newest": lambda db: db.execute(SQL["newest"], {"state": "failed", "count": 50}).fetchone(),
-        "purge": lambda db: play(db, store._clearing.purging(purge, time)),
+        "purge": lambda db: on(store, db).purge(purge),
         "read the newest events": lambda db: read(db, after=last),
         "read events after an old place": lambda db: read(db, after=4),
     }

@@ -4,12 +4,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from typing import Any, TypeVar
 
 import psycopg
 
 from mulligan.records.job import NewJob
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.session import PostgresSession
 
 T = TypeVar("T")
 WAIT_SECONDS = 20.0
@@ -53,7 +55,7 @@ def held(url: str) -> Iterator[Any]:
 
 def enqueue_on(connection: Any, store: PostgresStore, *jobs: NewJob) -> None:
     """Enqueue inside the open transaction."""
-    store._intake.enqueue(connection.begin(), jobs)
+    on(store, connection.begin()).enqueue(jobs)
 
 
 @contextlib.contextmanager
@@ -77,3 +79,39 @@ def until_blocked(url: str, number: int = 1) -> None:
                 return
             tick.wait(0.005)
     raise AssertionError("nobody waits for a lock")
+
+
+class OneConnection:
+    """In place of a store's connections, or of its database."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+        self.path = None
+
+    def run(self, work: Callable[[Any], T], **_: Any) -> T:
+        return work(self._db)
+
+    read = write = run
+
+
+def on(store: Any, db: Any) -> Any:
+    """The same store, with all its operations on this connection."""
+    twin = copy(store)
+    twin._backend = backend = copy(store._backend)
+    # Methods that were handed on belong to the first one: only the connection is another.
+    backend._is_checked = True
+    backend.connections = backend.database = OneConnection(db)
+    return twin
+
+
+def promote_on(store: PostgresStore, db: Any) -> Any:
+    """Promote due jobs in the transaction that is open on this connection."""
+    backend = store._postgres
+    return backend._promote.promote(PostgresSession(db, backend.now), backend.now)
+
+
+def publish_on(store: PostgresStore, db: Any, batch: str) -> None:
+    """Publish, and leave it to others to let the members in."""
+    on(store, db)._backend.publish(
+        batch, lambda session: store._batches.publish(session, batch, None, None, session.now)
+    )

@@ -145,7 +145,7 @@ def test_a_suspect_that_no_child_can_load_runs_in_the_worker_with_a_warning(
         lose(app, job)
         app.run_until_idle(timeout="60s")
         assert app.wait(job) == os.getpid()
-    assert "task 'local' runs in the worker after a lost one" in caplog.text
+    assert "a job of task 'local' that lost its worker runs in this worker" in caplog.text
 
 
 def test_a_suspect_in_the_worker_can_still_be_timed_out(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_whatever_blocks_is_named_as_well_as_it_can_be(stage: Stage, caplog: pyt
     assert "by the coroutine 'Stage.turn.<locals>.once', in " in caplog.messages[0]
     stage.loop.call_soon(block)
     stage.turn()
-    assert "by a callback of no task, in " in caplog.messages[1]
+    assert "by a callback outside any task, in " in caplog.messages[1]
 
 
 def test_only_a_delay_longer_than_the_lease_is_spoken_of(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:

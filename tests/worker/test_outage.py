@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.errors import StoreUnavailable
 from mulligan.testing.virtual import VirtualClock
-from mulligan.worker.outage import STEADY_SECONDS, Outage
+from mulligan.worker.store_calls import STEADY_SECONDS, OutageLog
 
 AWAY = StoreUnavailable("it is locked")
 
@@ -18,13 +18,13 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def outage(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> Outage:
+def outage(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> OutageLog:
     caplog.set_level(logging.INFO, "mulligan.worker")
-    return Outage(clock)
+    return OutageLog(clock)
 
 
 def test_an_outage_is_told_when_it_begins_and_when_nothing_failed_for_a_while(
-    outage: Outage, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
         outage.failed("claim", AWAY)
@@ -39,7 +39,7 @@ def test_an_outage_is_told_when_it_begins_and_when_nothing_failed_for_a_while(
 
 
 def test_an_outage_of_some_calls_is_not_over_because_others_are_answered(
-    outage: Outage, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as those that only read a SQLite file whose lock is held."""
     for _ in range(20):

@@ -111,11 +111,11 @@ def test_an_exit_status_can_be_accepted() -> None:
     ("argv", "said"),
     [
         ([], "the list is empty"),
-        ("ls -l", "no shell takes a line apart"),
+        ("ls -l", "there is no shell to split a string"),
         (["ls", 1], "1 is of type int; every item must be a string or a path"),
         (["ls", b"x"], "of type bytes"),
         (["ls", "a\0b"], "NUL"),
-        ([""], "its first item is the program"),
+        ([""], "its first item, the program, is empty"),
         ({"ls"}, "give a list"),
     ],
 )

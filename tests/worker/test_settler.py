@@ -12,13 +12,12 @@ from mulligan import App, State
 from mulligan.failure.decision import Succeed
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.values.clock import SystemClock
-from mulligan.worker.caller import Caller
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ending import Success
-from mulligan.worker.outage import Outage
-from mulligan.worker.running import Running
+from mulligan.worker.log import Summary
+from mulligan.worker.running import Backlog, Running
 from mulligan.worker.settler import Settler
-from mulligan.worker.summary import Summary
+from mulligan.worker.store_calls import OutageLog, StoreCalls
 
 T = TypeVar("T")
 BATCH = 10
@@ -67,10 +66,9 @@ class Left(list[int]):
             store=app.store,
             judge=app.judge,
             clock=clock,
-            caller=Caller(driver, outage=Outage(clock), longest_pause=1.0, troubled=lambda: None),
-            is_more_to_come=lambda: False,
-            let_go=lambda _held: None,
-            settled=self._settled,
+            calls=StoreCalls(driver.blocking, outage=OutageLog(clock), longest_pause=1.0),
+            backlog=Backlog(),
+            on_settled=self._settled,
             at_once=BATCH,
         )
 
@@ -106,7 +104,7 @@ def test_an_outcome_that_could_not_be_stored_is_told_as_failed(app: App, caplog:
     outcomes = [Outcome(stored.lease, Succeed("1")), Outcome(unstorable.lease, Succeed("\ud800"))]
     with caplog.at_level("INFO", "mulligan.worker"):
         summary.count(outcomes, app.store.settle(outcomes))
-        summary.say(running=0)
+        summary.log(running=0)
     assert caplog.messages[-1].endswith(": 1 succeeded, 1 failed; 0 running now")
 
 

@@ -194,7 +194,9 @@ def test_a_job_in_a_child_is_released_by_a_second_signal(tmp_path: Path) -> None
 def test_a_worker_without_its_store_ends_all_the_same_and_so_do_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
+    monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.3)
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.3)
+    monkeypatch.setattr("mulligan.worker.worker.PATIENCE_SECONDS", 0.3)
     with isolated_tasks.app as app:
         isolated_tasks.stubborn_in_c.enqueue()
 
@@ -239,7 +241,7 @@ def test_a_worker_that_lost_half_of_its_slots_drains_and_ends_with_a_word(tmp_pa
 
 @pytest.mark.parametrize("how", ["thread", "coroutine"])
 def test_code_that_ends_late_frees_its_slot_again(app: App, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.1)
     release, together = threading.Event(), threading.Barrier(3)
 
     @app.task(timeout="100ms", retry=RetryPolicy(1))
@@ -267,7 +269,7 @@ def test_code_that_ends_late_frees_its_slot_again(app: App, monkeypatch: pytest.
 
 
 def test_a_worker_of_one_slot_ends_when_it_is_lost(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.1)
     release = threading.Event()
 
     @app.task(timeout="100ms", retry=RetryPolicy(1))

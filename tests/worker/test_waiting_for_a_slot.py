@@ -12,9 +12,9 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, State
 from mulligan.settings import Settings
-from mulligan.worker.ending import Why
+from mulligan.worker.ending import StopReason
 from mulligan.worker.running import Running
-from mulligan.worker.worker import Worker
+from mulligan.worker.slots import Slots
 
 QUICK_JOBS = 300
 
@@ -62,7 +62,7 @@ def test_a_job_cancelled_while_it_waits_for_a_slot_does_not_begin_and_waits_no_l
 def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.2)
     may_stop, may_end = threading.Event(), threading.Event()
 
     @app.task
@@ -118,19 +118,19 @@ def test_a_new_worker_does_not_take_the_first_to_end_for_the_rest(app: App) -> N
     assert waiting <= ended
 
 
-class Hasty(Worker):
-    """Interrupts what it has just started, before the first step of its code."""
+class Hasty(Slots):
+    """Interrupts an attempt it has just started, before the first step of its code."""
 
     def _start(self, running: Running) -> None:
         super()._start(running)
         if running.lease.kind == "doomed":
-            self._interrupt(running, Why.CANCELLED)
+            self.interrupt(running, StopReason.CANCELLED)
 
 
 def test_a_job_interrupted_before_its_first_step_ends_and_frees_its_slot(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mulligan.app.Worker", Hasty)
+    monkeypatch.setattr("mulligan.worker.worker.Slots", Hasty)
     begun = []
 
     @app.task

@@ -213,7 +213,7 @@ def test_a_task_that_takes_too_long_fails_with_timeout(app: App, how: str) -> No
 def test_code_that_does_not_stop_is_left_behind_and_the_worker_goes_on(
     app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.1)
     release = threading.Event()
 
     @app.task(timeout="100ms", retry=RetryPolicy(1))
@@ -471,7 +471,7 @@ class SilentAboutJobs(SqliteStore):
 def test_a_task_that_cannot_look_at_its_job_is_released_and_nothing_is_counted(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mulligan.worker.worker.LEARNED", 0)
+    monkeypatch.setattr("mulligan.worker.claiming.LEARNED", 0)
 
     @app.task(retry=RetryPolicy(max_attempts=1))
     async def looks() -> str:
@@ -728,6 +728,7 @@ def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("mulligan.worker.worker.PATIENCE_SECONDS", 0.2)
     app.task("idle")(lambda: None)
     app.migrate()
 
@@ -763,6 +764,7 @@ def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("mulligan.worker.worker.PATIENCE_SECONDS", 0.2)
     finish, late = asyncio.Event(), app.task("late")(lambda: None)
 
     @app.task
@@ -807,6 +809,7 @@ def test_a_lock_held_for_too_long_is_said_to_whoever_waits(app: App, tmp_path: P
 
 def test_a_worker_whose_app_was_closed_ends_with_a_word(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.3)
+    monkeypatch.setattr("mulligan.worker.worker.PATIENCE_SECONDS", 0.3)
 
     @app.task
     def closing() -> None:

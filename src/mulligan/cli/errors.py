@@ -20,7 +20,7 @@ from mulligan.errors import (
 from mulligan.values.text import safe
 
 
-class Interrupted(click.ClickException):
+class CommandInterrupted(click.ClickException):
     def __init__(self, kind: str, message: str, given: Given) -> None:
         super().__init__(message)
         self.kind = kind
@@ -33,23 +33,23 @@ class Interrupted(click.ClickException):
             click.echo(f"Error: {safe(self.message)}", err=True)
 
 
-class WrongUsage(Interrupted):
+class WrongUsage(CommandInterrupted):
     exit_code = 2
 
 
-class NotFound(Interrupted):
+class NotFound(CommandInterrupted):
     exit_code = 4
 
 
-class NotNow(Interrupted):
+class NotNow(CommandInterrupted):
     exit_code = 5
 
 
-def stopped(error: Exception, given: Given) -> Interrupted:
+def stopped(error: Exception, given: Given) -> CommandInterrupted:
     return _ending(error)(type(error).__name__, str(error), given)
 
 
-def _ending(error: Exception) -> type[Interrupted]:
+def _ending(error: Exception) -> type[CommandInterrupted]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound

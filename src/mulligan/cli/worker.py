@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from mulligan.cli.errors import Interrupted, stopped
+from mulligan.cli.errors import CommandInterrupted, stopped
 from mulligan.cli.opening import named, opened_with_tasks
 from mulligan.cli.options import CliCommand, Given, pass_given
 from mulligan.cli.output import say, say_json_line
@@ -73,7 +73,7 @@ def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
             logger.warning("%s; no job comes there but by options(queue=%r)", unknown("queue", queue, known), queue)
 
 
-def _end_at_once(how: Interrupted) -> NoReturn:
+def _end_at_once(how: CommandInterrupted) -> NoReturn:
     """Without tidying up: to close a coroutine that takes no notice of anything may take for ever."""
     how.show()
     logging.shutdown()

@@ -26,7 +26,7 @@ from mulligan.failure.redact import bounded
 from mulligan.judge import Judge
 from mulligan.lifecycle import SERVICE_FORCED, TABLE, Move, State
 from mulligan.records.batch import BatchRecord, BatchState
-from mulligan.records.duty import RETRY_REASONS, Round
+from mulligan.records.duty import RETRY_REASONS, DutyRun
 from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Job, JobFilter, Page
@@ -367,7 +367,7 @@ class Console:
             return self._letters.preview(wanted, older_than=age, owner=owner)
         return self._letters.purge(wanted, older_than=age, owner=owner, actor=bounded(actor), reason=bounded(reason))
 
-    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Round:
+    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
         """Do a duty once in this process, paused or not."""
         return self._roster.run(name, actor=bounded(actor), reason=bounded(reason))
 

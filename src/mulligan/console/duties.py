@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mulligan.explain.next import is_alive
-from mulligan.records.duty import DUTIES, KnownDuty, Round, duty_named
+from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.protocols import Store
 from mulligan.values.clock import Clock
@@ -23,7 +23,7 @@ class DutyStatus:
     interval: timedelta
     limit: int
     workers: int
-    last: Round | None
+    last: DutyRun | None
     next: datetime | None
     paused: Pause | None
 
@@ -69,12 +69,12 @@ class Roster:
         name = duty_named(duty).name
         return PauseRequest(id=self._ids(), what=DUTY, name=name, duration=duration, actor=actor, reason=reason)
 
-    def run(self, duty: str, *, actor: str | None = None, reason: str | None = None) -> Round:
+    def run(self, duty: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
         """Do it once in this process, paused or not; the round is recorded with who and why."""
         name = duty_named(duty).name
         began = self._clock().monotonic()
         did = self._plans()[name].run(actor)
-        done = Round(
+        done = DutyRun(
             duty=name,
             worker="by hand",
             seconds=self._clock().monotonic() - began,
@@ -90,7 +90,7 @@ class Roster:
 def _status(
     duty: KnownDuty,
     plan: DutyPlan,
-    rounds: Sequence[Round],
+    rounds: Sequence[DutyRun],
     pauses: Sequence[Pause],
     alive: set[str],
     now: datetime,

@@ -107,7 +107,7 @@ class Reclassify:
             return None
         verdict = self._judge.verdict(failure, job.kind, job.owner)
         # At its own time: a deadline that has passed since is no reason, for a retry by hand lifts it.
-        decision = self._judge.decided(verdict, _before(job), now=event.at)
+        decision = self._judge.decide_job(verdict, _before(job), now=event.at)
         return _compared(job, verdict, decision)
 
 

@@ -51,7 +51,7 @@ class Stuck:
         verdict = timed_out(elapsed, kind=lease.kind, detail="it was stuck, and its lease was taken away")
         return Outcome(
             lease,
-            self._judge.decision(verdict, lease, now=now),
+            self._judge.decide_lease(verdict, lease, now=now),
             seconds=elapsed.total_seconds(),
             # Not the name of any worker: those carry no space.
             reclaimed_by=f"by hand, {actor or 'somebody'}",

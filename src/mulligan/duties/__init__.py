@@ -1,1 +1,1 @@
-"""Duties: periodic pieces of upkeep, each with a name, an interval, a batch limit and a pause switch."""
+"""Duties: periodic upkeep. Each duty has a name, an interval, a batch limit and a pause switch."""

@@ -1,7 +1,7 @@
-"""Expire: a job that did not get to run before its deadline is failed, visibly. Batches whose date has passed expire,
-and what is left of aborted ones is cancelled."""
+"""Expire: fails jobs that did not run before their deadline, expires overdue batches, and cancels the jobs left in
+aborted batches."""
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.classify import deadline_passed
 from mulligan.store.protocols import Store
 
@@ -18,12 +18,14 @@ class Expire:
         self._verdict = deadline_passed()
 
     def step(self) -> int:
-        jobs = whole_passes(
+        jobs = repeat_while_full(
             lambda limit: self._store.expire(self._verdict, limit=limit), limit=self.limit, passes=PASSES
         )
-        batches = whole_passes(lambda limit: self._store.tend_batches(limit=limit), limit=self.limit, passes=PASSES)
+        batches = repeat_while_full(
+            lambda limit: self._store.tend_batches(limit=limit), limit=self.limit, passes=PASSES
+        )
         return jobs + batches
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()

@@ -1,4 +1,4 @@
-"""Probe: a service with a probe of its own is asked by that, as a job, before any other job of it is tried."""
+"""Probe: tests an open service by its own probe function, run as a job, before any other of its jobs is tried."""
 
 import asyncio
 import inspect
@@ -15,14 +15,14 @@ from mulligan.task.task import Task
 logger = logging.getLogger("mulligan.duties")
 
 TIMEOUT_SECONDS = 30
-# Before the attempt's own end: a probe that does not answer is an answer, and no failed job.
+# Shorter than the attempt's timeout: a probe that does not answer is a result, not a failed job.
 PATIENCE_SECONDS = 25
 
 
 class Probe:
-    """One job for each service that is to be probed, never more than one: the service's name is its key.
+    """Enqueues one job for each service that is due for a probe. The service's name is the dedupe key.
 
-    The job goes to a queue of the worker that makes it, so that there is somebody who takes it.
+    The job goes to a queue of the worker that enqueues it, so that at least that worker can run it.
     """
 
     name = "probe"
@@ -45,12 +45,12 @@ class Probe:
         self.limit = limit
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()
 
     def step(self) -> int:
-        """How many jobs were made."""
-        # Of thousands of services a few have a probe: no pattern does.
+        """How many jobs were enqueued."""
+        # There may be thousands of services, but only a few have a probe: those named by a pattern have none.
         probed = [service.name for service in self._book() if service.probe is not None]
         wanted = [record.name for record in self._store.services(probed) if _is_wanted(record)]
         return sum(self._enqueue(name) for name in wanted[: self.limit])
@@ -68,42 +68,40 @@ def has_probes(services: Iterable[Service]) -> bool:
     return any(service.probe is not None for service in services)
 
 
-class Prober:
-    """The task of kind `mulligan.probe`. It succeeds whatever it finds: the word goes to the service, and nothing is
-    left among the failed jobs."""
+class ProbeTask:
+    """The task of kind `mulligan.probe`. It succeeds whatever it finds: the result is charged to the service, and no
+    failed job is left."""
 
     def __init__(self, book: Callable[[], ServiceBook], *, patience: float = PATIENCE_SECONDS) -> None:
         self._book = book
         self._patience = patience
         self._busy: set[str] = set()
-        """Services whose probes were called here and have not come back."""
+        """Services whose probe was called here and has not returned."""
 
     async def probe(self, service: str) -> dict[str, Any]:
         found = self._book().of(service).probe
         if found is None:
-            # Of an app that had one: its jobs are let in again, and tell how it is.
+            # The app no longer has a probe for it: its jobs are tried again instead.
             return {"service": service, "ok": None}
-        problem = await self._asked(service, found)
+        problem = await self._check(service, found)
         attempt().called(service, ok=problem is None)
         if problem is not None:
-            logger.info(
-                "the probe of service %s says that it is not well: %s", service, problem, extra=attempt().fields
-            )
+            logger.info("the probe of service %s failed: %s", service, problem, extra=attempt().fields)
         return {"service": service, "ok": problem is None, "problem": problem}
 
-    async def _asked(self, service: str, probe: Callable[[], Any]) -> str | None:
-        """What is wrong with it, None when it is well."""
+    async def _check(self, service: str, probe: Callable[[], Any]) -> str | None:
+        """The problem with the service, or None."""
         if service in self._busy:
-            return "its last probe has not come back yet"
+            return "its last probe has not returned yet"
         try:
             async with asyncio.timeout(self._patience) as patience:
-                answer = await self._called(service, probe)
+                answer = await self._call(service, probe)
         except TimeoutError as error:
             return str(error) or self._too_late
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return f"{type(error).__name__}: {error!s:.200}"
         if patience.expired():
-            # It would not be stopped, and what it says now comes too late.
+            # The probe ignored its cancellation: its result is too late.
             return self._too_late
         return "it returned False" if answer is False else None
 
@@ -111,14 +109,14 @@ class Prober:
     def _too_late(self) -> str:
         return f"no answer after {self._patience:g} s"
 
-    async def _called(self, service: str, probe: Callable[[], Any]) -> Any:
+    async def _call(self, service: str, probe: Callable[[], Any]) -> Any:
         if inspect.iscoroutinefunction(probe):
             return await probe()
-        answer = await self._in_thread(service, probe)
-        # A plain function may hand out what is to be awaited.
+        answer = await self._call_in_thread(service, probe)
+        # A plain function may return an awaitable.
         return await answer if inspect.isawaitable(answer) else answer
 
-    async def _in_thread(self, service: str, probe: Callable[[], Any]) -> Any:
+    async def _call_in_thread(self, service: str, probe: Callable[[], Any]) -> Any:
         def call() -> Any:
             try:
                 return probe()

@@ -1,14 +1,14 @@
-"""Prune: jobs that have been over for long enough are deleted, a few at a time, with their history."""
+"""Prune: deletes finished jobs and their history by age and number, a few at a time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.records.retention import Keep
 from mulligan.store.protocols import Store
 
 PASSES = 50
-# However many there are: a client that repeats an enqueue must find its job, not store it again.
+# Whatever their number: a client that repeats an enqueue must find its job, not store it again.
 YOUNGEST = timedelta(hours=1)
 
 
@@ -26,11 +26,11 @@ class Prune:
         return sum(self._prune(keep, now) for keep in self._keep) + self._prune_batches(now)
 
     def _prune_batches(self, now: datetime) -> int:
-        """They go after their members, so they need no rule of their own."""
+        """Batches are deleted after their members, so they have no retention rules."""
         if not any(keep.age is not None or keep.count is not None for keep in self._keep):
             return 0
         before = now - max((keep.age for keep in self._keep if keep.age is not None), default=YOUNGEST)
-        return whole_passes(
+        return repeat_while_full(
             lambda limit: self._store.prune_batches(before=before, limit=limit), limit=self.limit, passes=PASSES
         )
 
@@ -38,17 +38,17 @@ class Prune:
         before = max(self._ends(keep, now), default=None)
         if before is None:
             return 0
-        return whole_passes(
+        return repeat_while_full(
             lambda limit: self._store.prune(keep.state, before=before, limit=limit), limit=self.limit, passes=PASSES
         )
 
     def _ends(self, keep: Keep, now: datetime) -> Iterator[datetime]:
-        """Before which moment jobs may go: by their age, by their number."""
+        """The moments before which jobs may be deleted: by age, and by number."""
         if keep.age is not None:
             yield now - keep.age
         if keep.count is not None and (last := self._store.newest(keep.state, keep.count)) is not None:
             yield min(last, now - YOUNGEST)
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()

@@ -1,9 +1,10 @@
-"""Reclaim: a lost worker is one more failure, with the same `decide` and the same `settle`."""
+"""Reclaim: takes back the jobs of lost workers. A lost worker is a failure like others, with the same `decide` and
+`settle`."""
 
 import logging
 from datetime import datetime, timedelta
 
-from mulligan.duties.runner import whole_passes
+from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.classify import worker_lost
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
@@ -13,22 +14,22 @@ from mulligan.values.duration import describe
 
 logger = logging.getLogger("mulligan.duties")
 
-# A bound for one step: whatever is left comes with the next.
+# Bounds one step; the next step continues.
 PASSES = 10
 STUCK_SECONDS = 300.0
 STUCK_NAMED = 5
-# A machine that goes away may take thousands of leases with it.
+# A machine that fails may lose thousands of leases.
 LOST_NAMED = 20
-# How far the store's clock and ours may drift apart from one pass to the next and still be trusted.
+# How far the store's clock and ours may drift apart between two passes.
 TOLERANCE_SECONDS = 1.0
 
 
 class Reclaim:
-    """Takes back leases that expired, never its own worker's; and says, now and then, which jobs are stuck.
+    """Takes back expired leases of other workers, and logs stuck jobs every few minutes.
 
-    After an outage, a clock step or a pause of this process every lease looks expired. So it acts only
-    when for a whole beat no pass came late and the store's clock went as ours did: whoever is alive has
-    extended his leases by then.
+    After an outage, a clock step or a pause of this process every lease looks expired. So it acts only after a whole
+    beat in which no pass was late and the store's clock agreed with ours: every live worker has extended its leases by
+    then.
     """
 
     name = "reclaim"
@@ -62,13 +63,17 @@ class Reclaim:
         before, self._last = self._last, None
         now, ours = self._store.now(), self._clock.monotonic()
         self._last = (ours, now)
-        if before is None or not self._went_well(ours - before[0], (now - before[1]).total_seconds()):
+        if before is None or not self._is_trusted(ours - before[0], (now - before[1]).total_seconds()):
             self._quiet_since = ours
         self._report_stuck(ours, now)
         is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
-        return whole_passes(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES) if is_quiet else 0
+        return (
+            repeat_while_full(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES)
+            if is_quiet
+            else 0
+        )
 
-    def _went_well(self, ours: float, theirs: float) -> bool:
+    def _is_trusted(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS
 
     def _report_stuck(self, ours: float, now: datetime) -> None:
@@ -80,7 +85,7 @@ class Reclaim:
         if stuck:
             named = ", ".join(lease.fence.id for lease in stuck[:STUCK_NAMED])
             logger.warning(
-                "%d jobs are stuck, running for longer than %s (%s%s); see: mulligan jobs stuck",
+                "%d jobs are stuck: they have been running for longer than %s (%s%s); see: mulligan jobs stuck",
                 len(stuck),
                 describe(self._stuck_after),
                 named,
@@ -98,7 +103,7 @@ class Reclaim:
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
         verdict = worker_lost(kind=lease.kind, has_begun=lease.has_begun)
-        return Outcome(lease, self._judge.decision(verdict, lease, now=now), reclaimed_by=self._incarnation)
+        return Outcome(lease, self._judge.decide_lease(verdict, lease, now=now), reclaimed_by=self._incarnation)
 
 
 def _report(taken: list[Lease]) -> None:

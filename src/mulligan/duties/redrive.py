@@ -1,4 +1,4 @@
-"""Redrive: carries out the operations that retry many jobs, a chunk at a time, one worker at a time."""
+"""Redrive: runs the redrives, which retry many jobs. It works in chunks, and one worker at a time runs a redrive."""
 
 import logging
 from collections.abc import Sequence
@@ -31,18 +31,18 @@ from mulligan.values.clock import Clock
 
 logger = logging.getLogger("mulligan.duties")
 
-# Chunks of one operation in one step: what is left of the rate comes with the next.
+# Chunks of one redrive in one step; the next step continues.
 PASSES = 10
-# A task's `can_retry` may be slow: a chunk is written before another worker may think that this one is gone.
+# A task's `can_retry` may be slow: a chunk must be written before another worker may take over the redrive.
 ASKING_SECONDS = HOLD.total_seconds() / 3
 
 
-class Redriving:
-    """Reads how far an operation has come, takes in the answers of its jobs, and writes the next chunk: the moves and
-    the record in one transaction, if the record is still the one that was read. So a kill at any moment repeats
-    nothing, and of two workers one writes.
+class RunRedrives:
+    """Reads how far a redrive has come, takes in the results of its jobs, and writes the next chunk: the moves and the
+    record in one transaction, if the record has not changed since it was read. So a kill at any moment repeats
+    nothing, and of two workers only one writes.
 
-    A worker only moves jobs of kinds it knows, for it has to ask their `can_retry`.
+    A worker moves only jobs of kinds it knows, because it has to call their `can_retry`.
     """
 
     name = "redrive"
@@ -65,27 +65,27 @@ class Redriving:
         self.limit = limit
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()
 
     def step(self) -> int:
         """How many jobs were retried."""
-        return sum(self._alone(redrive) for redrive in self._store.redrives(is_active=True, limit=MOST_ACTIVE))
+        return sum(self._step(redrive) for redrive in self._store.redrives(is_active=True, limit=MOST_ACTIVE))
 
-    def _alone(self, redrive: Redrive) -> int:
-        """One operation. What goes wrong with it holds up no other."""
+    def _step(self, redrive: Redrive) -> int:
+        """Run one redrive. Its errors do not block the others."""
         try:
-            return self._carry_on(redrive)
+            return self._run_chunks(redrive)
         except StoreError:
             raise
         except Exception:
             logger.exception("a step of redrive %s failed; it is tried again", redrive.id)
             return 0
 
-    def _carry_on(self, redrive: Redrive) -> int:
+    def _run_chunks(self, redrive: Redrive) -> int:
         before = redrive.retried
         for _ in range(PASSES):
-            after = self._chunk(redrive, self._store.now())
+            after = self._run_chunk(redrive, self._store.now())
             if after is None:
                 break
             redrive = after
@@ -94,11 +94,11 @@ class Redriving:
                 break
         return redrive.retried - before
 
-    def _chunk(self, redrive: Redrive, now: datetime) -> Redrive | None:
-        """The record after one more chunk; None when there is nothing to do now, or another does it."""
+    def _run_chunk(self, redrive: Redrive, now: datetime) -> Redrive | None:
+        """The record after one more chunk; None when there is nothing to do now, or another worker does it."""
         if redrive.is_held_by_another(self._worker, now):
             return None
-        looked = self._judged(redrive, now)
+        looked = self._take_results(redrive, now)
         if (because := reason_to_stop(looked)) is not None:
             return self._store.advance_redrive(end(looked, RedriveState.STOPPED, now, because=because))
         if looked.state is RedriveState.CANARY and has_passed(looked):
@@ -109,26 +109,26 @@ class Redriving:
             if looked != redrive:
                 self._store.advance_redrive(looked)
             return None
-        held = self._held(looked, now)
-        return held and self._moved(held, kind, number, now)
+        held = self._reserve(looked, now)
+        return held and self._move(held, kind, number, now)
 
-    def _judged(self, redrive: Redrive, now: datetime) -> Redrive:
+    def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
         return take_answers(redrive, self._store.answers(redrive), now) if redrive.course.watched else redrive
 
-    def _held(self, redrive: Redrive, now: datetime) -> Redrive | None:
-        """Before anybody's `can_retry` is asked: one worker asks, not all of them."""
+    def _reserve(self, redrive: Redrive, now: datetime) -> Redrive | None:
+        """Reserve the redrive for this worker, so that only one worker calls `can_retry`."""
         if not redrive.needs_hold(self._worker, now):
             return redrive
         return self._store.advance_redrive(redrive.held_by(self._worker, now))
 
-    def _moved(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
+    def _move(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
         if kind is None:
             return self._store.advance_redrive(end(redrive, RedriveState.DONE, now))
         page = self._candidates(redrive, kind, number)
-        requests, refused = self._asked(redrive, page.jobs)
+        requests, refused = self._ask_permission(redrive, page.jobs)
         page = _cut(page, len(requests) + len(refused))
         damaged = [(kind, "damaged") for _ in page.damaged]
-        left = _left(redrive, kind, page)
+        left = _advance_cursor(redrive, kind, page)
         after = spend(record_retries(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
         if not after.course.cursors:
             after = end(after, RedriveState.DONE, now)
@@ -143,8 +143,10 @@ class Redriving:
             limit=number,
         )
 
-    def _asked(self, redrive: Redrive, jobs: Sequence[Job[Any]]) -> tuple[list[Request], list[tuple[str, str]]]:
-        """Requests for those whose task allows it; the others with why not. As many as there is time for."""
+    def _ask_permission(
+        self, redrive: Redrive, jobs: Sequence[Job[Any]]
+    ) -> tuple[list[Request], list[tuple[str, str]]]:
+        """Requests for the jobs whose task allows a retry, and the others with the reason, as many as time allows."""
         requests: list[Request] = []
         refused: list[tuple[str, str]] = []
         end = self._clock.monotonic() + ASKING_SECONDS
@@ -174,14 +176,14 @@ def _request(redrive: Redrive, job: Job[Any]) -> Request:
 
 
 def _cut(page: Page[Any], number: int) -> Page[Any]:
-    """The first so many of them; the others come with the next chunk."""
+    """The first jobs of the page; the others come with the next chunk."""
     if number == len(page.jobs):
         return page
     return Page(page.jobs[:number], page.jobs[number - 1].id)
 
 
-def _left(redrive: Redrive, kind: str, page: Page[Any]) -> Redrive:
-    """The same with the cursor moved on; a kind of which nothing is left is dropped."""
+def _advance_cursor(redrive: Redrive, kind: str, page: Page[Any]) -> Redrive:
+    """The redrive with its cursor moved on. A kind with no jobs left is removed."""
     cursors = dict(redrive.course.cursors)
     if page.cursor is None:
         del cursors[kind]

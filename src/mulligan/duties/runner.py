@@ -1,23 +1,23 @@
-"""A duty as one worker does it: not while it is paused, and noted where everybody sees it."""
+"""Runs the duties of one worker: skips those that are paused, and records their runs where every worker sees them."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from mulligan.records.duty import DutyOverview, Round
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.store.protocols import Upkeep
 from mulligan.values.clock import Clock
 
-# A row for each duty and worker, and not more often than that: nobody waits for another's record.
-NOTE_SECONDS = 10.0
-# The first rounds of all duties are noted together.
+# There is a row for each duty and worker, so no worker waits for another to write it.
+RECORD_SECONDS = 10.0
+# The first runs of all duties are recorded together.
 FIRST_SECONDS = 0.5
-# All duties that come due about now go by one reading.
+# Duties that come due at about the same time share one read.
 FRESH_SECONDS = 0.9
 
 
-class Work(Protocol):
-    """What a duty does. `step` says how many jobs it moved."""
+class DutyWork(Protocol):
+    """What a duty does. `step` returns how many jobs it moved."""
 
     name: str
     interval: float
@@ -26,17 +26,19 @@ class Work(Protocol):
     def step(self) -> int: ...
 
 
-class Outlook:
-    """What the duties of one worker have before them: a pause begun or ended by hand is in force within a second, and a
-    duty that has nothing to do need not ask by itself."""
+class PendingDuties:
+    """Reads which duties are paused and which have nothing to do, at most about once a second.
+
+    A manual pause is in force within a second, and a duty with nothing to do need not query the store itself.
+    """
 
     def __init__(self, store: Upkeep, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._stale_at: float | None = None
 
-    def renew(self) -> None:
-        """Look again the next time, whatever the clock says."""
+    def expire(self) -> None:
+        """Read again the next time, whatever the clock says."""
         self._stale_at = None
 
     def now(self) -> DutyOverview:
@@ -47,13 +49,13 @@ class Outlook:
         return self._chores
 
 
-class Rounds:
-    """The rounds of one duty."""
+class DutyRunner:
+    """Runs one duty."""
 
-    def __init__(self, work: Work, *, outlook: Outlook, logbook: "Logbook", clock: Clock) -> None:
+    def __init__(self, work: DutyWork, *, pending: PendingDuties, recorder: "RunRecorder", clock: Clock) -> None:
         self._work = work
-        self._outlook = outlook
-        self._logbook = logbook
+        self._pending = pending
+        self._recorder = recorder
         self._clock = clock
         self.name = work.name
         self.interval = work.interval
@@ -61,7 +63,7 @@ class Rounds:
         self._done_at = self._seconds = 0.0
 
     def step(self) -> int:
-        chores = self._outlook.now()
+        chores = self._pending.now()
         if self.name in chores.paused:
             return 0
         began = self._clock.monotonic()
@@ -69,12 +71,12 @@ class Rounds:
         self._done_at = self._clock.monotonic()
         self._seconds = self._done_at - began
         self._did += did
-        self._logbook.add(self, self._done_at)
+        self._recorder.add(self, self._done_at)
         return did
 
-    def record(self, worker: str, now: float) -> Round:
-        """The last one, with all that was done since the record before."""
-        return Round(
+    def last_run(self, worker: str, now: float) -> DutyRun:
+        """The last run, with the number of jobs moved since the previous record."""
+        return DutyRun(
             duty=self.name,
             worker=worker,
             seconds=self._seconds,
@@ -84,73 +86,75 @@ class Rounds:
             ago=timedelta(seconds=now - self._done_at),
         )
 
-    def recorded(self, done: Round) -> None:
-        # Another round may have ended meanwhile.
-        self._did -= done.did
+    def recorded(self, run: DutyRun) -> None:
+        # Another run may have ended meanwhile.
+        self._did -= run.did
 
 
-class Logbook:
-    """Where the rounds of one worker are noted, those of all duties together."""
+class RunRecorder:
+    """Records the runs of all duties of one worker, together."""
 
-    def __init__(self, store: Upkeep, *, worker: str, every: float = NOTE_SECONDS) -> None:
+    def __init__(self, store: Upkeep, *, worker: str, every: float = RECORD_SECONDS) -> None:
         self._store = store
         self._every = every
         self._worker = worker
-        self._unwritten: dict[Rounds, None] = {}
-        self._known: set[Rounds] = set()
+        self._unwritten: dict[DutyRunner, None] = {}
+        self._known: set[DutyRunner] = set()
         self._write_at: float | None = None
 
-    def add(self, rounds: Rounds, now: float) -> None:
-        self._unwritten[rounds] = None
-        if rounds not in self._known:
-            self._known.add(rounds)
+    def add(self, runner: DutyRunner, now: float) -> None:
+        self._unwritten[runner] = None
+        if runner not in self._known:
+            self._known.add(runner)
             first = now + FIRST_SECONDS
             self._write_at = first if self._write_at is None else min(self._write_at, first)
         elif self._write_at is not None and now >= self._write_at:
             self.write(now)
 
     def write(self, now: float) -> None:
-        # First of all: the other duties have threads of their own, and one of them writes.
+        # First: other duties run in other threads, and only one of them must write.
         self._write_at = now + self._every
-        records = {rounds: rounds.record(self._worker, now) for rounds in list(self._unwritten)}
-        self._store.note(list(records.values()))
-        for rounds, done in records.items():
-            rounds.recorded(done)
-            self._unwritten.pop(rounds, None)
+        runs = {runner: runner.last_run(self._worker, now) for runner in list(self._unwritten)}
+        self._store.note(list(runs.values()))
+        for runner, run in runs.items():
+            runner.recorded(run)
+            self._unwritten.pop(runner, None)
 
 
-class Ticker:
-    """Duties that are done together when told, and by a worker once a second where time passes by itself."""
+class DutyGroup:
+    """Duties that run together: on request, and once a second where time passes by itself."""
 
     name = "tick"
     interval = 1.0
 
-    def __init__(self, rounds: Sequence[Rounds], *, outlook: Outlook, logbook: Logbook, clock: Clock) -> None:
-        self._rounds = rounds
-        self.outlook = outlook
-        self.logbook = logbook
+    def __init__(
+        self, runners: Sequence[DutyRunner], *, pending: PendingDuties, recorder: RunRecorder, clock: Clock
+    ) -> None:
+        self._runners = runners
+        self.pending = pending
+        self.recorder = recorder
         self._clock = clock
-        self._told_at: float | None = None
+        self._ran_at: float | None = None
 
-    def tell(self) -> int:
-        """Do them now; how many jobs and batches were moved."""
-        self._told_at = self._clock.monotonic()
-        self.outlook.renew()
-        return sum(rounds.step() for rounds in self._rounds)
+    def run_now(self) -> int:
+        """Run them all; how many jobs and batches were moved."""
+        self._ran_at = self._clock.monotonic()
+        self.pending.expire()
+        return sum(runner.step() for runner in self._runners)
 
     def step(self) -> int:
-        """As a duty: not again for a moment at which they were told to."""
-        return 0 if self._told_at == self._clock.monotonic() else self.tell()
+        """Run them, unless they already ran at this very moment."""
+        return 0 if self._ran_at == self._clock.monotonic() else self.run_now()
 
-    def write(self) -> None:
-        self.logbook.write(self._clock.monotonic())
+    def record_runs(self) -> None:
+        self.recorder.write(self._clock.monotonic())
 
 
-def whole_passes(one: Callable[[int], int], *, limit: int, passes: int) -> int:
-    """Pass after pass while each is full, within a bound; how many were moved."""
+def repeat_while_full(move: Callable[[int], int], *, limit: int, passes: int) -> int:
+    """Call `move` with the limit until it moves fewer, at most `passes` times; how many were moved."""
     total = 0
     for _ in range(passes):
-        moved = one(limit)
+        moved = move(limit)
         total += moved
         if moved < limit:
             break

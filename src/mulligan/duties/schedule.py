@@ -1,4 +1,4 @@
-"""Schedule: when a tick has come, its job is made, once, whoever sees it first."""
+"""Schedule: enqueues the job of each tick once, in whichever worker sees the tick first."""
 
 import logging
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from mulligan.task.schedule import Schedule, Timetable
 logger = logging.getLogger("mulligan.duties")
 
 
-class Tick:
-    """The store's clock says when. Every change is made from the version that was read: of all workers that see a
-    tick come one writes, the record and the job in one transaction.
+class RunSchedules:
+    """Ticks go by the store's clock. Every change requires the version that was read: of all workers that see a tick,
+    one writes the record and the job, in one transaction.
 
-    Where code and record differ, another version of the app is about. The worker that began last is right, and the
-    others leave the schedule alone; but a definition that no worker has any more gives way to any.
+    If code and record differ, workers run different versions of the app. The worker that started last wins, and the
+    others leave the schedule alone. A definition that no worker has any more is replaced by any worker.
 
-    `has_ticks` says whether a record needs attention. Once all that is in the code is planned, the records are read
+    `has_ticks` tells whether a record needs attention. Once every schedule of the code is stored, the records are read
     only then.
     """
 
@@ -47,11 +47,11 @@ class Tick:
         self._is_planned = False
 
     def run(self, _actor: str | None) -> int:
-        """By hand it is the same."""
+        """A manual run is the same."""
         return self.step()
 
     def step(self) -> int:
-        """How many jobs were made."""
+        """How many jobs were enqueued."""
         if not self._timetable or (self._is_planned and not self._has_ticks()):
             return 0
         now = self._store.now()
@@ -62,20 +62,20 @@ class Tick:
             for name, schedule in self._timetable.items()
         )
         paused = {pause.name for pause in self._store.pauses() if pause.what == "schedule"}
-        # What is paused is only looked after: its ticks pass by, and are missed ones later.
-        steps = {name: self._look_after if name in paused else self._tick for name in self._timetable}
+        # A paused schedule is only marked as seen: its ticks count as missed later.
+        steps = {name: self._mark_seen if name in paused else self._tick for name in self._timetable}
         return sum(
-            self._alone(steps[name], schedule, records.get(name), now) for name, schedule in self._timetable.items()
+            self._step(steps[name], schedule, records.get(name), now) for name, schedule in self._timetable.items()
         )
 
-    def _alone(
+    def _step(
         self,
         step: Callable[[Schedule, ScheduleRecord, datetime], int],
         schedule: Schedule,
         record: ScheduleRecord | None,
         now: datetime,
     ) -> int:
-        """One schedule. What a task's own code does wrong here (its `service`, say) holds up no other."""
+        """Step one schedule. Errors in a task's own code, such as its `service`, do not block the others."""
         try:
             if record is None or self._replaces(schedule, record, now):
                 return self._plan(schedule, record, now)
@@ -103,7 +103,7 @@ class Tick:
 
     def _tick(self, schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
         if record.next_tick > now:
-            return self._look_after(schedule, record, now)
+            return self._mark_seen(schedule, record, now)
         ticks = schedule.due(record.next_tick, now, limit=self.limit)
         jobs = [schedule.job_of(tick) for tick in ticks]
         changed = replace(
@@ -121,7 +121,7 @@ class Tick:
             )
         return len(jobs)
 
-    def _look_after(self, _schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
+    def _mark_seen(self, _schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
         if _unseen(record, now) > SEEN_EVERY:
             self._store.change_schedule(ScheduleChange(record=record))
         return 0
@@ -132,7 +132,7 @@ def _unseen(record: ScheduleRecord, now: datetime) -> timedelta:
 
 
 def _skipped(schedule: Schedule, first: datetime, run: list[datetime], now: datetime) -> list[ScheduleNote]:
-    """A word in the log about ticks that are not run: from the first of them to the last."""
+    """A note about the ticks that are not run, from the first to the last."""
     end = run[0] if run else now + timedelta(microseconds=1)
     if first >= end:
         return []

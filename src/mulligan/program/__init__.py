@@ -1,4 +1,4 @@
-"""Programs run from inside a task: watched while they run, and nothing of them left behind."""
+"""Programs that a task runs: watched while they run, and killed with everything they started."""
 
 from mulligan.program.program import Argument, Output, ProgramOptions, run
 from mulligan.program.progress import Progress, Reporter

@@ -1,4 +1,4 @@
-"""Interrupting code that runs in a thread: raise in it, unless it looks for itself."""
+"""Interrupts code in a thread: raises an exception in it, unless the code checks for the stop itself."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 
 class Interrupted(BaseException):
-    """Raised inside a task's thread when its time is up. Not an Exception: code that catches those
-    to carry on does not catch this."""
+    """Raised in a task's thread when the attempt must stop. Not an Exception, so that code which catches those to
+    continue does not catch it."""
 
 
 _lock = Lock()
@@ -17,7 +17,7 @@ _listening: WeakKeyDictionary[Thread, int] = WeakKeyDictionary()
 
 
 def interrupt(thread: Thread) -> bool:
-    """Raise in a thread, unless it listens; whether it was raised. Blocking C code is not reached."""
+    """Raise in a thread, unless it listens; returns whether it raised. Blocking C code is not interrupted."""
     with _lock:
         if thread in _listening or thread.ident is None:
             return False
@@ -26,11 +26,11 @@ def interrupt(thread: Thread) -> bool:
 
 
 @contextmanager
-def listening(is_stopped: Callable[[], bool]) -> Iterator[None]:
-    """Inside, nothing is raised in this thread from outside: it asks `is_stopped` itself, and often.
+def listen_for_stop(is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """Inside, nothing is raised in this thread from outside: it must call `is_stopped` often.
 
-    For work that must not be cut in half. Whoever interrupts makes `is_stopped` true first, so that
-    either he finds us listening, or we find that he was there.
+    For work that must not be cut in half. The interrupting thread makes `is_stopped` true first, so either it finds
+    this thread listening, or this thread finds `is_stopped` true.
     """
     thread = current_thread()
     _count(thread, 1)

@@ -1,4 +1,4 @@
-"""Run one program to its end, whatever ends it. No shell, no threads; everything it started goes with it."""
+"""Runs one program to its end, without a shell or threads. Every process that it started is killed with it."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TypeAlias, TypedDict
 
 from mulligan.errors import BadProgram, ProgramFailed, ProgramTimedOut
-from mulligan.program.interrupt import Interrupted, listening
+from mulligan.program.interrupt import Interrupted, listen_for_stop
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
 from mulligan.values.clock import Clock, SystemClock
@@ -23,11 +23,11 @@ logger = logging.getLogger("mulligan.program")
 
 Argument: TypeAlias = str | os.PathLike[str]
 
-# How often we look whether to stop. Output and the end of the program are noticed at once.
+# How often to check for a stop. Output and the program's end are noticed at once.
 TICK = 0.05
-# Between SIGTERM and SIGKILL; shorter than a worker waits for code that was told to stop.
+# Between SIGTERM and SIGKILL; shorter than a worker waits for interrupted code.
 GRACE = 2.0
-# How long what it started in turn may go on writing after its own end.
+# How long processes that it started may write after its end.
 DRAIN = 0.5
 LAST_WAIT = 2.0
 CHUNK = 64 * 1024
@@ -35,25 +35,25 @@ CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How a program ended. `stderr` is its end only, `stdout` its first 10 MiB."""
+    """The result of a program: its exit status, the first 10 MiB of stdout and the last 16 KiB of stderr."""
 
     exit: int
     stdout: bytes
     stderr: str
     seconds: float
     is_cut: bool
-    """There was more on stdout than is kept."""
+    """Stdout was longer than what is kept."""
 
     @property
     def text(self) -> str:
-        """Stdout as text, by UTF-8."""
+        """Stdout, decoded as UTF-8."""
         return self.stdout.decode("utf-8", "replace")
 
 
 class ProgramOptions(TypedDict, total=False):
-    """As for `subprocess.run`: `env` replaces the environment, `stdout` is a file that takes the output instead.
+    """As for `subprocess.run`: `env` replaces the environment, and `stdout` is a file to write the output to.
 
-    `accept` are exit statuses that are no failure.
+    `accept` has the exit statuses that count as success.
     """
 
     timeout: Duration | None
@@ -77,36 +77,36 @@ def run(
     is_stopped: Callable[[], bool] = lambda: False,
     clock: Clock | None = None,
 ) -> Output:
-    """Block until it has ended. `is_stopped` is asked often; when it says so everything is killed."""
+    """Block until the program has ended. `is_stopped` is called often; when it returns true, everything is killed."""
     command = _command(argv)
     limit = _limit(timeout)
     _check_environment(env)
     clock = clock or SystemClock()
     given = input.encode() if isinstance(input, str) else input
-    # The selector first: once the program is started, nothing may fail before it is watched.
-    with listening(is_stopped), selectors.DefaultSelector() as selector:
+    # The selector first: between the start of the program and its watch, nothing may fail.
+    with listen_for_stop(is_stopped), selectors.DefaultSelector() as selector:
         process = _start(command, cwd, env, stdout, is_fed=given is not None)
-        flight = _Flight(process, selector, given, on_line, clock)
+        running = _RunningProgram(process, selector, given, on_line, clock)
         try:
-            is_late = flight.watch(limit, is_stopped)
+            is_late = running.watch(limit, is_stopped)
         finally:
-            flight.end()
+            running.end()
     if is_late:
         assert limit is not None
-        raise ProgramTimedOut(command[0], limit, stderr=flight.stderr)
-    if flight.status is None or flight.status not in accept:
-        raise ProgramFailed(command[0], flight.status, stderr=flight.stderr)
-    return flight.output(flight.status)
+        raise ProgramTimedOut(command[0], limit, stderr=running.stderr)
+    if running.status is None or running.status not in accept:
+        raise ProgramFailed(command[0], running.status, stderr=running.stderr)
+    return running.output(running.status)
 
 
 def _command(argv: Sequence[Argument]) -> list[str]:
     if isinstance(argv, str | bytes) or not isinstance(argv, Sequence):
-        raise BadProgram(argv, "give a list, such as ['ffmpeg', '-i', path]: no shell takes a line apart here")
+        raise BadProgram(argv, "give a list, such as ['ffmpeg', '-i', path]; there is no shell to split a string")
     if not argv:
         raise BadProgram(argv, "the list is empty; its first item is the program")
     command = [_argument(argv, item) for item in argv]
     if not command[0]:
-        raise BadProgram(argv, "its first item is the program, and that is empty")
+        raise BadProgram(argv, "its first item, the program, is empty")
     return command
 
 
@@ -115,21 +115,23 @@ def _argument(argv: Sequence[Argument], item: object) -> str:
         raise BadProgram(argv, f"{item!r:.80} is of type {type(item).__name__}; every item must be a string or a path")
     text = os.fspath(item)
     if not isinstance(text, str) or "\0" in text:
-        raise BadProgram(argv, f"{item!r:.80} has a NUL in it or is made of bytes; no program can be given that")
+        raise BadProgram(argv, f"{item!r:.80} contains NUL or consists of bytes; no program can take that")
     return text
 
 
 def _limit(timeout: Duration | None) -> timedelta | None:
     limit = None if timeout is None else parse(timeout)
     if limit is not None and limit <= timedelta(0):
-        raise BadProgram(timeout, "the timeout must be longer than nothing; leave it out for the task's own")
+        raise BadProgram(timeout, "the timeout must be greater than zero; omit it to use the task's timeout")
     return limit
 
 
 def _check_environment(env: Mapping[str, str] | None) -> None:
     for name, value in (env or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name or "\0" in name + value:
-            raise BadProgram(name, "env takes names to values, both strings, without NUL, names without '='")
+            raise BadProgram(
+                name, "env maps names to values; both must be strings without NUL, and names must not contain '='"
+            )
 
 
 def _start(
@@ -141,7 +143,7 @@ def _start(
     is_fed: bool,
 ) -> "subprocess.Popen[bytes]":
     if cwd is not None:
-        Path(cwd).stat()  # else its absence would look like that of the program
+        Path(cwd).stat()  # otherwise a missing directory would look like a missing program
     WARDEN.ready()
     return subprocess.Popen(  # noqa: S603
         command,
@@ -155,8 +157,8 @@ def _start(
     )
 
 
-class _Flight:
-    """A program under way, with its pipes and its group."""
+class _RunningProgram:
+    """A running program, with its pipes and its process group."""
 
     def __init__(
         self,
@@ -186,7 +188,7 @@ class _Flight:
                 os.set_blocking(pipe.fileno(), False)
                 self._selector.register(pipe, event, ready)
         self.status: int | None = None
-        """The exit status, or the signal's number below zero; None if nobody can say."""
+        """The exit status, negative for a signal; None if it is unknown."""
 
     @property
     def stderr(self) -> str:
@@ -196,7 +198,7 @@ class _Flight:
         return Output(status, self._head.bytes, self.stderr, self._seconds, self._head.is_cut)
 
     def watch(self, limit: timedelta | None, is_stopped: Callable[[], bool]) -> bool:
-        """Until it ends by itself, or its time is up; whether it was that."""
+        """Wait until it ends or its time is up; returns whether its time was up. Raises Interrupted."""
         end = None if limit is None else self._started + limit.total_seconds()
         while not self._has_ended():
             if is_stopped():
@@ -209,7 +211,7 @@ class _Flight:
         return False
 
     def end(self) -> None:
-        """Ask it to stop, then kill it, with all it started; afterwards nothing is left but what it wrote."""
+        """Ask it to stop, then kill it with every process it started, and close everything."""
         self._on_line = None
         if not self._has_ended():
             self._signal(signal.SIGTERM)
@@ -221,31 +223,31 @@ class _Flight:
         self._reap()
         self._close()
 
-    # The group: while its leader is not reaped, nobody else can have that number.
+    # The process group. While its leader is not reaped, the kernel cannot reuse the number.
 
     def _signal(self, number: signal.Signals) -> None:
-        # Nobody left, or nobody we may signal.
+        # No process is left, or none that we may signal.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def _has_ended(self) -> bool:
         if not hasattr(os, "waitid"):
-            return self._process.poll() is not None  # macOS before Python 3.13 cannot look without reaping
+            return self._process.poll() is not None  # macOS before Python 3.13 cannot check without reaping
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return True  # somebody else in this process collected it
+            return True  # other code in this process reaped it
 
     def _reap(self) -> None:
         self._seconds = self._clock.monotonic() - self._started
         if not self._has_ended():
-            logger.error("program %d does not die, not even by SIGKILL; it is left behind", self._process.pid)
+            logger.error("program %d does not end, not even after SIGKILL; it is left behind", self._process.pid)
             return
         if self._process.returncode is None:
             try:
                 self.status = os.waitstatus_to_exitcode(os.waitpid(self._process.pid, 0)[1])
             except ChildProcessError:
-                self._process.returncode = 0  # not true, but Popen would look for it once more
+                self._process.returncode = 0  # unknown, but otherwise Popen would wait for it again
                 return
             self._process.returncode = self.status
         self.status = self._process.returncode
@@ -258,9 +260,9 @@ class _Flight:
             self._pump(min(TICK, left))
 
     def _pump(self, seconds: float) -> None:
-        """Carry what can be carried, for so long at most."""
+        """Read and write what is ready; wait at most this long."""
         if not self._selector.get_map():
-            # Its pipes are closed, most likely because it ends this very moment.
+            # Its pipes are closed, most likely because it is about to end.
             self._pause = min(self._pause * 2, TICK)
             seconds = min(self._pause, seconds)
         for key, _ in self._selector.select(seconds):
@@ -270,7 +272,7 @@ class _Flight:
         try:
             self._input = self._input[os.write(pipe.fileno(), self._input[:CHUNK]) :]
         except BrokenPipeError:
-            self._input = self._input[:0]  # it does not want to read on: that is its own affair
+            self._input = self._input[:0]  # the program closed its stdin, which is no error
         if not self._input:
             self._drop(pipe)
 

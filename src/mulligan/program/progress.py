@@ -1,4 +1,4 @@
-"""How far a program is, read from its lines by a function of the user's."""
+"""A program's progress, which a function of the user reads from its output."""
 
 import logging
 from collections.abc import Callable
@@ -13,9 +13,9 @@ Progress: TypeAlias = Callable[[str], float | tuple[float, str] | None]
 
 
 class Reporter:
-    """Asks the function for every line and passes on what it says.
+    """Calls the function for every line and reports the progress that it returns.
 
-    A mistake in it must not cost an hour's work: it is logged, and the function asked no more. What a
+    An error in it must not cost an hour's work: it is logged, and the function is not called again. An error that a
     task raises on purpose (`FinalError`, …) ends the program and the attempt.
     """
 
@@ -27,19 +27,19 @@ class Reporter:
         if self._progress is None:
             return
         try:
-            self._pass_on(self._progress(line))
+            self._forward(self._progress(line))
         except (TaskError, Snooze):
             raise
         except Exception:
             self._progress = None
             logger.warning(
-                "progress= raised at line %r; the program runs on, its progress is not shown any more",
+                "progress= raised at line %r; the program continues, but its progress is no longer reported",
                 sanitize(line, 200),
                 exc_info=True,
             )
 
-    def _pass_on(self, said: float | tuple[float, str] | None) -> None:
-        match said:
+    def _forward(self, progress: float | tuple[float, str] | None) -> None:
+        match progress:
             case None:
                 pass
             case (ratio, text):

@@ -1,4 +1,4 @@
-"""What a program writes, as it comes and bounded: its lines, the head of one stream, the tail of the other."""
+"""The bounded output of a program: lines as they come, the head of stdout, the tail of stderr."""
 
 import re
 from collections import deque
@@ -12,13 +12,13 @@ _ENDS = re.compile(rb"([\r\n])")
 
 
 class Lines:
-    """Cuts a stream where lines end. A carriage return ends one too: the next is written over it."""
+    """Splits a stream into lines. A carriage return ends a line too, and the next line overwrites it."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[tuple[str, bool]]:
-        """Each line, and whether it stays; one that does not is a state of a progress bar."""
+        """Each line, and whether it stays. A line that does not stay is a state of a progress bar."""
         *pairs, self._rest = _ENDS.split(self._rest + data)
         for line, end in zip(pairs[::2], pairs[1::2], strict=True):
             *pieces, last = _pieces(line)
@@ -33,7 +33,7 @@ class Lines:
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    """A line that is too long is taken for several."""
+    """A line that is too long counts as several."""
     return [line[at : at + LONGEST_LINE] for at in range(0, len(line), LONGEST_LINE)] or [line]
 
 
@@ -42,7 +42,7 @@ def _text(line: bytes) -> str:
 
 
 class Tail:
-    """The last lines of a stream as a terminal would show them, without what was written over."""
+    """The last lines of a stream as a terminal would show them, without overwritten lines."""
 
     def __init__(self, limit: int = STDERR_LIMIT) -> None:
         self._limit = limit

@@ -1,8 +1,7 @@
-"""The warden: a small process that outlives us by a moment, and kills the programs we leave behind.
+"""The warden: a small process that outlives this one by a moment and kills the programs left behind.
 
-When this process ends, even by SIGKILL, its end of the pipe closes and the warden goes to work. The
-kernel's own way (PR_SET_PDEATHSIG) knows neither groups nor systems other than Linux, and is bound to
-a thread, not to the process.
+When this process ends, even by SIGKILL, its end of the pipe closes and the warden kills the programs. The kernel's
+PR_SET_PDEATHSIG exists only on Linux, does not reach process groups, and is bound to a thread.
 """
 
 import contextlib
@@ -21,44 +20,44 @@ WATCH = Path(__file__).with_name("watch.py")
 
 
 class Warden:
-    """Started with the first program; one for a process."""
+    """One for each process, started with the first program."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names: set[int | str] = set()
-        """Process groups, and marks of children."""
+        """Process groups, and the marks of children."""
         self._pid: int | None = None
         self._pipe: int | None = None
 
     def ready(self) -> None:
-        """Be there before a program is: starting takes longer than a program may live unguarded."""
+        """Start the warden before the program: starting takes too long to leave a program unguarded meanwhile."""
         with self._lock:
             if self._pipe is None:
-                self._tell("")
+                self._send("")
 
     def guard(self, name: int | str) -> None:
         with self._lock:
             self._names.add(name)
-            self._tell(f"+{name}\n")
+            self._send(f"+{name}\n")
 
     def forget(self, name: int | str) -> None:
-        """To be called before a group's leader is reaped: its number may be another's then."""
+        """Call it before a group's leader is reaped: after that the kernel may reuse its number."""
         with self._lock:
             self._names.discard(name)
-            self._tell(f"-{name}\n")
+            self._send(f"-{name}\n")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         try:
             if self._pipe is None:
                 self._start()
             else:
                 os.write(self._pipe, line.encode())
         except BrokenPipeError:
-            # Somebody killed it.
-            self._let_go()
-            self._tell(line)
+            # The warden was killed.
+            self._forget_process()
+            self._send(line)
         except OSError as error:
-            logger.warning("programs of this process would outlive its sudden death: no warden started: %s", error)
+            logger.warning("no warden could be started, so programs would survive if this process is killed: %s", error)
 
     def _start(self) -> None:
         process = subprocess.Popen(  # noqa: S603
@@ -67,19 +66,19 @@ class Warden:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            # In a child it is not one of those that go with the child.
+            # Without the mark, the warden of a child is not killed with the child.
             env={name: value for name, value in os.environ.items() if name != MARK},
             bufsize=0,
             start_new_session=True,
         )
-        # It stays when we go: nobody waits for it.
+        # It outlives this process: Popen must not wait for it.
         process.returncode = 0
         assert process.stdin is not None
         self._pid, self._pipe = process.pid, os.dup(process.stdin.fileno())
         process.stdin.close()
         os.write(self._pipe, "".join(f"+{name}\n" for name in self._names).encode())
 
-    def _let_go(self) -> None:
+    def _forget_process(self) -> None:
         if self._pipe is not None:
             os.close(self._pipe)
         if self._pid is not None:
@@ -88,7 +87,7 @@ class Warden:
         self._pid = self._pipe = None
 
     def after_fork(self) -> None:
-        """In a copy of this process: the warden is our parent's, and must not wait for us to end."""
+        """In a fork of this process: the warden belongs to the parent and must not wait for the fork's end."""
         if self._pipe is not None:
             os.close(self._pipe)
         self.__init__()  # type: ignore[misc]

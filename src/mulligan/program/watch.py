@@ -1,7 +1,7 @@
-"""What the warden does: read `+name` and `-name`; at the end of the input kill what is left.
+"""The warden's program: reads `+name` and `-name`, and at the end of the input kills what is left.
 
-A name is the number of a process group, or a mark that processes carry in their environment. Run as a file by a bare
-interpreter: it imports nothing of ours.
+A name is the number of a process group, or a mark in the environment of processes. It runs as a file in a bare
+interpreter and imports nothing of mulligan.
 """
 
 import os
@@ -10,8 +10,8 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-GRACE_ROUNDS, ROUND_SECONDS = 40, 0.05
-# One pass finds what was there when it began; what that started meanwhile is found by the next.
+GRACE_CHECKS, CHECK_SECONDS = 40, 0.05
+# A pass finds the processes that exist when it begins; the next finds those that they started meanwhile.
 PASSES, PASS_SECONDS = 50, 0.01
 MARK = "MULLIGAN_CHILD"
 
@@ -21,11 +21,11 @@ def main(lines: Iterable[bytes]) -> None:
         signal.signal(number, signal.SIG_IGN)
     names = read(lines)
     names = {name for name in names if reaches(name, signal.SIGTERM)}
-    for _ in range(GRACE_ROUNDS):
+    for _ in range(GRACE_CHECKS):
         names = {name for name in names if reaches(name, 0)}
         if not names:
             return
-        select.select([], [], [], ROUND_SECONDS)
+        select.select([], [], [], CHECK_SECONDS)
     for name in names:
         reaches(name, signal.SIGKILL)
         if not name.isdigit():
@@ -44,7 +44,7 @@ def read(lines: Iterable[bytes]) -> set[str]:
 
 
 def reaches(name: str, number: int) -> bool:
-    # A group goes by its number below zero.
+    # A negative number means the process group.
     pids = [-int(name)] if name.isdigit() else marked(name)
     return any([_sent(pid, number) for pid in pids])  # noqa: C419 - to all of them, not up to the first
 
@@ -57,17 +57,17 @@ def _sent(pid: int, number: int) -> bool:
     return True
 
 
-# On Linux: processes by their environment, and by their parents. Elsewhere none is found.
+# On Linux, processes are found by their environment and by their parents; elsewhere none is found.
 
 
 def marked(mark: str) -> Iterator[int]:
-    """Who carries the mark: all that the marked one started, in whatever session, unless it cleared its environment."""
+    """The processes with the mark: all descendants in any session, except those with a cleared environment."""
     wanted = f"{MARK}={mark}".encode()
     return (pid for pid in _processes() if wanted in _contents(pid, "environ").split(b"\0"))
 
 
 def descendants(pid: int) -> dict[int, bytes]:
-    """All processes below this one, each with the time it began, which tells it from a later one of its number."""
+    """All descendants of the process, with the start times that tell them from later processes of the same number."""
     parents = {each: _parent_and_start(each) for each in _processes()}
     found: dict[int, bytes] = {}
     pending = [pid]
@@ -80,7 +80,7 @@ def descendants(pid: int) -> dict[int, bytes]:
 
 
 def end_strays(mark: str, known: Mapping[int, bytes]) -> None:
-    """Kill who carries the mark, and those that are known to be below who did."""
+    """Kill the processes with the mark, and the known descendants."""
     for pid, start in known.items():
         if _parent_and_start(pid)[1] == start and not _is_warden(pid):
             _sent(pid, signal.SIGKILL)
@@ -99,13 +99,13 @@ def _processes() -> list[int]:
 
 
 def _parent_and_start(pid: int) -> tuple[bytes, bytes]:
-    # The name, in brackets, may have spaces and brackets of its own.
+    # The name, in brackets, may contain spaces and brackets.
     fields = _contents(pid, "stat").rpartition(b")")[2].split()
     return (fields[1], fields[19]) if len(fields) > 19 else (b"", b"")
 
 
 def _is_warden(pid: int) -> bool:
-    """It has work of its own to do, and ends after that."""
+    """A warden ends by itself, after it has killed its programs."""
     return os.fsencode(__file__) in _contents(pid, "cmdline").split(b"\0")
 
 

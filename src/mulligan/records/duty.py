@@ -55,7 +55,7 @@ def duty_of(waiting_for: str | None) -> KnownDuty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class DutyRun:
     """A run of a duty, by a worker or manual. `did` is the number of jobs moved since the previous record."""
 
     duty: str

@@ -34,12 +34,12 @@ from mulligan.records.batch import (
 )
 from mulligan.records.job import Job, NewJob
 from mulligan.store.batch_counts import CountChanges
-from mulligan.store.clock import Now
 from mulligan.store.follow_up import callback
 from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Outcome, Settled, Upkeep
 from mulligan.store.rows import Record, from_time, to_batch, to_data, to_json, to_time
-from mulligan.store.session import Rows, Statement, Steps
+from mulligan.store.script import Rows, Statement, Steps
+from mulligan.store.session import Now, Session
 from mulligan.store.settle import has_succeeded
 from mulligan.store.statements import Statements
 from mulligan.store.values import batch_event, batch_values, new_batch_values
@@ -53,40 +53,39 @@ PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
 RETRIED = TABLE[Move.RETRY_BY_HAND, State.FAILED].event
 
-Enqueueing = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
+EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
 
 
-class BatchSteps:
-    """`sql` are a store's statements, `enqueueing` its steps to store jobs. `now` is None where the database's clock
-    rules."""
+class BatchOperations:
+    """`enqueue_steps` is the store's script that stores jobs."""
 
-    def __init__(self, sql: Statements, enqueueing: Enqueueing) -> None:
+    def __init__(self, sql: Statements, enqueue_steps: EnqueueSteps) -> None:
         self._sql = sql
-        self._enqueueing = enqueueing
+        self._enqueue_steps = enqueue_steps
 
     # Draft
 
-    def creating(self, batch: NewBatch, now: Now) -> Steps[BatchRecord]:
-        yield self._statement("batch_new", new_batch_values(batch), now=now)
-        return (yield from self.reading(batch.id, None))
+    def create(self, session: Session, batch: NewBatch, now: Now) -> BatchRecord:
+        session.rows("batch_new", new_batch_values(batch), now=now)
+        return self.get(session, batch.id, None)
 
-    def reading(self, batch_id: str, owner: str | None) -> Steps[BatchRecord]:
-        return to_batch((yield from self._row(batch_id, owner, None)))
+    def get(self, session: Session, batch_id: str, owner: str | None) -> BatchRecord:
+        return to_batch(self._row(session, batch_id, owner, None))
 
-    def _row(self, batch_id: str, owner: str | None, now: Now) -> Steps[Record]:
-        rows = yield self._statement("batch", {"id": batch_id, "owner": owner}, now=now)
+    def _row(self, session: Session, batch_id: str, owner: str | None, now: Now) -> Record:
+        rows = session.rows("batch", {"id": batch_id, "owner": owner}, now=now)
         if not rows:
             raise BatchNotFound(batch_id)
         return rows[0]
 
-    def listing(
-        self, state: BatchState | None, owner: str | None, limit: int, cursor: str | None
-    ) -> Steps[list[BatchRecord]]:
+    def list_all(
+        self, session: Session, state: BatchState | None, owner: str | None, limit: int, cursor: str | None
+    ) -> list[BatchRecord]:
         values = {"state": None if state is None else state.value, "owner": owner, "limit": limit, "cursor": cursor}
-        rows = yield self._statement("batches", values)
+        rows = session.rows("batches", values)
         return [to_batch(row) for row in rows]
 
-    def joining(self, rows: Sequence[Record]) -> Steps[set[str]]:
+    def lock_joined(self, rows: Sequence[Record]) -> Steps[set[str]]:
         """The ids of jobs that cannot be stored: their batch is no draft, or there is none."""
         wanted = sorted({row["batch"] for row in rows if row["batch"] is not None})
         if not wanted:
@@ -94,7 +93,7 @@ class BatchSteps:
         states = yield from self._states(wanted)
         return {row["id"] for row in rows if row["batch"] and states.get(row["batch"]) != BatchState.DRAFT}
 
-    def refusing(self, row: Record) -> Steps[None]:
+    def refuse_closed(self, row: Record) -> Steps[None]:
         """Say why a job could not be stored, if its batch is why."""
         if row["batch"] is None:
             return
@@ -105,47 +104,47 @@ class BatchSteps:
             raise BatchClosed(row["batch"], state)
 
     def _states(self, ids: Sequence[str]) -> Steps[dict[str, str]]:
-        rows = yield self._statement("batch_joined", {"ids": to_json(ids)})
+        rows = yield Statement(self._sql["batch_joined"], {"ids": to_json(ids), "now": None})
         return {row["id"]: row["state"] for row in rows}
 
-    def parking(self, job: Record, now: Now) -> Steps[None]:
+    def park(self, session: Session, job: Record, now: Now) -> None:
         """A member that was moved by hand and waits goes back to the others while its batch is a draft. None comes back
         to one that has expired; the count says so too, but not which of many members it was."""
-        row = yield from self._row(job["batch"], None, now)
+        row = self._row(session, job["batch"], None, now)
         batch = to_batch(row)
         if State(job["state"]).is_final and has_expired(batch, from_time(row["now"])):
             raise BatchExpired(batch.id, batch.name)
-        states = yield from self._states([job["batch"]])
+        states = session.play(self._states([job["batch"]]))
         if states.get(job["batch"]) == BatchState.DRAFT:
-            yield self._statement("batch_park", {"id": job["id"]})
+            session.rows("batch_park", {"id": job["id"]})
 
     # Publish
 
-    def publishing(self, batch_id: str, owner: str | None, actor: str | None, now: Now) -> Steps[BatchRecord]:
-        rows = yield self._statement("batch_locked", {"id": batch_id, "owner": owner}, now=now)
+    def publish(self, session: Session, batch_id: str, owner: str | None, actor: str | None, now: Now) -> BatchRecord:
+        rows = session.rows("batch_locked", {"id": batch_id, "owner": owner}, now=now)
         if not rows:
             raise BatchNotFound(batch_id)
         if rows[0]["state"] == BatchState.DRAFT:
             # Only now: whoever was adding has committed.
-            (members,) = yield self._statement("batch_members", {"id": batch_id})
-            yield from self._publish(rows[0], members["number"], actor)
-        return (yield from self.reading(batch_id, None))
+            (members,) = session.rows("batch_members", {"id": batch_id})
+            self._publish(session, rows[0], members["number"], actor)
+        return self.get(session, batch_id, None)
 
-    def _publish(self, row: Record, total: int, actor: str | None) -> Steps[None]:
+    def _publish(self, session: Session, row: Record, total: int, actor: str | None) -> None:
         moment = from_time(row["now"])
         batch = replace(to_batch(row), state=BatchState.PROCESSING, total=total, published_at=moment)
-        yield self._statement("batch_write", batch_values(batch, admits=True))
-        yield self._event(BATCH_PUBLISHED, batch, moment, actor=actor)
+        session.rows("batch_write", batch_values(batch, admits=True))
+        self._event(session, BATCH_PUBLISHED, batch, moment, actor=actor)
         if step := next_action(batch, moment):
-            yield from self._make(step, batch, row, actor)
+            self._make(session, step, batch, row, actor)
 
     # Count
 
-    def counted(self, tally: CountChanges, now: Now, *, actor: str | None = None) -> Steps[None]:
+    def apply_counts(self, session: Session, tally: CountChanges, now: Now, *, actor: str | None = None) -> None:
         """Add up what a transaction did to members: its last step."""
         if not tally.rows:
             return
-        rows = yield self._statement("batch_count", {"tallies": to_json(tally.rows)}, now=now)
+        rows = session.rows("batch_count", {"tallies": to_json(tally.rows)}, now=now)
         for batch, row in _readable(rows):
             step = next_action(batch, from_time(row["now"]))
             # An attempt that ends opens nothing, so only who takes members back can be refused; and an open batch whose
@@ -156,29 +155,29 @@ class BatchSteps:
                 BatchAction.ABORT: tally.adds_failures(batch.id),
             }
             if step is not None and is_wanted.get(step, True):
-                yield from self._make(step, batch, row, actor)
+                self._make(session, step, batch, row, actor)
 
-    def _make(self, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> Steps[None]:
+    def _make(self, session: Session, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> None:
         """Do what the counts ask for. The row is ours until the commit."""
         moment = from_time(row["now"])
         match step:
             case BatchAction.SETTLE:
-                yield from self._settle(batch, row["on_settled"], moment)
+                self._settle(session, batch, row["on_settled"], moment)
             case BatchAction.ABORT:
-                yield from self._abort(batch, moment)
+                self._abort(session, batch, moment)
             case BatchAction.REOPEN:
-                yield from self._reopen(batch, moment, actor)
+                self._reopen(session, batch, moment, actor)
             case BatchAction.REFUSE:
                 raise BatchExpired(batch.id, batch.name)
 
-    def _settle(self, batch: BatchRecord, on_settled: str | None, moment: datetime) -> Steps[None]:
+    def _settle(self, session: Session, batch: BatchRecord, on_settled: str | None, moment: datetime) -> None:
         batch = replace(batch, state=outcome(batch), settled_at=moment)
         if jobs := callback(batch, on_settled):
-            yield from self._enqueueing(jobs)
-        yield self._event(BATCH_SETTLED, batch, moment)
-        yield self._statement("batch_write", batch_values(batch))
+            session.play(self._enqueue_steps(jobs))
+        self._event(session, BATCH_SETTLED, batch, moment)
+        session.rows("batch_write", batch_values(batch))
 
-    def _reopen(self, batch: BatchRecord, moment: datetime, actor: str | None) -> Steps[None]:
+    def _reopen(self, session: Session, batch: BatchRecord, moment: datetime, actor: str | None) -> None:
         batch = replace(
             batch,
             state=BatchState.PROCESSING,
@@ -186,30 +185,32 @@ class BatchSteps:
             settled_at=None,
             aborted_at=None,
         )
-        yield self._event(BATCH_REOPENED, batch, moment, actor=actor)
-        yield self._statement("batch_write", batch_values(batch))
+        self._event(session, BATCH_REOPENED, batch, moment, actor=actor)
+        session.rows("batch_write", batch_values(batch))
 
-    def _abort(self, batch: BatchRecord, moment: datetime) -> Steps[None]:
+    def _abort(self, session: Session, batch: BatchRecord, moment: datetime) -> None:
         batch = replace(batch, aborted_at=moment)
-        yield self._event(BATCH_ABORTED, batch, moment)
-        yield self._statement("batch_write", batch_values(batch))
-        yield from self.sweeping(batch, SWEEP_PASS, to_time(moment))
+        self._event(session, BATCH_ABORTED, batch, moment)
+        session.rows("batch_write", batch_values(batch))
+        self.sweep(session, batch, SWEEP_PASS, to_time(moment))
 
-    def sweeping(self, batch: BatchRecord, limit: int, now: Now) -> Steps[int]:
+    def sweep(self, session: Session, batch: BatchRecord, limit: int, now: Now) -> int:
         """Cancel members of an aborted batch that do not run; how many."""
         assert batch.aborted_at is not None
         values = {"id": batch.id, "aborted_at": to_time(batch.aborted_at), "limit": limit}
-        rows = yield self._statement("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
+        rows = session.rows("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
         if not rows:
             return 0
         step = TABLE[Move.CANCEL_BY_HAND, State.WAITING]
-        yield self._events_of(step.event, rows, now, data={"reason": BY_ABORT})
+        self._events_of(session, step.event, rows, now, data={"reason": BY_ABORT})
         tally = CountChanges()
         tally.add(batch.id, State.WAITING, step.target, len(rows))
-        yield from self.counted(tally, now)
+        self.apply_counts(session, tally, now)
         return len(rows)
 
-    def settling(self, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now) -> Steps[None]:
+    def count_settled(
+        self, session: Session, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now
+    ) -> None:
         """Count the members among outcomes that were accepted."""
         succeeded, asked = [], {}
         for given, answer in zip(outcomes, answers, strict=True):
@@ -224,95 +225,101 @@ class BatchSteps:
         tally.add_all(succeeded, State.RUNNING, State.SUCCEEDED)
         if asked:
             # A wish to cancel may have won over the decision.
-            rows = yield self._statement("states", {"ids": to_json(list(asked))})
+            rows = session.rows("states", {"ids": to_json(list(asked))})
             for row in rows:
                 tally.add(asked[row["id"]], State.RUNNING, State(row["state"]))
-        yield from self.counted(tally, now)
+        self.apply_counts(session, tally, now)
 
     # Retry
 
-    def retrying(self, request: BatchRetry, now: Now) -> Steps[list[str]]:
+    def retry(self, session: Session, request: BatchRetry, now: Now) -> list[str]:
         """All at once: else the first could be over, and the batch settled, before the last is asked for."""
-        batch = yield from self.reading(request.batch, request.owner)
-        if (yield from is_done(self._sql, request.id)):
-            return (yield from self._retried_by(request))
-        states = yield from self._states([batch.id])
+        batch = self.get(session, request.batch, request.owner)
+        if is_done(session, request.id):
+            return self._retried_by(session, request)
+        states = session.play(self._states([batch.id]))
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
         retried, tally = [], CountChanges()
         for source in (State.FAILED, State.CANCELLED):
-            rows = yield from self._retry_from(source, request, gate, now)
+            rows = self._retry_from(session, source, request, gate, now)
             tally.add(batch.id, source, State.WAITING, len(rows))
             retried += [row["id"] for row in rows]
         if retried:
             data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
             event = batch_event(BATCH_RETRIED, batch, now=now, request=request.id, actor=request.actor, data=data)
-            yield Statement(self._sql["event"], event)
-        yield from self.counted(tally, now, actor=request.actor)
+            session.rows("event", event)
+        self.apply_counts(session, tally, now, actor=request.actor)
         return retried
 
-    def _retried_by(self, request: BatchRetry) -> Steps[list[str]]:
-        rows = yield Statement(self._sql["batch_retried"], {"jobs": to_json(request.jobs), "event": RETRIED})
+    def _retried_by(self, session: Session, request: BatchRetry) -> list[str]:
+        rows = session.rows("batch_retried", {"jobs": to_json(request.jobs), "event": RETRIED})
         return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
 
-    def _retry_from(self, source: State, request: BatchRetry, gate: str | None, now: Now) -> Steps[Rows]:
+    def _retry_from(self, session: Session, source: State, request: BatchRetry, gate: str | None, now: Now) -> Rows:
         step = TABLE[Move.RETRY_BY_HAND, source]
         values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
         states = {"source": source.value, "target": step.target.value}
-        rows = yield self._statement("batch_retry", {**values, **states}, now=now)
+        rows = session.rows("batch_retry", {**values, **states}, now=now)
         if rows:
             data = {"request": request.id} | ({"reason": request.reason} if request.reason else {})
-            yield self._events_of(step.event, rows, now, actor=request.actor, data=data)
+            self._events_of(session, step.event, rows, now, actor=request.actor, data=data)
         return rows
 
     # Upkeep
 
-    def need_tending(self, now: Now) -> Steps[bool]:
-        rows = yield self._statement("batch_needs", {}, now=now)
+    def needs_tending(self, session: Session, now: Now) -> bool:
+        rows = session.rows("batch_needs", {}, now=now)
         return bool(rows[0]["is_so"])
 
-    def tending(self, limit: int, now: Now) -> Steps[int]:
+    def tending(self, session: Session, limit: int, now: Now) -> int:
         """How many batches and jobs."""
-        did = yield from self.expiring(limit, now)
-        for batch in (yield from self.aborted(limit, now)):
-            did += yield from self.sweeping(batch, max(0, limit - did), now)
-        yield from self.admitted()
+        did = self.expire(session, limit, now)
+        for batch in self.list_aborted(session, limit, now):
+            did += self.sweep(session, batch, max(0, limit - did), now)
+        self.finish_admission(session)
         return did
 
-    def expiring(self, limit: int, now: Now) -> Steps[int]:
+    def expire(self, session: Session, limit: int, now: Now) -> int:
         expired = BatchState.EXPIRED.value
-        rows = yield self._statement("batch_expire", {"expired": expired, "limit": limit}, now=now)
+        rows = session.rows("batch_expire", {"expired": expired, "limit": limit}, now=now)
         for batch, row in _readable(rows):
-            yield self._event(BATCH_EXPIRED, batch, from_time(row["now"]))
+            self._event(session, BATCH_EXPIRED, batch, from_time(row["now"]))
         return len(rows)
 
-    def aborted(self, limit: int, now: Now) -> Steps[list[BatchRecord]]:
-        rows = yield self._statement("batch_aborted", {"limit": limit}, now=now)
+    def list_aborted(self, session: Session, limit: int, now: Now) -> list[BatchRecord]:
+        rows = session.rows("batch_aborted", {"limit": limit}, now=now)
         return [batch for batch, _ in _readable(rows)]
 
-    def admitted(self) -> Steps[None]:
+    def finish_admission(self, session: Session) -> None:
         """Close gates that nobody stands at any more."""
-        yield self._statement("batch_admitted", {})
+        session.rows("batch_admitted", {})
 
-    def pruning(self, before: datetime, limit: int) -> Steps[int]:
-        rows = yield self._statement("batch_prune", {"before": to_time(before), "limit": limit})
+    def prune(self, session: Session, before: datetime, limit: int) -> int:
+        rows = session.rows("batch_prune", {"before": to_time(before), "limit": limit})
         return len(rows)
 
-    # Statements
+    # Events
 
-    def _statement(self, name: str, values: dict[str, Any], *, now: Now = None) -> Statement:
-        return Statement(self._sql[name], {**values, "now": now})
-
-    def _event(self, type_: str, batch: BatchRecord, moment: datetime, *, actor: str | None = None) -> Statement:
-        return Statement(self._sql["event"], batch_event(type_, batch, now=to_time(moment), actor=actor))
+    def _event(
+        self, session: Session, type_: str, batch: BatchRecord, moment: datetime, *, actor: str | None = None
+    ) -> None:
+        session.rows("event", batch_event(type_, batch, now=to_time(moment), actor=actor))
 
     def _events_of(
-        self, type_: str, rows: Iterable[Record], now: Now, *, data: dict[str, Any], actor: str | None = None
-    ) -> Statement:
+        self,
+        session: Session,
+        type_: str,
+        rows: Iterable[Record],
+        now: Now,
+        *,
+        data: dict[str, Any],
+        actor: str | None = None,
+    ) -> None:
         values = {"event": type_, "jobs": to_json(list(rows)), "data": to_json(data), "actor": actor}
-        return self._statement("batch_events", values, now=now)
+        session.rows("batch_events", values, now=now)
 
 
-def let_in(upkeep: Upkeep) -> None:
+def promote_members(upkeep: Upkeep) -> None:
     """Whoever publishes lets the members in, so that workers find them ready. What is left, and what a crash leaves,
     they let in themselves."""
     for _ in range(PUBLISH_PASSES):

@@ -13,10 +13,8 @@ from typing import Any
 from mulligan.failure.verdict import budget_exhausted
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
-from mulligan.store.clock import Now, moment
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Now, Session
 from mulligan.store.values import error_values, failure_data
 
 GATE = "owner-budget/"
@@ -143,45 +141,44 @@ def spend(jobs: Iterable[Due], budget: RetryBudget | None, spent: Spent, periods
     return found
 
 
-class BudgetDesk:
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+class BudgetOperations:
+    def __init__(self) -> None:
         self._after = GATE
         self.has_more = False
         """After `admit`: of an owner as many passed as are considered at once, and more may."""
 
-    def admit(self, now: int) -> Steps[list[Record]]:
+    def admit(self, session: Session, now: int) -> list[Record]:
         """Let in the retries that their owners' budgets allow; those that failed because they do not."""
-        rows = yield self._statement("gates_parked", after=self._after, until=END, limit=GATES)
+        rows = session.rows("gates_parked", after=self._after, until=END, limit=GATES)
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         self.has_more = False
         owners = [row["gate"].removeprefix(GATE) for row in rows]
         if not owners:
             return []
         periods = Periods.at(now)
-        budgets = yield from self._budgets(owners)
-        spent = yield from self._spent(owners, periods)
-        found = yield self._statement("budgets_first", gates=to_json([GATE + owner for owner in owners]), each=EACH)
+        budgets = self._budgets(session, owners)
+        spent = self._spent(session, owners, periods)
+        found = session.rows("budgets_first", gates=to_json([GATE + owner for owner in owners]), each=EACH)
         due = [Due(**row) for row in found]
         failed: list[Record] = []
         for owner in owners:
             mine = [job for job in due if job.owner == owner]
             decided = spend(mine, budgets.get(owner), spent[owner], periods)
             self.has_more = self.has_more or len(mine) - len(decided.waiting) == EACH
-            failed += yield from self._write(owner, decided, periods, now)
+            failed += self._write(session, owner, decided, periods, now)
         return failed
 
-    def _budgets(self, owners: Sequence[str]) -> Steps[dict[str, RetryBudget]]:
+    def _budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
         names = to_json([f"owner/{name}" for name in (*owners, EVERYBODY)])
-        rows = yield self._statement("budgets_named", gates=names)
+        rows = session.rows("budgets_named", gates=names)
         found = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
         everybody = found.get(EVERYBODY)
         budgets = {owner: found.get(owner, everybody) for owner in owners}
         return {owner: budget for owner, budget in budgets.items() if budget is not None}
 
-    def _spent(self, owners: Sequence[str], periods: Periods) -> Steps[dict[str, Spent]]:
+    def _spent(self, session: Session, owners: Sequence[str], periods: Periods) -> dict[str, Spent]:
         names = to_json(list(owners))
-        rows = yield self._statement("spending_of", owners=names, periods=to_json([periods.day, periods.month]))
+        rows = session.rows("spending_of", owners=names, periods=to_json([periods.day, periods.month]))
         found = dict.fromkeys(owners, Spent())
         for row in rows:
             spent = found[row["owner"]]
@@ -192,53 +189,49 @@ class BudgetDesk:
             )
         return found
 
-    def _write(self, owner: str, decided: Spending, periods: Periods, now: int) -> Steps[list[Record]]:
+    def _write(self, session: Session, owner: str, decided: Spending, periods: Periods, now: int) -> list[Record]:
         if decided.passed:
             spent = decided.spent
             sums = [
                 {"owner": owner, "period": periods.day, "retries": spent.today, "cost": 0},
                 {"owner": owner, "period": periods.month, "retries": spent.this_month, "cost": spent.cost},
             ]
-            yield self._statement("spending_write", sums=to_json(sums))
-            yield from self._pass(decided.passed, now)
+            session.rows("spending_write", sums=to_json(sums))
+            self._pass(session, decided.passed, now)
         if decided.waiting:
             waiting = [{"id": id_, "due_at": due_at} for id_, due_at in decided.waiting.items()]
-            yield self._statement("budgets_wait", jobs=to_json(waiting), now=now)
+            session.rows("budgets_wait", jobs=to_json(waiting), now=now)
         failed: list[Record] = []
         for lack, ids in decided.failed.items():
-            failed += yield from self._fail(ids, lack.reasons(owner), now)
+            failed += self._fail(session, ids, lack.reasons(owner), now)
         return failed
 
-    def _pass(self, ids: Sequence[str], now: int) -> Steps[None]:
+    def _pass(self, session: Session, ids: Sequence[str], now: int) -> None:
         """On to the next gate, or into the queue."""
         step = TABLE[Move.PROMOTE, State.WAITING]
-        rows = yield self._statement("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
+        rows = session.rows("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
         if queued := [row for row in rows if row["state"] == step.target]:
-            yield self._statement(
-                "events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now
-            )
+            session.rows("events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now)
 
-    def _fail(self, ids: Sequence[str], reasons: dict[str, Any], now: int) -> Steps[list[Record]]:
+    def _fail(self, session: Session, ids: Sequence[str], reasons: dict[str, Any], now: int) -> list[Record]:
         step, verdict = TABLE[Move.EXPIRE, State.WAITING], budget_exhausted()
         values = {"ids": to_json(list(ids)), "failed": step.target.value, "now": now, **error_values(verdict)}
-        rows = yield self._statement("budgets_fail", **values)
+        rows = session.rows("budgets_fail", **values)
         data = to_json(failure_data(verdict, reasons))
-        yield self._statement(
-            "events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=now
-        )
+        session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=now)
         return rows
 
-    def forget(self, now: int) -> Steps[None]:
+    def forget(self, session: Session, now: int) -> None:
         """What was spent before the last month."""
-        yield self._statement("spending_forget", before=Periods.at(now).last_month)
+        session.rows("spending_forget", before=Periods.at(now).last_month)
 
-    def record(self, owner: str, given: Now, known: RetryBudget | None) -> Steps[SpendingRecord | None]:
+    def record(self, session: Session, owner: str, given: Now, known: RetryBudget | None) -> SpendingRecord | None:
         """`known` is what holds as soon as a worker has told it."""
-        now = yield from moment(self._sql, given)
-        budget = (yield from self._budgets([owner])).get(owner, known)
+        now = session.moment(given)
+        budget = self._budgets(session, [owner]).get(owner, known)
         if budget is None:
             return None
-        spent = (yield from self._spent([owner], Periods.at(now)))[owner]
+        spent = self._spent(session, [owner], Periods.at(now))[owner]
         return SpendingRecord(
             owner=owner,
             today=spent.today,
@@ -246,9 +239,6 @@ class BudgetDesk:
             cost_this_month=spent.cost,
             budget=budget,
         )
-
-    def _statement(self, statement: str, /, **values: Any) -> Statement:
-        return Statement(self._sql[statement], values)
 
 
 def _budget(row: Record) -> RetryBudget:

@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.errors import Conflict
 from mulligan.records.job import Job, NewJob
 from mulligan.store.rows import Record, to_arguments, to_job, to_json
-from mulligan.store.session import Statement, Steps
+from mulligan.store.script import Statement, Steps
 from mulligan.store.statements import Statements
 
 

@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mulligan.store.rows import from_time, to_data
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Session
 
 
-class Told(NamedTuple):
+class PastRequest(NamedTuple):
     """What the log says of a request."""
 
     at: datetime
@@ -20,11 +19,11 @@ class Told(NamedTuple):
     data: dict[str, Any]
 
 
-def told(sql: Statements, request: str) -> Steps[Told | None]:
+def find_request(session: Session, request: str) -> PastRequest | None:
     """None: it was not carried out yet."""
-    rows = yield Statement(sql["done"], {"request": request})
-    return Told(from_time(rows[0]["at"]), rows[0]["actor"], to_data(rows[0]["data"])) if rows else None
+    rows = session.rows("done", {"request": request})
+    return PastRequest(from_time(rows[0]["at"]), rows[0]["actor"], to_data(rows[0]["data"])) if rows else None
 
 
-def is_done(sql: Statements, request: str) -> Steps[bool]:
-    return (yield from told(sql, request)) is not None
+def is_done(session: Session, request: str) -> bool:
+    return find_request(session, request) is not None

@@ -5,45 +5,40 @@ from typing import Any
 
 from mulligan.lifecycle import pause_events
 from mulligan.records.pause import Pause, PauseRequest
-from mulligan.store.clock import Now, moment
-from mulligan.store.idempotency import Told, told
+from mulligan.store.idempotency import PastRequest, find_request
 from mulligan.store.rows import to_pause
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Now, Session
 from mulligan.store.values import pause_event, pause_values
 
 
-class PauseSteps:
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
-
-    def pausing(self, request: PauseRequest, now: Now) -> Steps[Pause]:
-        if before := (yield from told(self._sql, request.id)):
+class PauseOperations:
+    def pause(self, session: Session, request: PauseRequest, now: Now) -> Pause:
+        if before := find_request(session, request.id):
             return _begun(request, before)
         began, _ = pause_events(request.what)
-        (row,) = yield Statement(self._sql["pause"], {**pause_values(request), "now": now})
-        yield Statement(self._sql["event"], pause_event(began, request, now=row["since"]))
+        (row,) = session.rows("pause", {**pause_values(request), "now": now})
+        session.rows("event", pause_event(began, request, now=row["since"]))
         return to_pause(row)
 
-    def resuming(self, request: PauseRequest, now: Now) -> Steps[Pause | None]:
+    def resume(self, session: Session, request: PauseRequest, now: Now) -> Pause | None:
         """None when there was none, or it was over by itself."""
-        if before := (yield from told(self._sql, request.id)):
+        if before := find_request(session, request.id):
             return _ended(request, before)
         _, ended = pause_events(request.what)
-        rows = yield Statement(self._sql["resume"], {"what": request.what, "name": request.name})
-        time = yield from moment(self._sql, now)
+        rows = session.rows("resume", {"what": request.what, "name": request.name})
+        time = session.moment(now)
         if not rows or (rows[0]["until"] is not None and rows[0]["until"] <= time):
             return None
         pause = to_pause(rows[0])
-        yield Statement(self._sql["event"], pause_event(ended, request, now=now, paused=_told(pause)))
+        session.rows("event", pause_event(ended, request, now=now, paused=_told(pause)))
         return pause
 
-    def listing(self, now: Now) -> Steps[list[Pause]]:
-        rows = yield Statement(self._sql["pauses"], {"now": now})
+    def list_all(self, session: Session, now: Now) -> list[Pause]:
+        rows = session.rows("pauses", {"now": now})
         return [to_pause(row) for row in rows]
 
 
-def _begun(request: PauseRequest, before: Told) -> Pause:
+def _begun(request: PauseRequest, before: PastRequest) -> Pause:
     seconds = before.data.get("for")
     return Pause(
         what=request.what,
@@ -61,7 +56,7 @@ def _told(pause: Pause) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _ended(request: PauseRequest, before: Told) -> Pause | None:
+def _ended(request: PauseRequest, before: PastRequest) -> Pause | None:
     if not (said := before.data.get("paused")):
         return None
     return Pause(

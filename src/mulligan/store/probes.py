@@ -6,15 +6,14 @@ and the first of a lane come back when a claim that may probe the service finds 
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from mulligan.store.protocols import Claim
 from mulligan.store.rows import to_json
-from mulligan.store.services import ServiceDesk
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.services import ServiceOperations
+from mulligan.store.session import Session
 
 GATE, END = "probe/", "probe0"
 # Gates looked at in a claim; the next claim goes on after them.
@@ -31,50 +30,46 @@ class ProbeLane(NamedTuple):
         return {("service", self.service), ("queue", self.queue), ("kind", self.kind)}
 
 
-class ProbeSteps:
-    def __init__(self, sql: Statements, services: ServiceDesk) -> None:
-        self._sql = sql
+class ProbeOperations:
+    def __init__(self, services: ServiceOperations) -> None:
         self._services = services
         self._after = GATE
 
-    def admitted(self, claim: Claim | None, now: int) -> Steps[tuple[list[str], list[str]]]:
+    def admit(self, session: Session, claim: Claim | None, now: int) -> tuple[list[str], list[str]]:
         """The gates whose jobs may come back: of services that hold nothing, and those that this claim needs."""
-        lanes = yield from self._lanes()
-        held = yield from self._services.held({lane.service for lane in lanes.values()}, now)
+        lanes = self._lanes(session)
+        held = self._services.held(session, {lane.service for lane in lanes.values()}, now)
         free = [gate for gate, lane in lanes.items() if lane.service not in held]
         waiting = {gate: lane for gate, lane in lanes.items() if lane.service in held}
-        return free, [] if claim is None or not waiting else (yield from self._needed(claim, waiting, now))
+        return free, [] if claim is None or not waiting else self._needed(session, claim, waiting, now)
 
-    def _lanes(self) -> Steps[dict[str, ProbeLane]]:
-        gates = yield from self._gates(self._after, GATES)
+    def _lanes(self, session: Session) -> dict[str, ProbeLane]:
+        gates = self._gates(session, self._after, GATES)
         if len(gates) < GATES and self._after != GATE:
             # From the first one again, or a claim that comes to the end would find nothing.
-            gates += yield from self._gates(GATE, GATES - len(gates))
+            gates += self._gates(session, GATE, GATES - len(gates))
         self._after = gates[-1] if len(gates) == GATES else GATE
         return {gate: lane_of(gate) for gate in gates}
 
-    def _gates(self, after: str, limit: int) -> Steps[list[str]]:
-        rows = yield self._statement("gates_parked", after=after, until=END, limit=limit)
+    def _gates(self, session: Session, after: str, limit: int) -> list[str]:
+        rows = session.rows("gates_parked", after=after, until=END, limit=limit)
         return [row["gate"] for row in rows]
 
-    def _needed(self, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> Steps[list[str]]:
+    def _needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> list[str]:
         """Those of services that this claim may probe, where it finds no other job of them; of no more services than it
         can take jobs."""
-        asked = yield from self._services.asked({lane.service for lane in waiting.values()}, now)
+        asked = self._services.asked(session, {lane.service for lane in waiting.values()}, now)
         lanes = {gate: lane for gate, lane in waiting.items() if lane.service in asked}
         if not lanes:
             return []
-        rows = yield self._statement("claim_paused", now=now)
+        rows = session.rows("claim_paused", now=now)
         paused = frozenset((row["what"], row["name"]) for row in rows)
         ours = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
-        rows = yield self._statement("lanes_ready", services=to_json(sorted(asked)))
+        rows = session.rows("lanes_ready", services=to_json(sorted(asked)))
         ready = [ProbeLane(row["service"], row["queue"], row["kind"]) for row in rows]
         met = {lane.service for lane in ready if _can_take(claim, lane, paused)}
-        probed = yield from self._services.probed({lane.service for lane in ours.values()} - met, claim.limit, now)
+        probed = self._services.probed(session, {lane.service for lane in ours.values()} - met, claim.limit, now)
         return [gate for gate, lane in ours.items() if lane.service in probed]
-
-    def _statement(self, statement: str, /, **values: Any) -> Statement:
-        return Statement(self._sql[statement], values)
 
 
 @lru_cache(maxsize=2 * GATES)

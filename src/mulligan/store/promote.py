@@ -5,19 +5,17 @@ from typing import Any, NamedTuple
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batch_counts import CountChanges
-from mulligan.store.clock import Now, moment
-from mulligan.store.expire import UnrunSteps
-from mulligan.store.limits import LimitDesk
-from mulligan.store.probes import ProbeSteps
+from mulligan.store.expire import ExpireOperations
+from mulligan.store.limits import LimitOperations
+from mulligan.store.probes import ProbeOperations
 from mulligan.store.protocols import Claim
-from mulligan.store.services import ServiceDesk
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.services import ServiceOperations
+from mulligan.store.session import Now, Session
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
 
-Passing = Callable[[str, dict[str, Any]], Steps[tuple[int, int]]]
+Passing = Callable[[Session, str, dict[str, Any]], tuple[int, int]]
 """A store's steps for one pass, by the name of its statement: how many pass, and how many are held back from now on."""
 
 
@@ -42,104 +40,112 @@ class Look(NamedTuple):
         return self.is_anyone or self.has_budget or self.has_probes or self.has_limit or self.is_new_limit
 
 
-class DoorSteps:
+class PromoteOperations:
     def __init__(
-        self, sql: Statements, services: ServiceDesk, limits: LimitDesk, unrun: UnrunSteps, passing: Passing
+        self, services: ServiceOperations, limits: LimitOperations, unrun: ExpireOperations, passing: Passing
     ) -> None:
-        self._sql = sql
         self._services = services
         self._limits = limits
         self._unrun = unrun
         self._passing = passing
-        self._probes = ProbeSteps(sql, services)
+        self._probes = ProbeOperations(services)
 
-    def looking(self, now: Now) -> Steps[Look]:
-        (row,) = yield Statement(self._sql["door"], {"now": now})
+    def look(self, session: Session, now: Now) -> Look:
+        (row,) = session.rows("door", {"now": now})
         return Look(**{name: bool(answer) for name, answer in row.items()})
 
-    def promoting(
-        self, now: Now, tally: CountChanges | None = None, claim: Claim | None = None
-    ) -> Steps[tuple[Look, int | None]]:
+    def promote(
+        self, session: Session, now: Now, tally: CountChanges | None = None, claim: Claim | None = None
+    ) -> tuple[Look, int | None]:
         """What is left to do, and in how many microseconds it is worth to look at the limits again. Members that fail
         here count into the tally, if there is one. What a claim needs to probe a service comes back for it."""
-        yield from self._say_limits(now)
-        look, again = yield from self._promote(now, tally)
-        if look.has_probes and (yield from self._unpark(claim, now)):
-            look, again = yield from self._promote(now, tally)
+        self._say_limits(session, now)
+        look, again = self._promote(session, now, tally)
+        if look.has_probes and self._unpark(session, claim, now):
+            look, again = self._promote(session, now, tally)
         return look, again
 
-    def _promote(self, now: Now, tally: CountChanges | None) -> Steps[tuple[Look, int | None]]:
-        look = yield from self.looking(now)
+    def _promote(self, session: Session, now: Now, tally: CountChanges | None) -> tuple[Look, int | None]:
+        look = self.look(session, now)
         if look.is_anyone:
-            yield from self._pass_all(now)
+            self._pass_all(session, now)
             # Some of them may wait for a budget or a limit from now on.
-            look = yield from self.looking(now)
-        has_admitted = look.has_budget and (yield from self._admit(now)) > 0
+            look = self.look(session, now)
+        has_admitted = look.has_budget and self._admit(session, now) > 0
         if not (look.has_limit or look.is_new_limit or has_admitted):
             return look, None
-        again = yield from self._let_in(now, tally)
+        again = self._let_in(session, now, tally)
         if look.is_new_limit:
-            look = yield from self.looking(now)
+            look = self.look(session, now)
         return look, again
 
-    def promoting_by_duty(self, duty: str, limit: int, now: Now, *, by_hand: bool) -> Steps[int]:
-        yield from self._say_limits(now)
+    def promote_by_duty(self, session: Session, duty: str, limit: int, now: Now, *, by_hand: bool) -> int:
+        self._say_limits(session, now)
         passed = 0
-        if (yield from self.looking(now)).is_anyone:
-            passed, _ = yield from self.passing("promote", now, duty=duty, limit=limit)
+        if self.look(session, now).is_anyone:
+            passed, _ = self.promote_pass(session, "promote", now, duty=duty, limit=limit)
         if by_hand and passed < limit:
-            passed += sum((yield from self.passing("admit", now, duty=duty, limit=limit - passed)))
-        yield from self._let_in(now)
+            passed += sum(self.promote_pass(session, "admit", now, duty=duty, limit=limit - passed))
+        self._let_in(session, now)
         return passed
 
-    def passing(
-        self, statement: str, now: Now, *, limit: int, duty: str | None = None, gate: str | None = None
-    ) -> Steps[tuple[int, int]]:
+    def promote_pass(
+        self,
+        session: Session,
+        statement: str,
+        now: Now,
+        *,
+        limit: int,
+        duty: str | None = None,
+        gate: str | None = None,
+    ) -> tuple[int, int]:
         """How many passed the door, and how many are held back from now on."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         where = {"duty": duty, "gate": gate or f"duty/{duty}", "limit": limit}
-        return self._passing(statement, {**where, "now": now, "queued": step.target.value, "event": step.event})
+        return self._passing(
+            session, statement, {**where, "now": now, "queued": step.target.value, "event": step.event}
+        )
 
-    def _pass_all(self, now: Now) -> Steps[None]:
+    def _pass_all(self, session: Session, now: Now) -> None:
         for _ in range(PROMOTE_PASSES):
-            if sum((yield from self.passing("promote", now, limit=PROMOTE_PASS))) < PROMOTE_PASS:
+            if sum(self.promote_pass(session, "promote", now, limit=PROMOTE_PASS)) < PROMOTE_PASS:
                 return
 
-    def _say_limits(self, now: Now) -> Steps[None]:
+    def _say_limits(self, session: Session, now: Now) -> None:
         if self._limits.has_news:
-            yield from self._limits.says((yield from moment(self._sql, now)))
+            self._limits.announce(session, session.moment(now))
 
-    def _admit(self, now: Now) -> Steps[int]:
+    def _admit(self, session: Session, now: Now) -> int:
         """How many retries left their gates, as their services' budgets allow."""
-        allowed = yield from self._services.admitted((yield from moment(self._sql, now)))
+        allowed = self._services.admitted(session, session.moment(now))
         moved = 0
         for gate, number in allowed:
-            moved += sum((yield from self.passing("admit", now, gate=gate, limit=number or PROMOTE_PASS)))
+            moved += sum(self.promote_pass(session, "admit", now, gate=gate, limit=number or PROMOTE_PASS))
         return moved
 
-    def _unpark(self, claim: Claim | None, now: Now) -> Steps[int]:
+    def _unpark(self, session: Session, claim: Claim | None, now: Now) -> int:
         """How many need not wait for their service any longer. After all others: a job that comes now may be tried
         instead of them."""
-        free, needed = yield from self._probes.admitted(claim, (yield from moment(self._sql, now)))
+        free, needed = self._probes.admit(session, claim, session.moment(now))
         moved = 0
         for gate in free:
-            moved += yield from self._come_back(gate, now, passes=PROMOTE_PASSES)
+            moved += self._come_back(session, gate, now, passes=PROMOTE_PASSES)
         for gate in needed:
             # A round of so many probes takes hours, and the claim that begins it is waited for.
-            moved += yield from self._come_back(gate, now, passes=1)
+            moved += self._come_back(session, gate, now, passes=1)
         return moved
 
-    def _come_back(self, gate: str, now: Now, *, passes: int) -> Steps[int]:
+    def _come_back(self, session: Session, gate: str, now: Now, *, passes: int) -> int:
         moved = 0
         for _ in range(passes):
-            passed = sum((yield from self.passing("unpark", now, gate=gate, limit=PROMOTE_PASS)))
+            passed = sum(self.promote_pass(session, "unpark", now, gate=gate, limit=PROMOTE_PASS))
             moved += passed
             if passed < PROMOTE_PASS:
                 break
         return moved
 
-    def _let_in(self, now: Now, tally: CountChanges | None = None) -> Steps[int | None]:
+    def _let_in(self, session: Session, now: Now, tally: CountChanges | None = None) -> int | None:
         """In how many microseconds it is worth to look again."""
-        admitted = yield from self._limits.admit((yield from moment(self._sql, now)))
-        yield from self._unrun.ending(admitted.failed, now, tally=tally)
+        admitted = self._limits.admit(session, session.moment(now))
+        self._unrun.finish(session, admitted.failed, now, tally=tally)
         return admitted.again_in

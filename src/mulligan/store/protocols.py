@@ -15,7 +15,7 @@ from mulligan.failure.decision import Decision
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.duty import DutyOverview, Round
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Called, Fence, Job, JobFilter, Lease, NewJob, Page
@@ -25,7 +25,7 @@ from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceChange, ServiceRecord, ServiceRequest
-from mulligan.store.session import Script
+from mulligan.store.script import Script
 
 # Among so many an id is found by its end: there is no index of that.
 NEWEST_IDS = 1_000_000
@@ -278,11 +278,11 @@ class Upkeep(Protocol):
         """Which duties are paused, and which have nothing to do: one look for all of them."""
         ...
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, rounds: Sequence[DutyRun]) -> None:
         """Record rounds of duties: one row for each duty and worker. One made by hand is an event too."""
         ...
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[DutyRun]:
         """The last round of each duty by each worker, the newest first."""
         ...
 

@@ -11,7 +11,7 @@ import msgspec
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchState
-from mulligan.records.duty import Round
+from mulligan.records.duty import DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.job import ONCE, Fence, Job, Lease, Page
 from mulligan.records.pause import Pause
@@ -342,8 +342,8 @@ def to_pause(row: Record) -> Pause:
     )
 
 
-def to_round(row: Record) -> Round:
-    return Round(
+def to_round(row: Record) -> DutyRun:
+    return DutyRun(
         duty=row["duty"],
         worker=row["worker"],
         seconds=row["took"] / 1e6,

@@ -1,53 +1,45 @@
 """Schedules in every store: a tick, its job and what the log says of it are written together, or not at all."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-from mulligan.records.job import NewJob
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.clock import Now
+from mulligan.store.batches import EnqueueSteps
 from mulligan.store.idempotency import is_done
 from mulligan.store.rows import to_schedule
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Now, Session
 from mulligan.store.values import schedule_event, schedule_values
 
 
-class ScheduleSteps:
-    """`storing` are a store's steps to store jobs."""
+class ScheduleOperations:
+    def __init__(self, enqueue_steps: EnqueueSteps) -> None:
+        self._enqueue_steps = enqueue_steps
 
-    def __init__(self, sql: Statements, storing: Callable[[Sequence[NewJob]], Steps[object]]) -> None:
-        self._sql = sql
-        self._storing = storing
-
-    def listing(self) -> Steps[list[ScheduleRecord]]:
-        rows = yield Statement(self._sql["schedules"], {})
+    def list_all(self, session: Session) -> list[ScheduleRecord]:
+        rows = session.rows("schedules")
         return [to_schedule(row) for row in rows]
 
-    def changing(self, change: ScheduleChange, now: Now) -> Steps[bool]:
+    def change(self, session: Session, change: ScheduleChange, now: Now) -> bool:
         """Whether the record was still as it was read."""
-        if (yield from self._is_done(change.notes)):
+        if self._is_done(session, change.notes):
             return True
-        statement = self._sql["schedule" if change.record.version else "schedule_new"]
-        if not (yield Statement(statement, {**schedule_values(change.record), "now": now})):
+        statement = "schedule" if change.record.version else "schedule_new"
+        if not session.rows(statement, schedule_values(change.record), now=now):
             return False
         if change.jobs:
-            yield from self._storing(change.jobs)
+            session.play(self._enqueue_steps(change.jobs))
         for note in change.notes:
-            yield Statement(self._sql["event"], schedule_event(change.record.name, note, now=now))
+            session.rows("event", schedule_event(change.record.name, note, now=now))
         return True
 
-    def _is_done(self, notes: Iterable[ScheduleNote]) -> Steps[bool]:
-        for note in notes:
-            if note.request and (yield from is_done(self._sql, note.request)):
-                return True
-        return False
+    def _is_done(self, session: Session, notes: Iterable[ScheduleNote]) -> bool:
+        return any(note.request and is_done(session, note.request) for note in notes)
 
-    def removing(self, name: str, note: ScheduleNote, now: Now) -> Steps[bool]:
+    def remove(self, session: Session, name: str, note: ScheduleNote, now: Now) -> bool:
         """With its pause; whether there was one."""
-        if (yield from self._is_done([note])):
+        if self._is_done(session, [note]):
             return True
-        if not (yield Statement(self._sql["schedule_remove"], {"name": name})):
+        if not session.rows("schedule_remove", {"name": name}):
             return False
-        yield Statement(self._sql["resume"], {"what": "schedule", "name": name})
-        yield Statement(self._sql["event"], schedule_event(name, note, now=now))
+        session.rows("resume", {"what": "schedule", "name": name})
+        session.rows("event", schedule_event(name, note, now=now))
         return True

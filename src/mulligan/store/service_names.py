@@ -13,7 +13,8 @@ from typing import Any
 from mulligan.service import ServiceBook
 from mulligan.service.records import Family
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.session import Statement, Steps
+from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Session
 from mulligan.store.statements import Statements
 
 # How often it is asked whether a name is still needed, and of how many at once.
@@ -21,19 +22,19 @@ CHECKED_EVERY = to_duration(timedelta(days=1))
 CHECKED_AT_ONCE = 100
 
 
-class NameDesk:
+class ServiceNames:
     def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:
         self._sql = sql
         self._book = book
 
-    def naming(self, rows: Sequence[dict[str, Any]], now: int | None) -> Steps[None]:
+    def assign_names(self, rows: Sequence[dict[str, Any]], now: int | None) -> Steps[None]:
         """Give jobs whose services are computed the names that they are told apart by."""
         computed = [row for row in rows if "is_computed" in row]
-        shared = yield from self.shared({row["service"] for row in computed}, now)
+        shared = yield from self.find_shared({row["service"] for row in computed}, now)
         for row in computed:
             row["service"] = shared.get(row["service"], row["service"])
 
-    def shared(self, names: Iterable[str], now: int | None) -> Steps[dict[str, str]]:
+    def find_shared(self, names: Iterable[str], now: int | None) -> Steps[dict[str, str]]:
         """The names for which there is no room, and what they share instead."""
         book = self._book()
         families = {name: book.of(name) for name in sorted(names) if name and book.of(name).is_pattern}
@@ -53,14 +54,14 @@ class NameDesk:
             known |= {row["name"] for row in admitted}
         return {name: family.name for name, family in families.items() if name not in known}
 
-    def forget(self, now: int | None) -> Steps[None]:
+    def forget(self, session: Session, now: int | None) -> None:
         """A bounded number of those that nobody needs any more."""
-        old = yield Statement(self._sql["names_old"], {"now": now, "kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
+        old = session.rows("names_old", {"now": now, "kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
         if needed := [row["seq"] for row in old if row["is_needed"]]:
-            yield Statement(self._sql["names_keep"], {"names": to_json(needed), "now": now})
+            session.rows("names_keep", {"names": to_json(needed), "now": now})
         if unneeded := [row["seq"] for row in old if not row["is_needed"]]:
-            yield Statement(self._sql["names_forget"], {"names": to_json(unneeded)})
+            session.rows("names_forget", {"names": to_json(unneeded)})
 
-    def counted(self) -> Steps[list[Family]]:
-        rows = yield Statement(self._sql["names_counted"], {})
+    def count_names(self, session: Session) -> list[Family]:
+        rows = session.rows("names_counted")
         return [Family(row["family"], row["number"], row["most"]) for row in rows]

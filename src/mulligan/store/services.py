@@ -42,13 +42,12 @@ from mulligan.service.config import LONGEST_WINDOW
 from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.service.state import decode_state, encode_state
 from mulligan.service.window import decode_counts, encode_counts
-from mulligan.store.clock import Now, moment
 from mulligan.store.idempotency import is_done
 from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.service_calls import Hearsay, hearsay, merged
-from mulligan.store.service_names import NameDesk
-from mulligan.store.session import Statement, Steps
+from mulligan.store.service_names import ServiceNames
+from mulligan.store.session import Now, Session
 from mulligan.store.statements import Statements
 from mulligan.store.values import event_values
 
@@ -104,11 +103,10 @@ class ServiceUpdate(NamedTuple):
         return {name: one.epoch for name, one in self.standings.items() if one.breaker is not BreakerState.CLOSED}
 
 
-class ServiceDesk:
+class ServiceOperations:
     def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:
-        self._sql = sql
         self._book = book
-        self.names = NameDesk(sql, book)
+        self.names = ServiceNames(sql, book)
 
     @property
     def has_rates(self) -> bool:
@@ -117,37 +115,37 @@ class ServiceDesk:
 
     # Claim
 
-    def grants(self, claim: Claim, names: Sequence[str], now: int) -> Steps[list[Grant]]:
+    def grants(self, session: Session, claim: Claim, names: Sequence[str], now: int) -> list[Grant]:
         """What this claim may take of the services of ready jobs that are not simply closed and can be asked now."""
-        rows = yield self._statement("services_asked", names=to_json(list(names)), now=now)
-        new = yield from self._newly_rated(names)
+        rows = session.rows("services_asked", names=to_json(list(names)), now=now)
+        new = self._newly_rated(session, names)
         # Locked first, read and counted then: in one statement the count would be older than the lock, and two claims
         # would take one permit.
-        asked = yield from self._locked([*new, *(row["name"] for row in rows)])
+        asked = self._locked(session, [*new, *(row["name"] for row in rows)])
         grants = []
         for standing in asked.values():
-            grants += [(yield from self._grant(standing, claim.limit, now))]
+            grants += [self._grant(session, standing, claim.limit, now)]
         return grants
 
-    def _newly_rated(self, names: Iterable[str]) -> Steps[set[str]]:
+    def _newly_rated(self, session: Session, names: Iterable[str]) -> set[str]:
         """Those with a rate of which no row says so yet."""
         rated = [name for name in names if self._book().of(name).rate is not None]
         if not rated:
             return set()
-        rows = yield self._statement("services_named", names=to_json(rated))
+        rows = session.rows("services_named", names=to_json(rated))
         return set(rated) - {row["name"] for row in rows if row["is_restricted"]}
 
-    def _grant(self, before: ServiceState, wanted: int, now: int) -> Steps[Grant]:
+    def _grant(self, session: Session, before: ServiceState, wanted: int, now: int) -> Grant:
         service = self._book().of(before.name)
         turn = begin_probing(service, before, now=now)
         if fails_fast(service, turn.state, now=now):
             return Grant(before, turn, service, Allowance(wanted, turn.state), fails_fast=True)
         used = 0
         if turn.state.breaker is BreakerState.HALF_OPEN:
-            used = yield from self._number("permits_used", service=before.name, epoch=turn.state.epoch)
+            used = self._number(session, "permits_used", service=before.name, epoch=turn.state.epoch)
         return Grant(before, turn, service, claim_allowance(service, turn.state, running=used, wanted=wanted, now=now))
 
-    def taken(self, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> Steps[None]:
+    def taken(self, session: Session, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> None:
         """Keep what became of the services, and of what was granted."""
         numbers = Counter(lease.service for lease in leases)
         for grant in grants:
@@ -155,16 +153,16 @@ class ServiceDesk:
             left = grant.allowed.without(unused).state
             if left == grant.before and not is_restricted(grant.service, left):
                 # It had a rate, and has none any more.
-                yield self._statement("service_write", **_values(grant.service, left, now))
-            yield from self._write(grant.service, grant.before, Transition(left, grant.turn.changes), now)
+                session.rows("service_write", **_values(grant.service, left, now))
+            self._write(session, grant.service, grant.before, Transition(left, grant.turn.changes), now)
             for lease in leases:
                 if lease.service == grant.name:
                     lease.is_refused = grant.fails_fast
                     lease.is_probe = left.breaker is BreakerState.HALF_OPEN
 
-    def recalled(self, leases: Sequence[Lease]) -> Steps[None]:
+    def recalled(self, session: Session, leases: Sequence[Lease]) -> None:
         """Leases whose claim is told once more: its reply was lost."""
-        known = yield from self._known(sorted({lease.service for lease in leases if lease.service}))
+        known = self._known(session, sorted({lease.service for lease in leases if lease.service}))
         for lease in leases:
             if standing := known.get(lease.service):
                 service = self._book().of(lease.service)
@@ -172,50 +170,55 @@ class ServiceDesk:
 
     # Settle
 
-    def hearing(self, settled: Sequence[Outcome], now: Now) -> Steps[ServiceUpdate]:
+    def record_calls(self, session: Session, settled: Sequence[Outcome], now: Now) -> ServiceUpdate:
         """What these attempts tell of their services."""
         heard = hearsay(settled)
         if not heard:
             return ServiceUpdate()
-        time = yield from moment(self._sql, now)
-        return (yield from self._heard(heard, settled[0].teller, time))
+        time = session.moment(now)
+        return self._heard(session, heard, settled[0].teller, time)
 
-    def _heard(self, heard: Mapping[str, Hearsay], worker: str, now: int) -> Steps[ServiceUpdate]:
-        heard = merged(heard, (yield from self._shared(heard, now)))
+    def _heard(self, session: Session, heard: Mapping[str, Hearsay], worker: str, now: int) -> ServiceUpdate:
+        heard = merged(heard, self._shared(session, heard, now))
         names, changes = sorted(heard), []
-        known = yield from self._known(names)
+        known = self._known(session, names)
         calls = {name: heard[name].calls_in(known[name], now) for name in names}
-        yield from self._tally(known, calls, worker, now)
+        self._tally(session, known, calls, worker, now)
         loud = [name for name in names if heard[name].quiet or not is_routine(known[name], calls[name])]
-        for name, before in (yield from self._locked(loud)).items():
-            turn = yield from self._hear(before, heard[name], calls[name], now)
+        for name, before in self._locked(session, loud).items():
+            turn = self._hear(session, before, heard[name], calls[name], now)
             known[name] = turn.state
             changes += _changes(name, turn)
         return ServiceUpdate(known, changes)
 
-    def _shared(self, heard: Mapping[str, Hearsay], now: int) -> Steps[dict[str, str]]:
+    def _shared(self, session: Session, heard: Mapping[str, Hearsay], now: int) -> dict[str, str]:
         """Tasks may report calls of any service: of too many names, those that are new share one."""
         reported = [name for name, hearsay in heard.items() if hearsay.is_reported]
         if not reported:
             return {}
-        rows = yield self._statement("services_unheard", names=to_json(reported))
-        return (yield from self.names.shared([row["name"] for row in rows], now))
+        rows = session.rows("services_unheard", names=to_json(reported))
+        return session.play(self.names.find_shared([row["name"] for row in rows], now))
 
-    def _known(self, names: Sequence[str]) -> Steps[dict[str, ServiceState]]:
+    def _known(self, session: Session, names: Sequence[str]) -> dict[str, ServiceState]:
         if not names:
             return {}
-        rows = yield self._statement("services_named", names=to_json(list(names)))
+        rows = session.rows("services_named", names=to_json(list(names)))
         return {name: ServiceState.initial(name) for name in names} | {row["name"]: _standing(row) for row in rows}
 
     def _tally(
-        self, known: Mapping[str, ServiceState], calls: Mapping[str, Sequence[ServiceCall]], worker: str, now: int
-    ) -> Steps[None]:
+        self,
+        session: Session,
+        known: Mapping[str, ServiceState],
+        calls: Mapping[str, Sequence[ServiceCall]],
+        worker: str,
+        now: int,
+    ) -> None:
         current = {name: [call for call in heard if call.epoch == known[name].epoch] for name, heard in calls.items()}
         names = [name for name, heard in current.items() if heard]
         if not names:
             return
-        yield self._statement("tallies_lock", worker=worker)
-        rows = yield self._statement("tallies_by", worker=worker, services=to_json(names))
+        session.rows("tallies_lock", worker=worker)
+        rows = session.rows("tallies_by", worker=worker, services=to_json(names))
         # One of a later epoch is of before the service was forgotten, and would hear nothing any more.
         mine = {
             row["service"]: tally
@@ -223,91 +226,88 @@ class ServiceDesk:
             if (tally := _tally(row["tally"])).epoch <= known[row["service"]].epoch
         }
         news = [
-            {
-                "service": name,
-                "tally": encode_counts(mine.get(name, CallCounts()).add(heard, self._book().of(name))),
-            }
+            {"service": name, "tally": encode_counts(mine.get(name, CallCounts()).add(heard, self._book().of(name)))}
             for name in names
             for heard in [current[name]]
         ]
-        yield self._statement("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
+        session.rows("tallies_write", worker=worker, tallies=to_json(news), now=now - now % TALLY_AGES)
 
     def _hear(
-        self, before: ServiceState, hearsay: Hearsay, calls: Sequence[ServiceCall], now: int
-    ) -> Steps[Transition]:
+        self, session: Session, before: ServiceState, hearsay: Hearsay, calls: Sequence[ServiceCall], now: int
+    ) -> Transition:
         service = self._book().of(before.name)
-        found = yield from self._figures(service, before, now)
+        found = self._figures(session, service, before, now)
         turn = record_calls(service, before, found, calls, now=now)
         for quiet in hearsay.quiet:
             more = hold(service, turn.state, found, quiet.length, epoch=quiet.epoch, now=now)
             turn = Transition(more.state, (*turn.changes, *more.changes))
         if turn.state.epoch != before.epoch and is_milestone(turn.state.probes_failed):
-            turn = yield from self._reported(turn)
-        yield from self._write(service, before, turn, now)
+            turn = self._reported(session, turn)
+        self._write(session, service, before, turn, now)
         return turn
 
-    def _reported(self, turn: Transition) -> Steps[Transition]:
+    def _reported(self, session: Session, turn: Transition) -> Transition:
         """With how many jobs wait, as far as they are counted."""
-        waiting = yield from self._number("service_held", service=turn.state.name, limit=MANY)
+        waiting = self._number(session, "service_held", service=turn.state.name, limit=MANY)
         held = {"held": waiting}
         return Transition(turn.state, tuple(Change(change.type, change.data | held) for change in turn.changes))
 
-    def _locked(self, names: Sequence[str]) -> Steps[dict[str, ServiceState]]:
+    def _locked(self, session: Session, names: Sequence[str]) -> dict[str, ServiceState]:
         """How they stand, and nobody else changes that before this transaction ends."""
         if not names:
             return {}
-        yield self._statement("services_lock", names=to_json(list(names)))
-        return (yield from self._known(sorted(names)))
+        session.rows("services_lock", names=to_json(list(names)))
+        return self._known(session, sorted(names))
 
-    def _figures(self, service: Service, standing: ServiceState, now: int) -> Steps[Figures]:
-        rows = yield self._statement("tallies_of", service=standing.name)
+    def _figures(self, session: Session, service: Service, standing: ServiceState, now: int) -> Figures:
+        rows = session.rows("tallies_of", service=standing.name)
         found = [_tally(row["tally"]) for row in rows]
         return compute_figures(service, found, epoch=standing.epoch, failing_since=standing.failing_since, now=now)
 
     # The door
 
-    def admitted(self, now: int) -> Steps[list[tuple[str, int | None]]]:
+    def admitted(self, session: Session, now: int) -> list[tuple[str, int | None]]:
         """The gates of services whose retries wait for their budget, and how many may pass; None: all of them."""
-        rows = yield self._statement("services_parked")
+        rows = session.rows("services_parked")
         admitted = []
-        for name, standing in (yield from self._locked([row["name"] for row in rows])).items():
+        for name, standing in self._locked(session, [row["name"] for row in rows]).items():
             service = self._book().of(name)
-            found = yield from self._figures(service, standing, now)
-            in_flight = yield from self._number("retries_in_flight", service=name)
+            found = self._figures(session, service, standing, now)
+            in_flight = self._number(session, "retries_in_flight", service=name)
             number = retry_allowance(service, standing, found, in_flight=in_flight)
             if number is None or number > 0:
                 admitted.append((BUDGET + name, number))
         return admitted
 
-    def barred(self, names: Iterable[str], wanted: int, now: int) -> Steps[dict[str, int]]:
+    def barred(self, session: Session, names: Iterable[str], wanted: int, now: int) -> dict[str, int]:
         """How much of those among these services that are not simply closed could be claimed now. Nothing is taken."""
-        rows = yield self._statement("services_barred", names=to_json(sorted(names)))
+        rows = session.rows("services_barred", names=to_json(sorted(names)))
         allowed = {}
         for row in rows:
-            grant = yield from self._grant(_standing(row), wanted, now)
+            grant = self._grant(session, _standing(row), wanted, now)
             allowed[grant.name] = 0 if grant.values["kind"] else grant.allowed.number
         return allowed
 
-    def held(self, names: Iterable[str], now: int) -> Steps[set[str]]:
+    def held(self, session: Session, names: Iterable[str], now: int) -> set[str]:
         """Those among these services that hold their jobs."""
-        rows = yield self._statement("services_resting", names=to_json(sorted(names)), now=now)
+        rows = session.rows("services_resting", names=to_json(sorted(names)), now=now)
         resting = {row["name"] for row in rows}
         # Most of them, in an outage of many: nothing more of them need be read.
-        rows = yield self._statement("services_barred", names=to_json(sorted({*names} - resting)))
+        rows = session.rows("services_barred", names=to_json(sorted({*names} - resting)))
         standings = [_standing(row) for row in rows]
         return resting | {one.name for one in standings if holds(self._book().of(one.name), one)}
 
-    def asked(self, names: Iterable[str], now: int) -> Steps[set[str]]:
+    def asked(self, session: Session, names: Iterable[str], now: int) -> set[str]:
         """Those among these services that are not simply closed and whose time to be asked has come."""
-        rows = yield self._statement("services_asked", names=to_json(sorted(names)), now=now)
+        rows = session.rows("services_asked", names=to_json(sorted(names)), now=now)
         return {row["name"] for row in rows}
 
-    def probed(self, names: Iterable[str], limit: int, now: int) -> Steps[set[str]]:
+    def probed(self, session: Session, names: Iterable[str], limit: int, now: int) -> set[str]:
         """Some of those services of which a job may be tried now, as a probe. Nothing is taken."""
-        rows = yield self._statement("services_barred", names=to_json(sorted(names)))
+        rows = session.rows("services_barred", names=to_json(sorted(names)))
         found: set[str] = set()
         for row in rows:
-            grant = yield from self._grant(_standing(row), 1, now)
+            grant = self._grant(session, _standing(row), 1, now)
             if grant.values["kind"] is None and grant.allowed.number > 0:
                 found.add(grant.name)
             if len(found) >= limit:
@@ -316,38 +316,38 @@ class ServiceDesk:
 
     # By hand
 
-    def force(self, request: ServiceRequest, given: Now) -> Steps[ServiceRecord]:
-        now = yield from moment(self._sql, given)
-        if (yield from is_done(self._sql, request.id)):
-            return (yield from self._of(request.name, now))
+    def force(self, session: Session, request: ServiceRequest, given: Now) -> ServiceRecord:
+        now = session.moment(given)
+        if is_done(session, request.id):
+            return self._of(session, request.name, now)
         service = self._book().of(request.name)
-        before = (yield from self._locked([request.name]))[request.name]
+        before = self._locked(session, [request.name])[request.name]
         to = None if request.to is None else Forced(request.to)
         turn = force(before, to, actor=request.actor, reason=request.reason, now=now)
-        yield from self._write(service, before, turn, now, request=request.id, actor=request.actor)
-        return (yield from self._record(turn.state, now))
+        self._write(session, service, before, turn, now, request=request.id, actor=request.actor)
+        return self._record(session, turn.state, now)
 
-    def _of(self, name: str, now: int) -> Steps[ServiceRecord]:
-        known = yield from self._known([name])
-        return (yield from self._record(known[name], now))
+    def _of(self, session: Session, name: str, now: int) -> ServiceRecord:
+        known = self._known(session, [name])
+        return self._record(session, known[name], now)
 
-    def listed(self, given: Now, names: Sequence[str] | None = None) -> Steps[list[ServiceRecord]]:
-        now = yield from moment(self._sql, given)
+    def listed(self, session: Session, given: Now, names: Sequence[str] | None = None) -> list[ServiceRecord]:
+        now = session.moment(given)
         if names is None:
-            rows = yield self._statement("services_listed")
+            rows = session.rows("services_listed")
         else:
-            rows = yield self._statement("services_named", names=to_json(list(names)))
+            rows = session.rows("services_named", names=to_json(list(names)))
         found = []
         for row in rows:
-            found += [(yield from self._record(_standing(row), now))]
+            found += [self._record(session, _standing(row), now)]
         return found
 
-    def demands(self, limit: int) -> Steps[list[Demand]]:
-        rows = yield self._statement("demands", limit=limit)
+    def demands(self, session: Session, limit: int) -> list[Demand]:
+        rows = session.rows("demands", limit=limit)
         return [Demand(row["service"], row["ready"], row["parked"]) for row in rows]
 
-    def _record(self, standing: ServiceState, now: int) -> Steps[ServiceRecord]:
-        found = yield from self._figures(self._book().of(standing.name), standing, now)
+    def _record(self, session: Session, standing: ServiceState, now: int) -> ServiceRecord:
+        found = self._figures(session, self._book().of(standing.name), standing, now)
         until = standing.held_until(now)
         # For people an outage is one, however often it was probed.
         outage = standing.outage_since if standing.breaker is BreakerState.OPEN else None
@@ -373,16 +373,17 @@ class ServiceDesk:
             trouble=standing.trouble,
         )
 
-    def forget(self, now: int | None) -> Steps[None]:
+    def forget(self, session: Session, now: int | None) -> None:
         """What says nothing any more."""
-        yield self._statement("tallies_forget", now=now, kept=TALLIES_KEPT)
-        yield self._statement("services_forget", now=now, kept=SERVICES_KEPT)
-        yield from self.names.forget(now)
+        session.rows("tallies_forget", now=now, kept=TALLIES_KEPT)
+        session.rows("services_forget", now=now, kept=SERVICES_KEPT)
+        self.names.forget(session, now)
 
     # All of them
 
     def _write(
         self,
+        session: Session,
         service: Service,
         before: ServiceState,
         turn: Transition,
@@ -390,18 +391,15 @@ class ServiceDesk:
         *,
         request: str | None = None,
         actor: str | None = None,
-    ) -> Steps[None]:
+    ) -> None:
         if turn.state != before:
-            yield self._statement("service_write", **_values(service, turn.state, now))
+            session.rows("service_write", **_values(service, turn.state, now))
         for change in turn.changes:
-            yield self._statement("event", **_event(before.name, change, now, request=request, actor=actor))
+            session.rows("event", **_event(before.name, change, now, request=request, actor=actor))
 
-    def _number(self, statement: str, **values: Any) -> Steps[int]:
-        rows = yield self._statement(statement, **values)
+    def _number(self, session: Session, statement: str, **values: Any) -> int:
+        rows = session.rows(statement, **values)
         return int(rows[0]["number"])
-
-    def _statement(self, statement: str, /, **values: Any) -> Statement:
-        return Statement(self._sql[statement], values)
 
 
 def _values(service: Service, standing: ServiceState, now: int) -> dict[str, Any]:

@@ -1,79 +1,58 @@
-"""An operation as statements that anybody's connection can run, one after the other.
+"""A session: statements by name on one connection, in one transaction of a store."""
 
-A script yields a statement and is sent the rows it gave: whoever plays it decides on which connection, in whose
-transaction, and whether he blocks or awaits.
-"""
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from mulligan.records.job import Lease
+from mulligan.store.script import Rows, Statement, Steps, play
+from mulligan.store.statements import Statements
 
 T = TypeVar("T")
 
-
-class Statement(NamedTuple):
-    """SQL with named parameters: `%(name)s` for PostgreSQL, `:name` for SQLite."""
-
-    sql: str
-    values: dict[str, Any]
+# Microseconds. None: the database's own clock rules, and its statements ask it themselves.
+Now = int | None
 
 
-Rows = list[dict[str, Any]]
-Steps = Generator[Statement, Rows, T]
+class Session(ABC):
+    sql: Statements
 
+    @property
+    @abstractmethod
+    def now(self) -> Now: ...
 
-@dataclass(frozen=True, slots=True)
-class Script(Generic[T]):
-    """The steps, and the kind of database that understands them."""
+    @abstractmethod
+    def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
+        """The rows of a statement, by column name."""
 
-    database: str
-    steps: Steps[T]
+    @abstractmethod
+    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        """The rows of a statement as leases."""
 
+    def rows(self, name: str, values: Mapping[str, Any] | None = None, /, **more: Any) -> Rows:
+        """The rows of a named statement."""
+        return self.execute(self.sql[name], more if values is None else {**values, **more} if more else values)
 
-def play(steps: Steps[T], execute: Callable[[Statement], Rows]) -> T:
-    """Errors of a statement are raised where it was yielded."""
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = execute(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    def play(self, steps: Steps[T]) -> T:
+        """Run a script on this connection."""
+        return play(steps, self._run)
 
+    def _run(self, statement: Statement) -> Rows:
+        return self.execute(*statement)
 
-async def play_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[Rows]]) -> T:
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = await execute(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    def moment(self, now: Now) -> int:
+        """The time as a number, to compare with."""
+        return now if now is not None else int(self.rows("now", now=None)[0]["now"])
 
-
-def alone(statement: Statement) -> Steps[Rows]:
-    """One statement."""
-    return (yield statement)
-
-
-def undoing(steps: Steps[T], *errors: type[Exception]) -> Steps[T]:
-    """The same steps; what they did is undone when they end with such an error, and the transaction can go on."""
-    yield Statement("SAVEPOINT mulligan_steps", {})
-    try:
-        result = yield from steps
-    except errors:
-        yield Statement("ROLLBACK TO mulligan_steps", {})
-        yield Statement("RELEASE mulligan_steps", {})
-        raise
-    yield Statement("RELEASE mulligan_steps", {})
-    return result
+    @contextmanager
+    def undo(self, *errors: type[Exception]) -> Iterator[None]:
+        """Undo the block when it ends with one of these errors; the transaction can go on."""
+        self.execute("SAVEPOINT mulligan_steps", {})
+        try:
+            yield
+        except errors:
+            self.execute("ROLLBACK TO mulligan_steps", {})
+            self.execute("RELEASE mulligan_steps", {})
+            raise
+        self.execute("RELEASE mulligan_steps", {})

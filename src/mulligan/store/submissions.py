@@ -13,7 +13,8 @@ from typing import Any
 from mulligan.records.rate import Rate
 from mulligan.store.fairness import Bucket, Row, Share, give_ranks, returned, totals
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.session import Statement, Steps
+from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Session
 from mulligan.store.statements import Statements
 
 # A queue whose turns nobody takes starts anew at the present time after so long: else jobs that come then would look
@@ -24,11 +25,11 @@ FORGOTTEN_AT_ONCE = 500
 TWIN = ("id", "owner", "kind", "dedupe_key", "dedupe_scope", "dedupe_for")
 
 
-class OwnerSteps:
+class Submissions:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
 
-    def admitting(self, rows: Sequence[Row], now: int | None) -> Steps[list[Bucket]]:
+    def admit(self, rows: Sequence[Row], now: int | None) -> Steps[list[Bucket]]:
         """The buckets of owners who are limited, locked. Raises SubmitRateExceeded, before any job is written."""
         limited = [row for row in rows if "rate" in row]
         if not limited:
@@ -57,7 +58,7 @@ class OwnerSteps:
             seen |= names
         return news
 
-    def ranking(self, rows: Sequence[Row], now: int | None) -> Steps[dict[Share, int]]:
+    def rank(self, rows: Sequence[Row], now: int | None) -> Steps[dict[Share, int]]:
         """Give jobs of fair queues their ranks; from where each owner's began."""
         fair = [row for row in rows if "step" in row]
         if not fair:
@@ -73,7 +74,7 @@ class OwnerSteps:
         give_ranks(fair, starts)
         return starts
 
-    def counting(
+    def charge(
         self,
         rows: Sequence[Row],
         stored: Mapping[str, Row],
@@ -90,15 +91,15 @@ class OwnerSteps:
             shares = [{**share._asdict(), "rank": rank} for share, rank in ends.items()]
             yield Statement(self._sql["shares_return"], {"shares": to_json(shares)})
 
-    def forgetting(self, now: int | None) -> Steps[None]:
+    def forget(self, session: Session, now: int | None) -> None:
         """A bounded number of those who have what they would have if nothing were known of them."""
         values = {"now": now, "idle": to_duration(IDLE), "limit": FORGOTTEN_AT_ONCE}
-        yield Statement(self._sql["submit_forget"], values)
-        yield Statement(self._sql["shares_forget"], values)
-        idle = yield Statement(self._sql["turns_idle"], values)
+        session.rows("submit_forget", values)
+        session.rows("shares_forget", values)
+        idle = session.rows("turns_idle", values)
         if idle:
             # In a statement of its own: it sees all that was committed before these were locked.
-            yield Statement(self._sql["turns_forget"], {"places": to_json(idle)})
+            session.rows("turns_forget", {"places": to_json(idle)})
 
 
 def _key(row: Row) -> tuple[str, ...]:

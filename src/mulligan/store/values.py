@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import DUTY_DONE, PURGED, REFUSED, TABLE, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
-from mulligan.records.duty import Round
+from mulligan.records.duty import DutyRun
 from mulligan.records.job import Fence, Job, JobFilter, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.retention import PurgeRequest
@@ -285,7 +285,7 @@ def pause_event(
     return event_values(type_, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
 
 
-def round_values(done: Round) -> dict[str, Any]:
+def round_values(done: DutyRun) -> dict[str, Any]:
     return {
         "duty": done.duty,
         "worker": done.worker,
@@ -299,7 +299,7 @@ def round_values(done: Round) -> dict[str, Any]:
     }
 
 
-def round_event(done: Round, *, now: int | None) -> dict[str, Any]:
+def round_event(done: DutyRun, *, now: int | None) -> dict[str, Any]:
     data = {"what": "duty", "name": done.duty, "did": done.did, "seconds": round(done.seconds, 6)}
     if done.reason:
         data["reason"] = done.reason

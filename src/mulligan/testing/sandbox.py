@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mulligan.app import App, Parts
-from mulligan.duties.runner import Ticker
+from mulligan.duties.runner import DutyGroup
 from mulligan.records.duty import DutyOverview
 from mulligan.service import ServiceBook
 from mulligan.store.protocols import Store
@@ -16,7 +16,7 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
 from mulligan.worker.drivers import InlineDriver
-from mulligan.worker.tuning import seldom_collected
+from mulligan.worker.tuning import collect_less
 
 SECOND = timedelta(seconds=1)
 
@@ -43,20 +43,20 @@ class Sandbox:
     def _run(self, end: datetime) -> None:
         """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
         ticker = self._app._ticker()
-        with seldom_collected():
-            ticker.tell()
+        with collect_less():
+            ticker.run_now()
             _outside_any_loop(lambda: self._app._run_while(lambda: self._goes_on(ticker, end), ticker))
-            ticker.write()
+            ticker.record_runs()
 
-    def _goes_on(self, ticker: Ticker, end: datetime) -> bool:
+    def _goes_on(self, ticker: DutyGroup, end: datetime) -> bool:
         """Whether there may be more to run: a redrive goes on by what came of the jobs before, or time has passed."""
-        if ticker.tell():
+        if ticker.run_now():
             return True
         if self.now >= end:
             return False
-        due = self._next(ticker.outlook.now())
+        due = self._next(ticker.pending.now())
         self._clock.advance((end if due is None else min(due, end)) - self.now)
-        ticker.tell()
+        ticker.run_now()
         return True
 
     def _next(self, chores: DutyOverview) -> datetime | None:

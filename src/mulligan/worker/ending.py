@@ -18,13 +18,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A failure whose verdict is known: judged in a child, or the child's own death."""
+    """A failure with a known verdict: it was classified in a child, or the child died."""
 
     verdict: Verdict
 
 
-class Why(StrEnum):
-    """Who stopped an attempt from outside."""
+class StopReason(StrEnum):
+    """Why an attempt was stopped from outside. The values are stored."""
 
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
@@ -36,7 +36,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    why: Why
+    why: StopReason
 
 
 Ended = Success | Failed | Judged | Interruption

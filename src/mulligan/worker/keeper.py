@@ -1,27 +1,32 @@
-"""The keeper: extends leases, notes progress, hears of cancellations and lost leases.
+"""The keeper: extends leases, stores progress, and learns of cancellations and lost leases.
 
-`step` is the whole of it. A thread of its own drives it, so that a task which blocks the event loop
-keeps its lease all the same.
+A thread of its own calls `step`, so a task that blocks the event loop keeps its lease.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
+from typing import Protocol
 
 from mulligan.errors import StoreError
 from mulligan.records.job import Fence
 from mulligan.store.protocols import Beat, JobStore, WorkerRecord
 from mulligan.values.clock import Clock
-from mulligan.worker.ending import Why
-from mulligan.worker.outage import Outage
+from mulligan.worker.ending import StopReason
 from mulligan.worker.running import Running
+from mulligan.worker.store_calls import OutageLog
 
 BEATS_PER_LEASE = 3
 LONGEST_INTERVAL = 1.0
 
 
-class Keeper:
-    """`held` gives the attempts of the moment; `interrupt` is safe to call from this thread."""
+class HeldAttempts(Protocol):
+    """Both methods are safe to call from the keeper's thread."""
 
+    def held(self) -> list[Running]: ...
+
+    def interrupt_from_thread(self, running: Running, why: StopReason) -> None: ...
+
+
+class Keeper:
     def __init__(
         self,
         store: JobStore,
@@ -29,23 +34,21 @@ class Keeper:
         worker: WorkerRecord,
         lease: timedelta,
         clock: Clock,
-        outage: Outage,
-        held: Callable[[], list[Running]],
-        interrupt: Callable[[Running, Why], None],
+        outage: OutageLog,
+        attempts: HeldAttempts,
     ) -> None:
         self._store = store
         self._worker = worker
         self.lease = lease
         self._clock = clock
         self._outage = outage
-        self._held = held
-        self._interrupt = interrupt
+        self._attempts = attempts
         self._seen_at: float | None = None
         self.interval = min(LONGEST_INTERVAL, lease.total_seconds() / BEATS_PER_LEASE / 2)
 
     def step(self) -> None:
         now = self._clock.monotonic()
-        held = {running.lease.fence: running for running in self._held()}
+        held = {running.lease.fence: running for running in self._attempts.held()}
         beat = Beat(
             worker=self._worker,
             lease=self.lease,
@@ -62,15 +65,15 @@ class Keeper:
         self._outage.answered("beat")
         self._seen_at = now
         self._note(beat, held, now)
-        self._tell(held, reply.lost, Why.LOST)
-        self._tell(held, reply.cancelled, Why.CANCELLED)
+        self._interrupt(held, reply.lost, StopReason.LOST)
+        self._interrupt(held, reply.cancelled, StopReason.CANCELLED)
 
     def running(self) -> list[Running]:
         """The attempts whose code runs now."""
-        return [running for running in self._held() if running.task is not None and not running.is_over]
+        return [running for running in self._attempts.held() if running.task is not None and not running.is_over]
 
     def _is_due(self, now: float) -> bool:
-        """An idle worker shows itself once a beat."""
+        """An idle worker sends a beat too, so that it is seen."""
         return self._seen_at is None or now - self._seen_at >= self.lease.total_seconds() / BEATS_PER_LEASE
 
     def _note(self, beat: Beat, held: dict[Fence, Running], now: float) -> None:
@@ -79,7 +82,7 @@ class Keeper:
         for progress in beat.progress:
             held[progress.fence].noted(progress)
 
-    def _tell(self, held: dict[Fence, Running], fences: list[Fence], why: Why) -> None:
+    def _interrupt(self, held: dict[Fence, Running], fences: list[Fence], why: StopReason) -> None:
         for fence in fences:
             if fence in held:
-                self._interrupt(held[fence], why)
+                self._attempts.interrupt_from_thread(held[fence], why)

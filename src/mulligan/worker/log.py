@@ -1,38 +1,51 @@
-"""What a worker says about its attempts: one line each, with the same fields for programs that read them.
+"""What a worker logs: a line for an attempt, with fields for programs, and a summary once a minute.
 
-What goes as planned is said at DEBUG, so that a healthy worker is quiet.
+Lines about normal operation are at DEBUG, so a healthy worker is quiet.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.failure.decision import Decision, Fail, Park, Postpone, Release, Retry, Succeed
+from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Lease
 from mulligan.service.records import ServiceChange
 from mulligan.store.protocols import Outcome, Settled
 from mulligan.store.services import MANY
+from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
 
 logger = logging.getLogger("mulligan.worker")
 
+SUMMARY_SECONDS = 60.0
+
 _MOVES = {
-    "Succeed": Move.SUCCEED,
-    "Retry": Move.RETRY,
-    "Fail": Move.FAIL,
-    "Postpone": Move.SNOOZE,
-    "Park": Move.PARK,
-    "Release": Move.RELEASE,
-    "Cancel": Move.CANCEL,
+    Succeed: Move.SUCCEED,
+    Retry: Move.RETRY,
+    Fail: Move.FAIL,
+    Postpone: Move.SNOOZE,
+    Park: Move.PARK,
+    Release: Move.RELEASE,
+    Cancel: Move.CANCEL,
+}
+_ENDS = {
+    Succeed: "succeeded",
+    Retry: "retried",
+    Fail: "failed",
+    Postpone: "snoozed",
+    Park: "parked",
+    Release: "released",
+    Cancel: "cancelled",
 }
 
 
-def started(lease: Lease) -> None:
+def log_start(lease: Lease) -> None:
     is_first = lease.fence.attempt == 1
-    # The outage has lines of its own.
+    # A probe is part of an outage, which is logged separately.
     level = logging.DEBUG if is_first or lease.is_probe else logging.INFO
     if not logger.isEnabledFor(level):
         return
@@ -41,7 +54,7 @@ def started(lease: Lease) -> None:
     logger.log(level, "%s of job %s (%s) started", what, lease.fence.id, lease.kind, extra=fields)
 
 
-def decided(outcome: Outcome) -> None:
+def log_decision(outcome: Outcome) -> None:
     lease, decision, seconds = outcome.lease, outcome.decision, outcome.seconds
     if isinstance(decision, Succeed) and lease.fence.attempt == 1 and not logger.isEnabledFor(logging.DEBUG):
         return
@@ -66,14 +79,14 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
             level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
             return level, "was not run: %s; another worker may take it in %s", (verdict.seen, describe(delay))
         case Park(verdict=verdict, reasons=reasons, is_held=is_held):
-            # An outage has lines of its own: a line for each probe would be thousands a day.
+            # An outage is logged separately: a line for each probe would be thousands a day.
             level = logging.DEBUG if is_held else logging.INFO
             charged = (lease.fence.attempt, _what(verdict), reasons.get("because"))
             return level, "failed at attempt %d with %s, %s: no attempt is used up", charged
         case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
-            return logging.WARNING, "took its process down with %s, %s: it runs again", (_what(verdict), of)
-    return logging.INFO, "was told to %s", (type(decision).__name__.lower(),)
+            return logging.WARNING, "crashed its process with %s, %s: it runs again", (_what(verdict), of)
+    return logging.INFO, "was %s", (_ENDS[type(decision)],)
 
 
 def _what(verdict: Verdict) -> str:
@@ -81,7 +94,7 @@ def _what(verdict: Verdict) -> str:
 
 
 def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str, Any]:
-    step = TABLE[_MOVES[type(decision).__name__], State.RUNNING]
+    step = TABLE[_MOVES[type(decision)], State.RUNNING]
     fields: dict[str, Any] = lease.fields | {"event": step.event, "status": str(step.target)}
     if seconds is not None:
         fields["duration_ms"] = round(seconds * 1000, 1)
@@ -96,17 +109,17 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
     return fields
 
 
-def changed(changes: Sequence[ServiceChange]) -> None:
-    """Once for a change, by the worker whose claim or settle made it."""
+def log_service_changes(changes: Sequence[ServiceChange]) -> None:
+    """Log each change once, in the worker whose claim or settle made it."""
     for change in changes:
-        level, sentence, words = _turn(change)
+        level, sentence, words = _service_sentence(change)
         fields = {"event": change.event, "service": change.service}
         if "because" in change.data:
             fields["because"] = str(change.data["because"])
         logger.log(level, f"service %s {sentence}", change.service, *words, extra=fields)
 
 
-def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
+def _service_sentence(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
     data = change.data
     match change.event:
         case "service.opened" if "probes_failed" in data:
@@ -123,7 +136,7 @@ def _turn(change: ServiceChange) -> tuple[int, str, tuple[Any, ...]]:
             return logging.DEBUG, "is being probed", ()
         case "service.closed":
             outage = (describe(timedelta(seconds=round(data["outage"]))), _probes(data["probes_failed"]), data["pace"])
-            sentence = "is closed again after %s, %s failed: it is asked %.3g times a second at first"
+            sentence = "is closed again after %s, %s failed: it starts at %.3g calls a second"
             return logging.WARNING, sentence, outage
     return logging.INFO, "is paced: %s", (data.get("how"),)
 
@@ -133,19 +146,55 @@ def _probes(number: int) -> str:
 
 
 def _others(number: int) -> str:
-    """Those that wait beside the one that was tried."""
+    """Other jobs: not the one that was tried as a probe."""
     if number == 1:
         return "1 other job waits"
     return f"{number:,} other jobs wait" if number < MANY else f"{MANY:,} other jobs or more wait"
 
 
-def answered(outcome: Outcome, answer: Settled) -> None:
+def log_refusal(outcome: Outcome, answer: Settled) -> None:
+    """Log an outcome that the store did not accept."""
     lease = outcome.lease
     if answer is Settled.REFUSED:
-        sentence, level = "attempt %d of job %s came too late: its lease was another's", logging.WARNING
-        logger.log(level, sentence, lease.fence.attempt, lease.fence.id, extra=lease.fields | {"event": REFUSED})
+        sentence = "the outcome of attempt %d of job %s was refused: another worker holds the lease"
+        logger.warning(sentence, lease.fence.attempt, lease.fence.id, extra=lease.fields | {"event": REFUSED})
     else:
         fields = lease.fields | {"error_code": "UNSTORABLE"}
-        logger.error(
-            "the outcome of job %s could not be stored; the job failed saying so", lease.fence.id, extra=fields
-        )
+        logger.error("the outcome of job %s could not be stored; the job failed", lease.fence.id, extra=fields)
+
+
+class Summary:
+    """Counts attempts by how they were settled. Only the loop's thread uses it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._counts: Counter[str] = Counter()
+
+    def count(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
+        self._counts.update(_end(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True))
+
+    def log_if_due(self, running: int) -> None:
+        """Log a line if a minute has passed, unless nothing happened or only probes failed: an outage is logged
+        separately."""
+        is_due = self._clock.monotonic() - self._since >= SUMMARY_SECONDS
+        if is_due and self._counts.keys() != {_ENDS[Park]}:
+            self.log(running)
+
+    def log(self, running: int) -> None:
+        seconds = self._clock.monotonic() - self._since
+        counts, self._counts, self._since = self._counts, Counter(), self._clock.monotonic()
+        if not counts or not logger.isEnabledFor(logging.INFO):
+            return
+        ends = {name: counts[name] for name in (*_ENDS.values(), "refused") if counts[name]}
+        words = ", ".join(f"{number:,} {name}" for name, number in ends.items())
+        fields = ends | {"running": running, "seconds": round(seconds, 1)}
+        period = describe(timedelta(seconds=round(seconds)))
+        logger.info("in %s: %s; %d running now", period, words, running, extra=fields)
+
+
+def _end(outcome: Outcome, answer: Settled) -> str:
+    if answer is Settled.REFUSED:
+        return "refused"
+    # A job whose outcome cannot be stored has failed.
+    return _ENDS[Fail if answer is Settled.UNSTORABLE else type(outcome.decision)]

@@ -1,4 +1,4 @@
-"""The event loop under a worker: no task takes it down. One that tries fails, and the others go on."""
+"""Protects a worker's event loop: a task that tries to stop it fails, and the others continue."""
 
 import asyncio
 import logging
@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 from mulligan.attempt import attempt
 from mulligan.errors import WorkerCancelled
 from mulligan.failure import evidence
-from mulligan.worker.forks import loop_stays_here
+from mulligan.worker.forks import hide_loop_from_forks
 
 logger = logging.getLogger("mulligan.worker")
 
 T = TypeVar("T")
 
-_STOPPED = "a task must not stop the event loop: it is its worker's, and other jobs run on it; return or raise instead"
+_STOPPED = "a task must not stop the event loop, because other jobs run on it; return or raise instead"
 
 
 @contextmanager
-def guarded_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None]) -> Iterator[None]:
-    """Inside, `loop.stop()` raises in a task that calls it. Any other caller gets `otherwise`."""
+def guard_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None]) -> Iterator[None]:
+    """Inside, `loop.stop()` raises in a task that calls it. For any other caller it calls `otherwise`."""
     before = loop.stop
 
     def stop() -> None:
@@ -34,7 +34,7 @@ def guarded_loop(loop: asyncio.AbstractEventLoop, otherwise: Callable[[], None])
 
     loop.stop = stop  # type: ignore[method-assign]
     try:
-        with loop_stays_here(loop):
+        with hide_loop_from_forks(loop):
             yield
     finally:
         if loop.stop is stop:
@@ -45,19 +45,20 @@ def _is_in_a_callback(loop: asyncio.AbstractEventLoop) -> bool:
     return asyncio._get_running_loop() is loop and asyncio.current_task(loop) is None
 
 
-def run_through(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on: bool) -> T:
-    """Run it to its end, although asyncio leaves the loop when any task on it raises SystemExit or KeyboardInterrupt.
+def run_to_end(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on: bool) -> T:
+    """Run the coroutine to its end, although asyncio leaves the loop when any task raises SystemExit or
+    KeyboardInterrupt.
 
-    That is raised once more where the task is awaited, and fails that attempt. `goes_on` is for a process that has
-    handlers for its signals: there only a task can have raised it. Elsewhere it ends the work in an orderly way.
+    The exception is raised again where the task is awaited, and fails that attempt. `goes_on` is for a process with
+    signal handlers, where only a task can have raised it. Elsewhere the exception cancels the coroutine.
     """
     task = runner.get_loop().create_task(work)
     while True:
         try:
-            runner.run(_over(task))
+            runner.run(_wait_for(task))
             return task.result()
         except asyncio.CancelledError as error:
-            # Whoever tells such a process to stop does so by a signal.
+            # Such a process is stopped by a signal, so a task must have cancelled it.
             if goes_on:
                 raise WorkerCancelled from error
             raise
@@ -66,16 +67,16 @@ def run_through(runner: asyncio.Runner, work: Coroutine[Any, Any, T], *, goes_on
                 raise
             if not goes_on:
                 task.cancel()
-                runner.run(_over(task))
+                runner.run(_wait_for(task))
                 raise
             logger.error(
-                "code of a task raised %s on the event loop: it fails where that is awaited, and the worker goes on",
+                "code of a task raised %s on the event loop: it fails where it is awaited, and the worker continues",
                 evidence.type_name(type(error)),
             )
 
 
-async def _over(task: "asyncio.Task[Any]") -> None:
-    """As `await task`, which would raise once for each who waits."""
+async def _wait_for(task: "asyncio.Task[Any]") -> None:
+    """Wait for the task. `await task` would raise its exception at each waiter."""
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Notices a task that blocks the event loop, or the whole process, and says which one and where."""
+"""Warns about a task that blocks the event loop or the whole process, with its name and the line that blocks."""
 
 import asyncio
 import logging
@@ -13,15 +13,15 @@ from mulligan.worker.running import Running
 
 logger = logging.getLogger("mulligan.worker")
 
-PATIENCE = 2.0
+WARN_SECONDS = 2.0
 MOST_NAMES = 3
 
 
 class LoopWatch:
-    """`look` is the whole of it, called again and again from a thread that is not the loop's.
+    """Another thread than the loop's calls `look` again and again.
 
-    It leaves a note for the loop; a note that is not taken means that the loop does not turn. That
-    costs the loop one callback a look, and tasks nothing.
+    Each look schedules a callback on the loop. If the callback has not run by a later look, the loop is blocked. This
+    costs the loop one callback for each look, and tasks nothing.
     """
 
     def __init__(
@@ -38,46 +38,46 @@ class LoopWatch:
         self._clock = clock
         self._lease = lease.total_seconds()
         self._running = running
-        self._left_at = clock.monotonic()
-        self._is_taken = True
-        self._warn_after = PATIENCE
+        self._sent_at = clock.monotonic()
+        self._has_run = True
+        self._warn_after = WARN_SECONDS
 
     def look(self, late: float) -> None:
-        """`late` is by how much this look itself came too late: then no thread at all could run."""
+        """`late` is the delay of this look in seconds. If it is long, no thread at all could run."""
         now = self._clock.monotonic()
         if late > self._lease:
             self._warn_of_process(late)
-        elif not self._is_taken and now - self._left_at >= self._warn_after:
-            self._warn_of_loop(now - self._left_at)
-            # Again, but ever less often.
+        elif not self._has_run and now - self._sent_at >= self._warn_after:
+            self._warn_of_loop(now - self._sent_at)
+            # Warn again, but ever less often.
             self._warn_after *= 2
-        if self._is_taken:
-            self._leave_note(now)
+        if self._has_run:
+            self._schedule(now)
 
-    def _leave_note(self, now: float) -> None:
-        self._left_at, self._is_taken, self._warn_after = now, False, PATIENCE
+    def _schedule(self, now: float) -> None:
+        self._sent_at, self._has_run, self._warn_after = now, False, WARN_SECONDS
         try:
-            self._loop.call_soon_threadsafe(self._take)
+            self._loop.call_soon_threadsafe(self._run)
         except RuntimeError:
-            self._is_taken = True  # the loop is closed
+            self._has_run = True  # the loop is closed
 
-    def _take(self) -> None:
-        self._is_taken = True
+    def _run(self) -> None:
+        self._has_run = True
 
     def _warn_of_loop(self, seconds: float) -> None:
         logger.warning(
-            "the event loop is blocked for %s by %s%s; its lease is kept, but nothing else here moves: make the "
-            "task a plain function, or call what blocks through asyncio.to_thread",
+            "the event loop is blocked for %s by %s%s; leases are extended, but no other job in this worker moves: "
+            "make the task a plain function, or make the blocking call through asyncio.to_thread",
             describe(timedelta(seconds=round(seconds, 1))),
             self._blocker(),
-            _place(sys._current_frames().get(self._thread)),
+            _line(sys._current_frames().get(self._thread)),
         )
 
     def _warn_of_process(self, seconds: float) -> None:
         logger.warning(
             "this process stood still for %s, longer than its leases: other workers may run its jobs. Either it was "
-            "stopped from outside, or C code held Python's global lock; running: %s. A task that does that needs "
-            "isolate=True, or a shorter piece of work at a time",
+            "stopped from outside, or C code held Python's global lock; running: %s. A task that holds the lock needs "
+            "isolate=True or shorter steps",
             describe(timedelta(seconds=round(seconds, 1))),
             self._suspects(),
         )
@@ -85,7 +85,7 @@ class LoopWatch:
     def _blocker(self) -> str:
         current = asyncio.current_task(self._loop)
         if current is None:
-            return "a callback of no task"
+            return "a callback outside any task"
         found = next((running for running in self._running() if running.task is current), None)
         return _name(found) if found else f"the coroutine {_coroutine(current)!r}"
 
@@ -104,6 +104,6 @@ def _coroutine(task: "asyncio.Task[object]") -> str:
     return getattr(task.get_coro(), "__qualname__", task.get_name())
 
 
-def _place(frame: FrameType | None) -> str:
-    """Where the thread is: the line that blocks."""
+def _line(frame: FrameType | None) -> str:
+    """The line that blocks."""
     return "" if frame is None else f", in {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"

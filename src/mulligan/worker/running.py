@@ -1,17 +1,18 @@
-"""One attempt in flight, as its worker knows it."""
+"""The attempts a worker holds: each one, and those that wait for a slot."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
 from mulligan.store.protocols import Progress
-from mulligan.worker.ending import Why
+from mulligan.worker.ending import StopReason
 
 
 class Running:
-    """Mutable on purpose: what changes while an attempt runs is here and nowhere else."""
+    """One attempt. Mutable on purpose: everything that changes while it runs is here."""
 
     __slots__ = (
         "_noted",
@@ -33,21 +34,21 @@ class Running:
         self.lease = lease
         self.attempt = Attempt(lease, ports)
         self.claimed = claimed
-        """Monotonic time of the claim's reply, beside the store's own time in the lease."""
+        """Monotonic time of the claim's reply; the lease has the store's time."""
         self.started = claimed
         self.extend_at = extend_at
         self.task: asyncio.Task[None] | None = None
         self.stop: Callable[[], None] | None = None
         """How to interrupt a task that runs in a thread."""
         self.look_at = 0.0
-        """When its worker looks whether it has ended, by monotonic time."""
+        """Monotonic time at which the worker checks whether it has ended."""
         self.timeout = timedelta(0)
-        """How long it may take: what was in force when it started."""
-        self.why: Why | None = None
+        """The timeout in force when it started."""
+        self.why: StopReason | None = None
         self.has_begun = False
         """The task's own code has run, or may have."""
         self.is_over = False
-        """Its outcome is on the way to the store: whatever the code still does counts no more."""
+        """Its outcome is on the way to the store: the code's result no longer counts."""
         self._noted = (0.0, "")
 
     @property
@@ -63,14 +64,38 @@ class Running:
     def interruptible_by(self, stop: Callable[[], None]) -> None:
         self.stop = stop
 
-    def interrupt(self, why: Why) -> None:
-        """Ask the code to stop. The first reason stands."""
+    def interrupt(self, why: StopReason) -> None:
+        """Ask the code to stop. The first reason stays."""
         if self.why is not None or self.is_over:
             return
         self.why = why
         self.attempt.cancelled = True
-        self.attempt.lost = self.attempt.lost or why is Why.LOST
+        self.attempt.lost = self.attempt.lost or why is StopReason.LOST
         if self.stop is not None:
             self.stop()
         elif self.task is not None:
             self.task.cancel()
+
+
+class Backlog(deque[Running]):
+    """Claimed attempts that wait for a slot, oldest first."""
+
+    def take(self, *, avoid: Collection[str]) -> Running | None:
+        """Remove and return the first attempt, skipping those of the services to avoid."""
+        if not avoid:
+            return self.popleft() if self else None
+        found = next((running for running in self if running.lease.service not in avoid), None)
+        if found is not None:
+            self.remove(found)
+        return found
+
+    def take_stale(self, epochs: Mapping[str, int]) -> list[Running]:
+        """Remove and return the attempts that were claimed before their service reached this epoch."""
+        stale = [
+            running
+            for running in self
+            if running.lease.service in epochs and running.lease.service_epoch < epochs[running.lease.service]
+        ]
+        for running in stale:
+            self.remove(running)
+        return stale

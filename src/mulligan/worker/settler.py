@@ -1,9 +1,9 @@
-"""Attempts that have ended are judged and settled here, many at once."""
+"""The settler: judges the attempts that have ended and settles them in batches."""
 
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import NamedTuple
@@ -15,24 +15,23 @@ from mulligan.judge import Judge
 from mulligan.store.protocols import Outcome, Settled, Store
 from mulligan.store.service_charges import may_be_spared
 from mulligan.values.clock import Clock
-from mulligan.worker import log
-from mulligan.worker.caller import Caller
-from mulligan.worker.ending import Ended, Failed, Interruption, Judged, Success, Why
-from mulligan.worker.running import Running
-from mulligan.worker.summary import Summary
+from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
+from mulligan.worker.log import Summary, log_decision, log_refusal, log_service_changes
+from mulligan.worker.running import Backlog, Running
+from mulligan.worker.store_calls import StoreCalls
 
 logger = logging.getLogger("mulligan.worker")
 
 BATCH = 500
 GATHER_SECONDS = 0.005
-LOST = Interruption(Why.LOST)
-# Failures of a service that the store has not heard of. With so many, no more of its jobs begin until it has: what
-# fails at once would else go through all that was claimed before anybody can say that it is held.
-MOST_UNHEARD = 5
+LOST = Interruption(StopReason.LOST)
+# With so many unsettled failures of a service, no more of its jobs start until the store has counted those. Otherwise
+# fast failures would go through everything that was claimed before the breaker can open.
+MOST_UNSETTLED = 5
 
 
 class End(NamedTuple):
-    """An attempt that has ended and is to be judged and settled."""
+    """An attempt that has ended but is not settled."""
 
     running: Running
     ended: Ended
@@ -40,8 +39,11 @@ class End(NamedTuple):
 
 
 class Settler:
-    """`is_more_to_come` says whether others are about to end; `let_go` is told of services that are held since an
-    epoch; `settled` is called when the store has heard. At most `at_once` are settled together."""
+    """Settles at most `at_once` attempts in one call. `on_settled` is called after each batch.
+
+    It waits a moment for more ends while there is a backlog, and releases the attempts in the backlog whose service
+    has been blocked since they were claimed.
+    """
 
     def __init__(
         self,
@@ -49,77 +51,85 @@ class Settler:
         store: Store,
         judge: Judge,
         clock: Clock,
-        caller: Caller,
-        is_more_to_come: Callable[[], bool],
-        let_go: Callable[[Mapping[str, int]], None],
-        settled: Callable[[], None],
+        calls: StoreCalls,
+        backlog: Backlog,
         summary: Summary,
+        on_settled: Callable[[], None],
         at_once: int = BATCH,
     ) -> None:
         self._store = store
         self._judge = judge
         self._clock = clock
-        self._caller = caller
-        self._is_more_to_come = is_more_to_come
-        self._let_go = let_go
-        self._settled = settled
+        self._calls = calls
+        self._backlog = backlog
         self._summary = summary
+        self._on_settled = on_settled
         self._at_once = at_once
         self._ends: deque[End] = deque()
         self._under_way: list[Sequence[End]] = []
-        """The batches of which the store is being told."""
+        """The batches that are being settled."""
         self._has_ends = asyncio.Event()
         self._has_batch = asyncio.Event()
-        self._unheard: Counter[str] = Counter()
+        self._unsettled_failures: Counter[str] = Counter()
         """By service."""
         self.mostly_fails = False
+        """More than half of the last batch failed."""
 
     def __len__(self) -> int:
         """How many are not settled yet."""
         return len(self._ends) + sum(map(len, self._under_way))
 
     def held(self) -> list[Running]:
-        """Those whose leases must be kept; called from the keeper's thread too."""
+        """The attempts that are not settled yet. Safe to call from any thread."""
         return [end.running for batch in (list(self._ends), *self._under_way) for end in batch]
 
     def offer(self, running: Running, ended: Ended, seconds: float | None = None) -> None:
-        if type(ended) is Interruption and ended.why is Why.LOST:
-            return  # another holds the job by now: there is nothing to say
-        if _is_to_be_heard(running, ended, seconds):
-            self._unheard[running.lease.service] += 1
+        if type(ended) is Interruption and ended.why is StopReason.LOST:
+            return  # another worker holds the job: there is nothing to settle
+        if seconds is not None and concerns_service(running, ended):
+            self._unsettled_failures[running.lease.service] += 1
         self._ends.append(End(running, ended, seconds))
         self._has_ends.set()
         if len(self._ends) >= self._at_once:
             self._has_batch.set()
 
-    def doubted(self) -> set[str]:
-        """Services of whose failures the store is to hear before more of their jobs begin."""
-        if not self._unheard:
+    def drop(self, running: Running, why: StopReason) -> None:
+        """End an attempt that was interrupted while it waited for a slot."""
+        running.is_over = True
+        self.offer(running, Interruption(why))
+
+    def services_to_avoid(self) -> set[str]:
+        """Services with so many unsettled failures that no more of their jobs may start."""
+        if not self._unsettled_failures:
             return set()
-        return {service for service, number in self._unheard.items() if number >= MOST_UNHEARD}
+        return {service for service, number in self._unsettled_failures.items() if number >= MOST_UNSETTLED}
 
     async def run(self) -> None:
-        """Whatever there is, one batch after another; a full one does not wait for the one before it."""
-        async with asyncio.TaskGroup() as hands:
-            hands.create_task(self._settle_from(1, self._has_ends))
-            hands.create_task(self._settle_from(self._at_once, self._has_batch))
+        """Settle one batch after another. A full batch does not wait for the previous one. Raises StoreClosed."""
+        try:
+            async with asyncio.TaskGroup() as loops:
+                loops.create_task(self._settle_from(1, self._has_ends))
+                loops.create_task(self._settle_from(self._at_once, self._has_batch))
+        except ExceptionGroup as group:
+            # Both fail for the same reason, and callers catch it by its class.
+            raise group.exceptions[0] from None
 
     async def _settle_from(self, least: int, has_so_many: asyncio.Event) -> None:
         while True:
             await has_so_many.wait()
             has_so_many.clear()
             while len(self._ends) >= least:
-                if self._is_more_to_come() and len(self._ends) < self._at_once:
-                    # A moment's wait makes one large settle out of several small ones.
+                if self._backlog and len(self._ends) < self._at_once:
+                    # A short wait makes one large settle out of several small ones.
                     await asyncio.sleep(GATHER_SECONDS)
-                # The other may have been faster.
+                # The other loop may have taken them.
                 if self._ends:
                     await self._settle_batch()
-                    self._settled()
+                    self._on_settled()
 
     async def _settle_batch(self) -> None:
         batch = list(islice(self._ends, self._at_once))
-        # First of all: the keeper's thread may look for them now.
+        # First: the keeper's thread must find them at any moment.
         self._under_way.append(batch)
         for _ in batch:
             self._ends.popleft()
@@ -131,10 +141,10 @@ class Settler:
             await self._settle_one_by_one(batch)
         finally:
             self._under_way.remove(batch)
-            self._heard(batch)
+            self._count_settled(batch)
 
     async def _settle_one_by_one(self, batch: Sequence[End]) -> None:
-        """Nothing that one attempt left behind keeps the others from being settled, or ends this worker in silence."""
+        """One attempt that cannot be settled must not keep the others from being settled."""
         for end in batch:
             try:
                 await self._settle([end])
@@ -150,28 +160,33 @@ class Settler:
         outcomes = [self._outcome(end) for end in batch]
         for outcome in outcomes:
             if not may_be_spared(outcome):
-                log.decided(outcome)
-        answers = await self._caller.persist(lambda: self._store.settle(outcomes), kind="settle")
-        log.changed(answers.changes)
+                log_decision(outcome)
+        answers = await self._calls.persist(lambda: self._store.settle(outcomes), kind="settle")
+        log_service_changes(answers.changes)
         if answers.held:
-            self._let_go(answers.held)
+            for running in self._backlog.take_stale(answers.held):
+                self.drop(running, StopReason.HELD)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
         self._summary.count(settled, answers)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
             if may_be_spared(wanted):
-                log.decided(outcome)
+                log_decision(outcome)
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
-                log.answered(outcome, answer)
+                log_refusal(outcome, answer)
 
-    def _heard(self, batch: Sequence[End]) -> None:
-        if self._unheard:
-            self._unheard -= Counter(end.running.lease.service for end in batch if _is_to_be_heard(*end))
+    def _count_settled(self, batch: Sequence[End]) -> None:
+        if self._unsettled_failures:
+            self._unsettled_failures -= Counter(
+                end.running.lease.service
+                for end in batch
+                if end.seconds is not None and concerns_service(end.running, end.ended)
+            )
 
     async def _load(self, batch: Sequence[End]) -> None:
-        """The records of jobs that failed, as far as they are missing, all at once."""
+        """Load the records of failed jobs that the claim did not return, in one call."""
         failed = [end.running.lease for end in batch if isinstance(end.ended, Failed | Judged)]
         if missing := [lease for lease in failed if not lease.is_whole]:
-            await self._caller.persist(lambda: self._store.load(missing), kind="settle")
+            await self._calls.persist(lambda: self._store.load(missing), kind="settle")
         self.mostly_fails = len(failed) > len(batch) / 2
 
     def _outcome(self, end: End) -> Outcome:
@@ -186,7 +201,7 @@ class Settler:
                 return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
             case Judged(verdict=verdict):
                 return self._decided(end.running, verdict)
-            case Interruption(why=Why.CANCELLED):
+            case Interruption(why=StopReason.CANCELLED):
                 return Cancel({"why": "cancelled by hand"})
             case Interruption(why=why):
                 return Release({"why": str(why)})
@@ -194,13 +209,9 @@ class Settler:
     def _decided(self, running: Running, verdict: Verdict) -> Decision:
         lease = running.lease
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
-        return self._judge.decision(verdict, lease, now=lease.claimed_at + elapsed)
+        return self._judge.decide_lease(verdict, lease, now=lease.claimed_at + elapsed)
 
 
-def speaks_of_service(running: Running, ended: Ended) -> bool:
-    """Whether it is a failure that the service of the job may have to answer for."""
+def concerns_service(running: Running, ended: Ended) -> bool:
+    """Whether it is a failure that may be charged to the job's service."""
     return bool(running.lease.service) and isinstance(ended, Failed | Judged)
-
-
-def _is_to_be_heard(running: Running, ended: Ended, seconds: float | None) -> bool:
-    return seconds is not None and speaks_of_service(running, ended)

@@ -1,4 +1,4 @@
-"""How an interpreter is set that does nothing but work. Afterwards it is as it was."""
+"""Interpreter settings for a process that only runs a worker. They are restored afterwards."""
 
 import asyncio
 import gc
@@ -6,16 +6,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A thread that has its answer from the store waits so long at most for code that computes; it would else be 5 ms, more
-# than once in each claim.
+# A thread with an answer from the store waits at most this long for a thread that computes. The default is 5 ms, and
+# each claim would wait more than once.
 TURN_SECONDS = 0.0005
-# So many new objects before garbage is looked for among them. The usual 700 are fewer than a claim brings.
+# New objects before a collection of the young generation. The default of 700 is less than one claim creates.
 YOUNG = 20_000
 COLLECT_SECONDS = 1.0
 
 
 @contextmanager
-def quick_turns() -> Iterator[None]:
+def shorten_turns() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN_SECONDS)
     try:
@@ -25,13 +25,13 @@ def quick_turns() -> Iterator[None]:
 
 
 @contextmanager
-def seldom_collected(young: int = YOUNG) -> Iterator[None]:
-    """Jobs leave little garbage that only a collection finds."""
+def collect_less(young: int = YOUNG) -> Iterator[None]:
+    """Collect garbage less often. Jobs leave few reference cycles."""
     before = gc.get_threshold()
-    # Nought: somebody has turned it off.
+    # Zero means that collection was turned off.
     gc.set_threshold(max(young, before[0]) if before[0] else 0, *before[1:])
     was_frozen = gc.get_freeze_count() > 0
-    # What was there before them stays, and is not looked through again and again.
+    # Objects that exist already will stay: do not traverse them in each collection.
     gc.freeze()
     try:
         yield
@@ -41,8 +41,8 @@ def seldom_collected(young: int = YOUNG) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-async def collect_now_and_then() -> None:
-    """Few jobs may leave much garbage: that of a second is found when it is over."""
+async def collect_every_second() -> None:
+    """A few jobs may leave much garbage, so collect the young objects once a second."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
         if gc.isenabled():

@@ -1,5 +1,5 @@
 """Jobs in PostgreSQL: for many machines."""
 
-from mulligan.store.postgres.store import PostgresStore
+from mulligan.store.postgres.backend import PostgresStore
 
 __all__ = ["PostgresStore"]

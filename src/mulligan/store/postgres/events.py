@@ -4,46 +4,44 @@ import threading
 
 from mulligan.records.event import Event
 from mulligan.store.rows import to_event
-from mulligan.store.session import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Session
 
 FLUSH_LOOKS = 5
 FLUSH_PAUSE = 0.002
 
 
-class LogSteps:
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+class PostgresLog:
+    def __init__(self) -> None:
         self._pause = threading.Event()
 
-    def events(self, owner: str | None, after: int, limit: int) -> Steps[list[Event]]:
+    def events(self, session: Session, owner: str | None, after: int, limit: int) -> list[Event]:
         """Whole transactions below the oldest one under way, and only once a crash could not undo them."""
-        (seen,) = yield Statement(self._sql["events_horizon"], {})
+        (seen,) = session.rows("events_horizon")
         base, horizon = seen["base"], str(seen["horizon"])
         page = {"owner": owner, "base": base, "after": str(max(0, after - base)), "horizon": horizon}
-        rows = yield Statement(self._sql["events"], {**page, "limit": limit + 1})
+        rows = session.rows("events", {**page, "limit": limit + 1})
         if len(rows) > limit:
             first = {**page, "xid": str(rows[0]["position"] - base)}
             # Of the last transaction there may be more; one that is larger than a page is a page of its own.
             whole = [row for row in rows if row["position"] != rows[-1]["position"]]
-            rows = whole or (yield Statement(self._sql["events_of_transaction"], first))
+            rows = whole or session.rows("events_of_transaction", first)
         if rows:
-            yield from self._flushed(seen["insert_lsn"])
+            self._flushed(session, seen["insert_lsn"])
         return [to_event(row) for row in rows]
 
-    def last_position(self, back: int) -> Steps[int]:
+    def last_position(self, session: Session, back: int) -> int:
         """As far as a reader gets who reads it all now: whoever begins here misses nothing."""
-        (row,) = yield Statement(self._sql["last_position"], {"back": back})
+        (row,) = session.rows("last_position", {"back": back})
         if row["position"]:
-            yield from self._flushed(row["insert_lsn"])
+            self._flushed(session, row["insert_lsn"])
         return int(row["position"])
 
-    def _flushed(self, lsn: str) -> Steps[None]:
+    def _flushed(self, session: Session, lsn: str) -> None:
         """Under load the log is flushed all the time; in a lull we have to ask for it."""
         for _ in range(FLUSH_LOOKS):
-            (row,) = yield Statement(self._sql["events_flushed"], {"lsn": lsn})
+            (row,) = session.rows("events_flushed", {"lsn": lsn})
             if row["is_flushed"]:
                 return
             self._pause.wait(FLUSH_PAUSE)
         # A synchronous commit flushes all that stands before it.
-        yield Statement(self._sql["events_flush"], {})
+        session.rows("events_flush")

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from mulligan.store.postgres.play import SQL
-from mulligan.store.session import Statement, Steps
+from mulligan.store.session import Session
 
 
-def removing(ids: Sequence[str]) -> Steps[int]:
-    (row,) = yield Statement(SQL["remove"], {"ids": list(ids)})
+def remove(session: Session, ids: Sequence[str]) -> int:
+    (row,) = session.rows("remove", {"ids": list(ids)})
     return int(row["number"])

@@ -12,17 +12,16 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
-from mulligan.store.clock import Now
 from mulligan.store.follow_up import FailedRow, follow_ups
-from mulligan.store.limits import LimitDesk
-from mulligan.store.postgres.connections import Connection
-from mulligan.store.postgres.enqueue import Intake
-from mulligan.store.postgres.play import BEGIN, SQL, Cursor, execute, play, transaction, transaction_with
+from mulligan.store.parts import Parts
+from mulligan.store.postgres.enqueue import PostgresEnqueue
+from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
 from mulligan.store.protocols import Answers, Outcome, Settled
-from mulligan.store.refusal import refusing
+from mulligan.store.refusal import refuse
 from mulligan.store.rows import to_json
 from mulligan.store.service_charges import charged, first_of_each, may_be_spared
-from mulligan.store.services import ServiceDesk, ServiceUpdate
+from mulligan.store.services import ServiceUpdate
+from mulligan.store.session import Now
 from mulligan.store.settle import Settlement, has_succeeded, settlement, succeeded_row, unstorable
 from mulligan.store.values import fence_values, settle_values, when_values
 
@@ -42,27 +41,28 @@ SEPARATOR = "\x1e"
 SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
 
 
-class SettleDesk:
-    def __init__(self, services: ServiceDesk, limits: LimitDesk, intake: Intake) -> None:
-        self._services = services
-        self._limits = limits
-        self._intake = intake
+class PostgresSettle:
+    def __init__(self, parts: Parts, enqueue: PostgresEnqueue) -> None:
+        self._services = parts.services
+        self._limits = parts.limits
+        self._batches = parts.batches
+        self._enqueue = enqueue
 
-    def settle(self, db: Connection, outcomes: Sequence[Outcome], now: Now) -> Answers:
+    def settle(self, session: PostgresSession, outcomes: Sequence[Outcome], now: Now) -> Answers:
         try:
-            return self._settle_together(db, outcomes, now)
+            return self._settle_together(session, outcomes, now)
         except DATA_ERRORS:
-            alone = [self._settle_alone(db, outcome, now) for outcome in outcomes]
+            alone = [self._settle_alone(session, outcome, now) for outcome in outcomes]
         held = dict(item for one in alone for item in one.held.items())
         changes = [change for one in alone for change in one.changes]
         spared = {n: outcome for n, one in enumerate(alone) for outcome in one.spared.values()}
         return Answers([answer for one in alone for answer in one], held, changes, spared)
 
-    def settle_uncounted(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
+    def settle_uncounted(self, session: PostgresSession, outcome: Outcome, now: Now) -> Answers:
         """For a move that ends an attempt first: it counts what became of the job by itself."""
-        return self._settle_one(db, outcome, now)
+        return self._settle_one(session, outcome, now)
 
-    def _settle_together(self, db: Connection, outcomes: Sequence[Outcome], now: Now) -> Answers:
+    def _settle_together(self, session: PostgresSession, outcomes: Sequence[Outcome], now: Now) -> Answers:
         firsts = _firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
         unsure = {n: outcome for n, outcome in firsts.items() if may_be_spared(outcome)}
@@ -74,63 +74,65 @@ class SettleDesk:
             or any(change.target is State.FAILED for _, change in others.values())
             or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
-        first = partial(_write_succeeded, db, succeeded, now)
-        with transaction_with(db, first) if is_more else contextlib.nullcontext(first()) as written:
-            accepted = {*_accepted(written, succeeded), *self._write(db, others, now)}
-            held = _held(db, unsure, now)
+        first = partial(_write_succeeded, session, succeeded, now)
+        with session.transaction_with(first) if is_more else contextlib.nullcontext(first()) as written:
+            accepted = {*_accepted(written, succeeded), *self._write(session, others, now)}
+            held = _held(session, unsure, now)
             accepted |= held.keys()
-            heard = play(db, self._services.hearing([outcomes[n] for n in sorted(accepted)], now))
-            spared = self._charge(db, held, heard, now)
-            self._count(db, [spared.get(n, outcomes[n]) for n in sorted(accepted)], Settled.ACCEPTED, now)
+            heard = self._services.record_calls(session, [outcomes[n] for n in sorted(accepted)], now)
+            spared = self._charge(session, held, heard, now)
+            self._count(session, [spared.get(n, outcomes[n]) for n in sorted(accepted)], Settled.ACCEPTED, now)
         self._limits.freed(outcomes[n].lease for n in accepted)
         answers = [
-            Settled.ACCEPTED if n in accepted else play(db, refusing(SQL, outcome, settlement(outcome), now))
+            Settled.ACCEPTED if n in accepted else refuse(session, outcome, settlement(outcome), now)
             for n, outcome in enumerate(outcomes)
         ]
         return Answers(answers, heard.held, heard.changes, spared)
 
     def _charge(
-        self, db: Connection, held: Mapping[int, Outcome], heard: ServiceUpdate, now: Now
+        self, session: PostgresSession, held: Mapping[int, Outcome], heard: ServiceUpdate, now: Now
     ) -> dict[int, Outcome]:
         """Settle what a service may have to bear; those outcomes of which it does."""
         chosen = {n: charged(outcome, heard.standings) for n, outcome in held.items()}
-        self._write(db, {n: (outcome, settlement(outcome)) for n, outcome in chosen.items()}, now)
+        self._write(session, {n: (outcome, settlement(outcome)) for n, outcome in chosen.items()}, now)
         return {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
 
-    def _settle_alone(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
+    def _settle_alone(self, session: PostgresSession, outcome: Outcome, now: Now) -> Answers:
         """One by one, so that the culprit is found and loses nobody else's outcome."""
         try:
-            with transaction(db, BEGIN):
-                answers = self._settle_one(db, outcome, now)
-                self._count(db, [answers.spared.get(0, outcome)], answers[0], now)
+            with session.transaction(BEGIN):
+                answers = self._settle_one(session, outcome, now)
+                self._count(session, [answers.spared.get(0, outcome)], answers[0], now)
                 return answers
         except DATA_ERRORS:
-            with transaction(db, BEGIN):
-                answer, heard = self._settle_as(db, outcome, unstorable(outcome), now)
+            with session.transaction(BEGIN):
+                answer, heard = self._settle_as(session, outcome, unstorable(outcome), now)
                 answer = Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
-                self._count(db, [outcome], answer, now)
+                self._count(session, [outcome], answer, now)
             return Answers([answer], heard.held, heard.changes)
 
-    def _count(self, db: Connection, outcomes: Sequence[Outcome], answer: Settled, now: Now) -> None:
-        play(db, self._intake.batches.settling(outcomes, [answer] * len(outcomes), now))
+    def _count(self, session: PostgresSession, outcomes: Sequence[Outcome], answer: Settled, now: Now) -> None:
+        self._batches.count_settled(session, outcomes, [answer] * len(outcomes), now)
 
-    def _settle_one(self, db: Connection, outcome: Outcome, now: Now) -> Answers:
-        held = _held(db, {0: outcome}, now) if may_be_spared(outcome) else {}
+    def _settle_one(self, session: PostgresSession, outcome: Outcome, now: Now) -> Answers:
+        held = _held(session, {0: outcome}, now) if may_be_spared(outcome) else {}
         if not held:
-            answer, heard = self._settle_as(db, outcome, settlement(outcome), now)
+            answer, heard = self._settle_as(session, outcome, settlement(outcome), now)
             return Answers([answer], heard.held, heard.changes)
-        heard = play(db, self._services.hearing([outcome], now))
-        spared = self._charge(db, held, heard, now)
+        heard = self._services.record_calls(session, [outcome], now)
+        spared = self._charge(session, held, heard, now)
         return Answers([Settled.ACCEPTED], heard.held, heard.changes, spared)
 
     def _settle_as(
-        self, db: Connection, outcome: Outcome, change: Settlement, now: Now
+        self, session: PostgresSession, outcome: Outcome, change: Settlement, now: Now
     ) -> tuple[Settled, ServiceUpdate]:
-        if not self._write(db, {0: (outcome, change)}, now):
-            return play(db, refusing(SQL, outcome, change, now)), ServiceUpdate()
-        return Settled.ACCEPTED, play(db, self._services.hearing([outcome], now))
+        if not self._write(session, {0: (outcome, change)}, now):
+            return refuse(session, outcome, change, now), ServiceUpdate()
+        return Settled.ACCEPTED, self._services.record_calls(session, [outcome], now)
 
-    def _write(self, db: Connection, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now) -> list[int]:
+    def _write(
+        self, session: PostgresSession, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now
+    ) -> list[int]:
         """Which of them were accepted, by their numbers. In a transaction of the caller's, if one may fail its job."""
         if not changes:
             return []
@@ -152,19 +154,19 @@ class SettleDesk:
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
         }
-        settled = execute(db, SQL["settle"], values).fetchall()
+        settled = session.cursor(SQL["settle"], values).fetchall()
         if jobs := follow_ups([FailedRow(*row) for _, *row in settled]):
-            play(db, self._intake.enqueueing(jobs))
+            session.play(self._enqueue.enqueue_steps(jobs))
         return [n for n, *_ in settled]
 
 
-def _held(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> dict[int, Outcome]:
+def _held(session: PostgresSession, outcomes: Mapping[int, Outcome], now: Now) -> dict[int, Outcome]:
     """Those that will be accepted. Nobody else moves their jobs before this transaction ends."""
     firsts = first_of_each(outcomes.items())
     if not firsts:
         return {}
     rows = [{"n": n, **fence_values(one.lease.fence), **when_values(one)} for n, one in firsts.items()]
-    held = execute(db, SQL["settle_held"], {"outcomes": to_json(rows), "now": now}).fetchall()
+    held = session.cursor(SQL["settle_held"], {"outcomes": to_json(rows), "now": now}).fetchall()
     return {n: firsts[n] for (n,) in held}
 
 
@@ -176,7 +178,7 @@ def _firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:
     return {n: outcomes[n] for n in places.values()}
 
 
-def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) -> Cursor | None:
+def _write_succeeded(session: PostgresSession, outcomes: Mapping[int, Outcome], now: Now) -> Cursor | None:
     if not outcomes:
         return None
     columns = zip(*map(succeeded_row, outcomes.values()), strict=True)
@@ -188,7 +190,7 @@ def _write_succeeded(db: Connection, outcomes: Mapping[int, Outcome], now: Now) 
         "target": step.target.value,
         "event": step.event,
     }
-    return execute(db, SQL["settle_succeeded"], values, prepare=True)
+    return session.cursor(SQL["settle_succeeded"], values, prepare=True)
 
 
 def _accepted(written: Cursor | None, outcomes: Iterable[int]) -> list[int]:

@@ -3,3 +3,4 @@ UPDATE mulligan_jobs
 SET begun_attempt = attempt
 WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim AND state = 'running'
   AND coalesce(begun_attempt, 0) <> attempt
+RETURNING id

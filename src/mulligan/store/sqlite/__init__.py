@@ -1,5 +1,5 @@
 """Jobs in one SQLite file: for one machine, any number of processes."""
 
-from mulligan.store.sqlite.store import SqliteStore
+from mulligan.store.sqlite.backend import SqliteStore
 
 __all__ = ["SqliteStore"]

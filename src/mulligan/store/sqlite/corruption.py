@@ -5,47 +5,48 @@ from typing import Any
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
-from mulligan.store.expire import FAILED, UnrunSteps
+from mulligan.store.expire import FAILED, ExpireOperations
 from mulligan.store.rows import records, to_json
-from mulligan.store.session import Rows, Statement, Steps
+from mulligan.store.script import Rows
+from mulligan.store.session import Session
 from mulligan.store.settle import damaged
 from mulligan.store.sqlite.driver import sqlite3
-from mulligan.store.sqlite.play import SQL, play
+from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.store.values import error_values
 
 
-def past_damage(db: "sqlite3.Connection", statement: str, values: dict[str, Any]) -> "sqlite3.Cursor":
+def past_damage(session: SqliteSession, statement: str, values: dict[str, Any]) -> "sqlite3.Cursor":
     """Run an update of many rows; one that somebody damaged is passed over, and stops nobody else."""
     try:
-        return db.execute(statement, values)
+        return session.db.execute(statement, values)
     except sqlite3.IntegrityError:
-        return db.execute(_or_ignore(statement), values)
+        return session.db.execute(_or_ignore(statement), values)
 
 
-def passing_damage(update: Statement) -> Steps[Rows]:
-    """The same as steps."""
+def rows_past_damage(session: Session, name: str, values: dict[str, Any]) -> Rows:
+    """The same, with the rows by column name."""
     try:
-        return (yield update)
+        return session.rows(name, values)
     except sqlite3.IntegrityError:
-        return (yield Statement(_or_ignore(update.sql), update.values))
+        return session.execute(_or_ignore(SQL[name]), values)
 
 
 def _or_ignore(update: str) -> str:
     return update.replace("UPDATE", "UPDATE OR IGNORE", 1)
 
 
-def left(db: "sqlite3.Connection", statement: str, now: int, limit: int) -> list[int]:
+def left(session: SqliteSession, statement: str, now: int, limit: int) -> list[int]:
     """The numbers of rows that a statement of ours should have moved."""
-    return [number for (number,) in db.execute(SQL[statement], {"now": now, "limit": limit})]
+    return [number for (number,) in session.db.execute(SQL[statement], {"now": now, "limit": limit})]
 
 
-class Damage:
-    def __init__(self, unrun: UnrunSteps) -> None:
+class Corruption:
+    def __init__(self, unrun: ExpireOperations) -> None:
         self._unrun = unrun
 
     def condemn(
         self,
-        db: "sqlite3.Connection",
+        session: SqliteSession,
         rows: Sequence[int],
         now: int,
         *,
@@ -57,14 +58,16 @@ class Damage:
             return
         verdict = damaged()
         values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
-        cursor = db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)})
+        cursor = session.db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)})
         failed = records(cursor, cursor.fetchall())
-        play(db, self._unrun.telling(failed, verdict, "its record is damaged"))
-        ends = self._unrun.ending(failed, now) if settled_by is None else self._unrun.following(failed)
-        play(db, ends)
+        self._unrun.log_failures(session, failed, verdict, "its record is damaged")
+        if settled_by is None:
+            self._unrun.finish(session, failed, now)
+        else:
+            self._unrun.store_follow_ups(session, failed)
 
-    def expire(self, db: "sqlite3.Connection", verdict: Verdict, limit: int, now: int) -> int:
-        did = play(db, self._unrun.expiring(verdict, limit, now))
-        late = left(db, "expire_left", now, limit - did)
-        self.condemn(db, late, now, sources=[State.WAITING, State.QUEUED])
+    def expire(self, session: SqliteSession, verdict: Verdict, limit: int, now: int) -> int:
+        did = self._unrun.expire(session, verdict, limit, now)
+        late = left(session, "expire_left", now, limit - did)
+        self.condemn(session, late, now, sources=[State.WAITING, State.QUEUED])
         return did

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from mulligan.store.rows import to_json
-from mulligan.store.session import Statement, Steps
-from mulligan.store.sqlite.play import SQL
+from mulligan.store.session import Session
 
 
-def removing(ids: Sequence[str]) -> Steps[int]:
-    rows = yield Statement(SQL["removable"], {"ids": to_json(ids)})
+def remove(session: Session, ids: Sequence[str]) -> int:
+    rows = session.rows("removable", {"ids": to_json(ids)})
     gone = {"ids": to_json([row["id"] for row in rows])}
-    yield Statement(SQL["remove_events"], gone)
-    yield Statement(SQL["remove"], gone)
+    session.rows("remove_events", gone)
+    session.rows("remove", gone)
     return len(rows)

@@ -1,4 +1,4 @@
-"""Where an app lives, so that another process can load it: its modules, and its name in one of them."""
+"""Locates an app so that another process can load it: its modules, and its name in one of them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,49 +11,49 @@ from typing import Any
 import msgspec
 
 SCRIPT = "__main__"
-# As in multiprocessing: `if __name__ == "__main__":` must not hold while a script is only read.
+# As in multiprocessing: `if __name__ == "__main__":` must be false while a script is only read.
 SCRIPT_READ_AS = "__mulligan_main__"
 
 
-class Module(msgspec.Struct, frozen=True):
+class ModuleLocation(msgspec.Struct, frozen=True):
     name: str
     file: str | None
 
 
-class Home(msgspec.Struct, frozen=True):
-    modules: tuple[Module, ...]
+class AppLocation(msgspec.Struct, frozen=True):
+    modules: tuple[ModuleLocation, ...]
     module: str
     name: str
 
 
 class ScriptRead(BaseException):
-    """Raised where a script that is only read begins to do things: its tasks are defined by then."""
+    """Raised where a script that is only read starts to use the app: its tasks are defined by then."""
 
 
 _is_reading = False
 
 
 def end_reading() -> None:
-    """Called where things are done: a script that is only read goes no further."""
+    """Stop a script that is only read. Called where an app starts to do work."""
     if _is_reading:
         raise ScriptRead
 
 
-def home_of(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> Home | None:
-    """The modules that hold the app, its tasks or its hooks; None when no other process could find them."""
+def locate_app(app: object, tasks: Mapping[str, Any], hooks: Iterable[Any] = ()) -> AppLocation | None:
+    """The modules that hold the app, its tasks and its hooks; None when another process could not find the app."""
     found = [(module, name) for module, name in _holders({id(app)}) if _is_importable(module)]
     if not found:
         return None
-    place, name = found[0]
+    home, name = found[0]
     wanted = {id(task) for task in tasks.values()}
     functions = [*(task.function for task in tasks.values()), *hooks]
     holders = {module for module, _ in _holders(wanted)} | {_defined_in(function) for function in functions}
-    modules = (_module(module) for module in {place: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
-    return Home(tuple(modules), _module(place).name, name)
+    modules = (_module(module) for module in {home: None, **dict.fromkeys(sorted(holders))} if _is_importable(module))
+    return AppLocation(tuple(modules), _module(home).name, name)
 
 
 def _holders(wanted: set[int]) -> Iterator[tuple[str, str]]:
-    """Names of modules with the names under which they hold one of these objects."""
+    """Each module that holds one of these objects, with the object's name in it."""
     for module_name, module in list(sys.modules.items()):
         held = getattr(module, "__dict__", None)
         for name, value in list(held.items()) if isinstance(held, dict) else ():
@@ -70,12 +70,12 @@ def _is_importable(name: str) -> bool:
     return module is not None and (name != SCRIPT or _module(name).name != SCRIPT or _file(module) is not None)
 
 
-def _module(name: str) -> Module:
+def _module(name: str) -> ModuleLocation:
     module = sys.modules[name]
     spec = getattr(module, "__spec__", None)
-    # Started by `python -m shop.tasks` the script is a module like others, and is imported as one.
+    # A script started by `python -m shop.tasks` can be imported as a module.
     name = spec.name if name == SCRIPT and spec is not None else name
-    return Module(name, _file(module))
+    return ModuleLocation(name, _file(module))
 
 
 def _file(module: ModuleType) -> str | None:
@@ -83,14 +83,14 @@ def _file(module: ModuleType) -> str | None:
     return file if isinstance(file, str) else None
 
 
-def load(home: Home) -> Any:
-    """The app, in a process that has nothing of it yet."""
+def load_app(home: AppLocation) -> Any:
+    """Load the app in a process that has not imported it."""
     for module in home.modules:
         _load(module)
     return getattr(sys.modules[home.module], home.name)
 
 
-def _load(module: Module) -> None:
+def _load(module: ModuleLocation) -> None:
     if module.name == SCRIPT:
         assert module.file is not None
         _read_script(module.file)

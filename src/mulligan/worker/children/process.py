@@ -1,8 +1,8 @@
-"""The program of a child process: it loads the app and runs one attempt after the other for its worker.
+"""The program of a child process: it loads the app and runs attempts for its worker, one at a time.
 
-The main thread runs the attempts; another listens. Whatever ends the worker ends the child: the line breaks,
-and on Linux the kernel itself kills the child's group when the lifeline is closed, also while C code keeps
-the interpreter from noticing anything.
+The main thread runs the attempts; another receives messages. When the worker ends, so does the child: the connection
+closes. On Linux the kernel also kills the child's process group when the lifeline closes, even while C code blocks the
+interpreter.
 """
 
 import asyncio
@@ -34,50 +34,62 @@ from mulligan.program.interrupt import Interrupted
 from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
 from mulligan.worker.children import wire
-from mulligan.worker.children.locate import load
-from mulligan.worker.children.wire import Begun, Errand, Hangup, Hello, News, Policed, Ready, Said, Stop, Unable, Wire
+from mulligan.worker.children.locate import load_app
+from mulligan.worker.children.wire import (
+    AttemptBegun,
+    AttemptRequest,
+    Hello,
+    LineClosed,
+    LoadFailed,
+    LogLine,
+    PolicyUpdate,
+    ProgressReport,
+    Ready,
+    StopRequest,
+    Wire,
+)
 from mulligan.worker.drivers import InlineDriver, Interrupt
 from mulligan.worker.ending import Ended, Failed, Judged, Success
-from mulligan.worker.forks import Executor, signals_stay_here
-from mulligan.worker.lifespan import living_on
-from mulligan.worker.loop_guard import guarded_loop, run_through
+from mulligan.worker.forks import Executor, hide_signals_from_forks
+from mulligan.worker.hooks import enter_lifespan_on
+from mulligan.worker.loop_guard import guard_loop, run_to_end
 from mulligan.worker.run import run
 from mulligan.worker.running import Running
 
 T = TypeVar("T")
 Line = Wire[wire.ToChild]
 
-NEWS_SECONDS = 0.5
-# On Linux what the process can write to for itself, which is near what it really takes; elsewhere its address space.
+PROGRESS_SECONDS = 0.5
+# On Linux the private writable memory, which is close to the memory really used; elsewhere the address space.
 LIMITED = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 
 
-def main(line_number: int, lifeline: int, last_words: int) -> None:
-    """Started by `children.py`, in a session of its own."""
+def main(line_number: int, lifeline: int, crash_file: int) -> None:
+    """Run the child. The pool starts it in its own session."""
     line = _line(line_number)
-    _die_with_the_worker(lifeline)
-    os.set_inheritable(last_words, False)  # noqa: FBT003
-    faulthandler.enable(last_words)
-    # The worker says when to stop; a signal to every process of a service or a terminal does not.
+    _end_with_worker(lifeline)
+    os.set_inheritable(crash_file, False)  # noqa: FBT003
+    faulthandler.enable(crash_file)
+    # Only the worker stops the child, not a signal to every process of a service or terminal.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    with contextlib.suppress(Hangup, Interrupted), signals_stay_here():
+    with contextlib.suppress(LineClosed, Interrupted), hide_signals_from_forks():
         hello = line.receive(None)
         assert isinstance(hello, Hello)
-        app = _app(hello, line)
+        app = _load(hello, line)
         if app is not None:
-            _live(app, line)
+            _serve(app, line)
 
 
 def _line(number: int) -> Line:
-    # Neither programs nor forks of a task may speak here.
+    # Programs and forks that a task starts must not use this connection.
     os.set_inheritable(number, False)  # noqa: FBT003
     line: Line = Wire(socket.socket(fileno=number), wire.ToChild)
     os.register_at_fork(after_in_child=line.close)
     return line
 
 
-def _die_with_the_worker(lifeline: int) -> None:
+def _end_with_worker(lifeline: int) -> None:
     os.set_inheritable(lifeline, False)  # noqa: FBT003
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid())
@@ -85,36 +97,36 @@ def _die_with_the_worker(lifeline: int) -> None:
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _app(hello: Hello, line: Line) -> Any:
+def _load(hello: Hello, line: Line) -> Any:
     sys.argv = hello.argv
-    logging.root.addHandler(ToWorker(line))
+    logging.root.addHandler(WorkerLogHandler(line))
     logging.root.setLevel(hello.log_level)
-    # Importing runs somebody's code: it may raise anything.
+    # Importing runs user code: it may raise anything.
     try:
-        app = load(hello.home)
+        app = load_app(hello.location)
         app.redact(*password_of(hello.database_url))
         app.settings = replace(app.settings, database_url=hello.database_url)
     except BaseException as error:
-        line.send(Unable(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}"))
+        line.send(LoadFailed(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}"))
         return None
     return app
 
 
-def _live(app: Any, line: Line) -> None:
+def _serve(app: Any, line: Line) -> None:
     with asyncio.Runner() as runner:
         runner.get_loop().set_default_executor(Executor(thread_name_prefix="asyncio"))
         try:
-            with living_on(runner, app.hooks.lifespan, app) as resources:
+            with enter_lifespan_on(runner, app.hooks.lifespan, app) as resources:
                 line.send(Ready(list(app.tasks.kinds)))
                 ChildProgram(app, line, runner, resources).serve()
         except LifespanFailed as error:
-            # At its end nobody listens any more.
+            # If it failed at the end, the worker no longer reads messages.
             sys.stderr.write(f"{error}\n")
-            line.send(Unable(str(error)))
+            line.send(LoadFailed(str(error)))
 
 
-class ToWorker(logging.Handler):
-    """What is logged here goes through the worker's own handlers."""
+class WorkerLogHandler(logging.Handler):
+    """Sends log lines to the worker, whose handlers write them."""
 
     def __init__(self, line: Line) -> None:
         super().__init__()
@@ -122,9 +134,9 @@ class ToWorker(logging.Handler):
         self.addFilter(JobContext())
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Hangup):
-            text = evidence.try_or(lambda: self.format(record), "(a line that cannot be written)")
-            self._line.send(Said(record.name, record.levelno, sanitize(text, DETAIL_LIMIT), extras(record)))
+        with contextlib.suppress(LineClosed):
+            text = evidence.try_or(lambda: self.format(record), "(a line that cannot be formatted)")
+            self._line.send(LogLine(record.name, record.levelno, sanitize(text, DETAIL_LIMIT), extras(record)))
 
 
 class ChildProgram:
@@ -132,60 +144,60 @@ class ChildProgram:
         self._app = app
         self._line = line
         self._runner = runner
-        # Connected to only by a task that asks for its fence.
+        # The store is opened only when a task asks for its fence.
         self._ports = Ports(secure=lambda fence: bool(app.store.secure(fence)), resources=resources)
-        self._errands: queue.SimpleQueue[tuple[Errand, Running] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[AttemptRequest, Running] | None] = queue.SimpleQueue()
         self._running: Running | None = None
         self._is_interrupted = False
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._terminated)
-        threading.Thread(target=self._listen, name="mulligan-line", daemon=True).start()
-        while (todo := self._errands.get()) is not None:
+        threading.Thread(target=self._receive, name="mulligan-messages", daemon=True).start()
+        while (todo := self._requests.get()) is not None:
             answer = self._work(*todo)
             self._running = None
             self._line.send(answer)
-            if isinstance(answer, wire.Failed) and answer.is_spent:
+            if isinstance(answer, wire.AttemptFailed) and answer.is_spent:
                 return
 
-    # The line
+    # Messages
 
-    def _listen(self) -> None:
+    def _receive(self) -> None:
         try:
             while True:
-                self._hear(self._line.receive(NEWS_SECONDS if self._running else None))
-        except Hangup:
+                self._handle(self._line.receive(PROGRESS_SECONDS if self._running else None))
+        except LineClosed:
             if self._running is not None:
                 os.killpg(0, signal.SIGKILL)
-            self._errands.put(None)
+            self._requests.put(None)
 
-    def _hear(self, message: wire.ToChild | None) -> None:
+    def _handle(self, message: wire.ToChild | None) -> None:
         match message:
-            case Policed(content=content):
+            case PolicyUpdate(content=content):
                 self._app.policies.follow(content)
-            case Errand():
+            case AttemptRequest():
                 self._running = Running(_lease(message), claimed=0.0, extend_at=0.0, ports=self._ports)
-                self._errands.put((message, self._running))
-            case Stop(why=why) if self._running is not None:
+                self._requests.put((message, self._running))
+            case StopRequest(why=why) if self._running is not None:
                 self._running.interrupt(why)
         if self._running is not None and self._running.has_news:
             progress = self._running.progress()
             self._running.noted(progress)
-            self._line.send(News(progress.ratio, progress.text))
+            self._line.send(ProgressReport(progress.ratio, progress.text))
 
     # The work
 
-    def _work(self, errand: Errand, running: Running) -> wire.Answer:
-        task = self._app.tasks[errand.kind]
-        self._line.send(Begun())
+    def _work(self, request: AttemptRequest, running: Running) -> wire.AttemptEnd:
+        task = self._app.tasks[request.kind]
+        self._line.send(AttemptBegun())
         try:
-            with _limited(errand.memory):
+            with _limit_memory(request.memory):
                 ended = self._run(running, task)
         except MemoryError as error:
-            # There was not even enough to say so.
+            # There was not even enough memory to return the failure.
             ended = Failed(Failure.of(error))
-        answer = self._answer(errand, ended)
-        if isinstance(answer, wire.Succeeded | wire.Failed):
+        answer = self._answer(request, ended)
+        if isinstance(answer, wire.AttemptSucceeded | wire.AttemptFailed):
             answer.calls = running.attempt.calls
         return answer
 
@@ -195,8 +207,8 @@ class ChildProgram:
         running.interruptible_by(self._interrupt_main_thread)
         around = self._app.hooks.around
         if not around:
-            return _without_a_loop(run(running, task, InlineDriver()))
-        driver = OutsideDriver(self._runner.get_loop())
+            return _run_without_loop(run(running, task, InlineDriver()))
+        driver = PausedLoopDriver(self._runner.get_loop())
         return driver.run(run(running, task, driver, around))
 
     def _run_coroutine(self, running: Running, task: Task[..., Any, Any]) -> Ended:
@@ -210,28 +222,28 @@ class ChildProgram:
                 loop.call_soon_threadsafe(current.cancel)
 
             running.interruptible_by(interrupt)
-            with guarded_loop(loop, loop.stop):
+            with guard_loop(loop, loop.stop):
                 return await ending
 
-        return run_through(self._runner, interruptible(), goes_on=True)
+        return run_to_end(self._runner, interruptible(), goes_on=True)
 
-    def _answer(self, errand: Errand, ended: Ended) -> wire.Answer:
+    def _answer(self, request: AttemptRequest, ended: Ended) -> wire.AttemptEnd:
         match ended:
             case Success(result=result):
-                return wire.Succeeded(result)
+                return wire.AttemptSucceeded(result)
             case Failed(what=what):
-                return self._judged(errand, what)
+                return self._classify(request, what)
             case Judged(verdict=verdict):
-                return wire.Failed(verdict)
-        return wire.Stopped()
+                return wire.AttemptFailed(verdict)
+        return wire.AttemptStopped()
 
-    def _judged(self, errand: Errand, failure: Failure) -> wire.Failed:
-        verdict = self._app.judge.verdict(failure, errand.kind, errand.owner)
+    def _classify(self, request: AttemptRequest, failure: Failure) -> wire.AttemptFailed:
+        verdict = self._app.judge.verdict(failure, request.kind, request.owner)
         ran_out = failure.exception is not None and evidence.is_a(failure.exception, MemoryError)
-        if ran_out and errand.memory is not None and verdict.rule == "system.memory":
-            # What the limit stopped would have taken its worker down: it is charged as that.
+        if ran_out and request.memory is not None and verdict.rule == "system.memory":
+            # Without the limit it would have crashed the worker, so it is charged as a crash.
             verdict = replace(verdict, ledger=Ledger.CRASHES)
-        return wire.Failed(verdict, is_spent=ran_out)
+        return wire.AttemptFailed(verdict, is_spent=ran_out)
 
     # Interrupting
 
@@ -239,7 +251,7 @@ class ChildProgram:
         main_thread = threading.main_thread().ident
         assert main_thread is not None
         self._is_interrupted = True
-        # A real signal: it also ends a wait in the operating system.
+        # A real signal also ends a blocking system call.
         signal.pthread_kill(main_thread, signal.SIGTERM)
 
     def _terminated(self, *_: object) -> None:
@@ -248,28 +260,28 @@ class ChildProgram:
             raise Interrupted
 
 
-def _lease(errand: Errand) -> Lease:
+def _lease(request: AttemptRequest) -> Lease:
     def load() -> Job[Any]:
-        if errand.job is None:
-            raise StoreDamaged(f"the row of job {errand.fence.id!r} could not be read")
-        return errand.job
+        if request.job is None:
+            raise StoreDamaged(f"the row of job {request.fence.id!r} could not be read")
+        return request.job
 
-    return Lease(errand.fence, errand.kind, errand.owner, errand.arguments, errand.claimed_at, errand.until, load)
+    return Lease(request.fence, request.kind, request.owner, request.arguments, request.claimed_at, request.until, load)
 
 
-def _without_a_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that awaits nothing: a plain function may start a loop of its own."""
+def _run_without_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that awaits nothing. No loop runs here, so a plain function may start one."""
     try:
         coroutine.send(None)
     except StopIteration as end:
         result: T = end.value
         return result
-    raise RuntimeError("it waits for something")
+    raise RuntimeError("the coroutine awaited something")
 
 
-class OutsideDriver(InlineDriver):
-    """Hooks may be async and run on the loop; a plain function is called while the loop stands still, for it may
-    start one of its own."""
+class PausedLoopDriver(InlineDriver):
+    """Runs async hooks on the loop and calls a plain function while the loop is paused, because the function may start
+    its own loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -304,7 +316,7 @@ class OutsideDriver(InlineDriver):
 
 
 @contextlib.contextmanager
-def _limited(memory: int | None) -> Iterator[None]:
+def _limit_memory(memory: int | None) -> Iterator[None]:
     if memory is None:
         yield
         return

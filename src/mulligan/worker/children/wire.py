@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: four bytes of length, then JSON."""
+"""The messages between a worker and its child processes: four bytes of length, then JSON."""
 
 import select
 import socket
@@ -11,27 +11,27 @@ import msgspec
 
 from mulligan.failure.verdict import Verdict
 from mulligan.records.job import Called, Fence, Job
-from mulligan.worker.children.locate import Home
-from mulligan.worker.ending import Why
+from mulligan.worker.children.locate import AppLocation
+from mulligan.worker.ending import StopReason
 
 T = TypeVar("T")
 
 _LENGTH = struct.Struct("!I")
-# Arguments, results and tracebacks are bounded far below this: whoever says more speaks another language.
+# Arguments, results and tracebacks are bounded far below this: a longer message is not one of ours.
 LONGEST = 16 * 2**20
 SEND_SECONDS = 10.0
 
 
 class Hello(msgspec.Struct, tag=True):
-    """Who you are: the first word to a new child."""
+    """The first message to a new child: which app to load, and how."""
 
-    home: Home
+    location: AppLocation
     argv: list[str]
     database_url: str
     log_level: int
 
 
-class Errand(msgspec.Struct, tag=True):
+class AttemptRequest(msgspec.Struct, tag=True):
     """Run this attempt. `job` is missing when its record cannot be read."""
 
     kind: str
@@ -44,38 +44,38 @@ class Errand(msgspec.Struct, tag=True):
     memory: int | None
 
 
-class Policed(msgspec.Struct, tag=True):
-    """The content of the policies file that is in force from now on."""
+class PolicyUpdate(msgspec.Struct, tag=True):
+    """The policies file that is in force from now on."""
 
     content: bytes
 
 
-class Stop(msgspec.Struct, tag=True):
-    why: Why
+class StopRequest(msgspec.Struct, tag=True):
+    why: StopReason
 
 
 class Ready(msgspec.Struct, tag=True):
-    """The app is loaded, and these are its tasks."""
+    """The app is loaded and has these tasks."""
 
     kinds: list[str]
 
 
-class Unable(msgspec.Struct, tag=True):
-    """The app cannot be loaded here."""
+class LoadFailed(msgspec.Struct, tag=True):
+    """The app cannot be loaded in the child."""
 
     problem: str
 
 
-class Begun(msgspec.Struct, tag=True):
-    """The attempt starts now: its time is counted from here, and so is what it does to its process."""
+class AttemptBegun(msgspec.Struct, tag=True):
+    """The attempt starts now. Its timeout counts from here, and from here it is charged if its process dies."""
 
 
-class News(msgspec.Struct, tag=True):
+class ProgressReport(msgspec.Struct, tag=True):
     ratio: float
     text: str
 
 
-class Said(msgspec.Struct, tag=True):
+class LogLine(msgspec.Struct, tag=True):
     """A line for the worker's log."""
 
     logger: str
@@ -84,40 +84,40 @@ class Said(msgspec.Struct, tag=True):
     fields: dict[str, Any]
 
 
-class Succeeded(msgspec.Struct, tag=True):
+class AttemptSucceeded(msgspec.Struct, tag=True):
     result: str
     calls: tuple[Called, ...] = ()
 
 
-class Failed(msgspec.Struct, tag=True):
-    """Judged where the exception is: a rule may ask it anything. A child that is spent takes no further attempt."""
+class AttemptFailed(msgspec.Struct, tag=True):
+    """Classified in the child, where rules can inspect the exception. A spent child takes no further attempt."""
 
     verdict: Verdict
     is_spent: bool = False
     calls: tuple[Called, ...] = ()
 
 
-class Stopped(msgspec.Struct, tag=True):
+class AttemptStopped(msgspec.Struct, tag=True):
     pass
 
 
-ToChild = Hello | Policed | Errand | Stop
-FromChild = Ready | Unable | Begun | News | Said | Succeeded | Failed | Stopped
-Answer = Succeeded | Failed | Stopped
+ToChild = Hello | PolicyUpdate | AttemptRequest | StopRequest
+AttemptEnd = AttemptSucceeded | AttemptFailed | AttemptStopped
+FromChild = Ready | LoadFailed | AttemptBegun | ProgressReport | LogLine | AttemptEnd
 
 
-class Hangup(Exception):
-    """The other side is gone, or no longer makes sense."""
+class LineClosed(Exception):
+    """The other side is gone, or sent something that is not a message."""
 
 
 class Wire(Generic[T]):
-    """One end of the line; T is what the other end says. Any thread may send, one receives."""
+    """One end of the connection; T is what the other end sends. Any thread may send, one receives."""
 
-    def __init__(self, line: socket.socket, hears: Any) -> None:
+    def __init__(self, line: socket.socket, received: Any) -> None:
         self._line = line
         self._line.settimeout(SEND_SECONDS)
-        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(hears)
-        self._heard = bytearray()
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(received)
+        self._buffer = bytearray()
         self._sending = threading.Lock()
         self._poll = select.poll()
         self._poll.register(line, select.POLLIN)
@@ -128,40 +128,40 @@ class Wire(Generic[T]):
             with self._sending:
                 self._line.sendall(_LENGTH.pack(len(body)) + body)
         except OSError as error:
-            raise Hangup from error
+            raise LineClosed from error
 
     def receive(self, seconds: float | None) -> T | None:
-        """The next message, or None when none came for so long."""
+        """The next message, or None when there is none for so long. Raises LineClosed."""
         while (message := self._next()) is None:
             if not self._poll.poll(None if seconds is None else seconds * 1000):
                 return None
-            self._heard += self._more()
+            self._buffer += self._read()
         return message
 
-    def _more(self) -> bytes:
+    def _read(self) -> bytes:
         try:
             more = self._line.recv(2**16)
         except OSError as error:
-            raise Hangup from error
+            raise LineClosed from error
         if not more:
-            raise Hangup
+            raise LineClosed
         return more
 
     def _next(self) -> T | None:
-        if len(self._heard) < _LENGTH.size:
+        if len(self._buffer) < _LENGTH.size:
             return None
-        (length,) = _LENGTH.unpack_from(self._heard)
+        (length,) = _LENGTH.unpack_from(self._buffer)
         if length > LONGEST:
-            raise Hangup
+            raise LineClosed
         end = _LENGTH.size + length
-        if len(self._heard) < end:
+        if len(self._buffer) < end:
             return None
-        body = bytes(self._heard[_LENGTH.size : end])
-        del self._heard[:end]
+        body = bytes(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
         try:
             return self._decoder.decode(body)
         except ValueError as error:
-            raise Hangup from error
+            raise LineClosed from error
 
     def close(self) -> None:
         self._line.close()

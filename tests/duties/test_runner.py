@@ -9,9 +9,9 @@ import pytest
 
 from live import eventually, working
 from mulligan import App, Service
-from mulligan.duties.runner import NOTE_SECONDS, Logbook, Outlook, Rounds, whole_passes
+from mulligan.duties.runner import RECORD_SECONDS, DutyRunner, PendingDuties, RunRecorder, repeat_while_full
 from mulligan.errors import StoreUnavailable
-from mulligan.records.duty import DutyOverview, Round
+from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
@@ -41,9 +41,9 @@ class Counting(SqliteStore):
         self.looks += 1
         return super().chores()
 
-    def note(self, rounds: Sequence[Round]) -> None:
+    def note(self, runs: Sequence[DutyRun]) -> None:
         self.notes += 1
-        super().note(rounds)
+        super().note(runs)
 
 
 class Scene:
@@ -52,13 +52,13 @@ class Scene:
         self.store = Counting("sqlite:///:memory:", now=self.clock.now, threaded=False)
         self.works = [Sweeping(name) for name in names or ("prune",)]
         self.work = self.works[0]
-        outlook, logbook = Outlook(self.store, self.clock), Logbook(self.store, worker="us")
-        self.rounds = [Rounds(work, outlook=outlook, logbook=logbook, clock=self.clock) for work in self.works]
+        pending, recorder = PendingDuties(self.store, self.clock), RunRecorder(self.store, worker="us")
+        self.runners = [DutyRunner(work, pending=pending, recorder=recorder, clock=self.clock) for work in self.works]
 
     def step(self, times: int = 1, seconds: float = 1) -> None:
         for _ in range(times):
-            for rounds in self.rounds:
-                rounds.step()
+            for runner in self.runners:
+                runner.step()
             self.clock.advance(timedelta(seconds=seconds))
 
 
@@ -98,13 +98,13 @@ def test_rounds_of_all_duties_are_noted_together_soon_and_then_now_and_then_with
     }
     assert noted["retry"].at - noted["prune"].at == timedelta(seconds=1)
     assert scene.store.notes == 1
-    scene.step(int(NOTE_SECONDS) - 1)
+    scene.step(int(RECORD_SECONDS) - 1)
     assert scene.store.notes == 1, "not each second"
     scene.step()
     assert scene.store.notes == 2
     assert {done.duty: done.did for done in scene.store.rounds()} == {
-        "retry": 2 * NOTE_SECONDS,
-        "prune": 2 * NOTE_SECONDS,
+        "retry": 2 * RECORD_SECONDS,
+        "prune": 2 * RECORD_SECONDS,
     }
 
 
@@ -115,7 +115,7 @@ def test_what_could_not_be_noted_is_noted_later() -> None:
         patched.setattr(SqliteStore, "note", _unavailable)
         scene.step()
     assert scene.store.rounds() == []
-    scene.clock.advance(timedelta(seconds=NOTE_SECONDS))
+    scene.clock.advance(timedelta(seconds=RECORD_SECONDS))
     scene.step()
     assert [done.did for done in scene.store.rounds()] == [6]
 
@@ -127,7 +127,7 @@ def _unavailable(*_: object) -> None:
 @pytest.mark.parametrize(("moved", "passes", "total"), [([5, 5, 2], 10, 12), ([5, 5, 5], 3, 15), ([0], 3, 0)])
 def test_passes_go_on_while_they_are_full_and_not_for_ever(moved: list[int], passes: int, total: int) -> None:
     left = list(moved)
-    assert whole_passes(lambda _limit: left.pop(0), limit=5, passes=passes) == total
+    assert repeat_while_full(lambda _limit: left.pop(0), limit=5, passes=passes) == total
     assert left == []
 
 
@@ -168,5 +168,5 @@ def test_stuck_jobs_are_reported_but_left_with_their_worker(app: App, caplog: py
         scene.pass_time(1)
         scene.reclaim.step()
     (said,) = caplog.messages
-    assert said.startswith("1 jobs are stuck, running for longer than 30m (j); see: mulligan jobs stuck")
+    assert said.startswith("1 jobs are stuck: they have been running for longer than 30m (j); see: mulligan jobs stuck")
     assert scene.store.job("j").leased_by == "other"

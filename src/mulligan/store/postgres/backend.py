@@ -1,0 +1,198 @@
+"""The PostgreSQL backend: each operation on a connection of a pool, in bounded time."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import psycopg
+
+from mulligan.errors import BatchBusy, UndeclaredProxy
+from mulligan.failure.verdict import Verdict
+from mulligan.records.event import Event
+from mulligan.records.finding import Finding, Limits
+from mulligan.records.job import Fence, Job, Lease, NewJob
+from mulligan.service import ServiceBook
+from mulligan.store.moves import MoveParts
+from mulligan.store.parts import Parts
+from mulligan.store.postgres import health, proxy, schema
+from mulligan.store.postgres.changes import Notifications, Notifier, Polling, ServerSilent
+from mulligan.store.postgres.claim import PostgresClaim
+from mulligan.store.postgres.connections import Connections
+from mulligan.store.postgres.enqueue import PostgresEnqueue
+from mulligan.store.postgres.events import PostgresLog
+from mulligan.store.postgres.promote import PostgresPromote
+from mulligan.store.postgres.retention import remove
+from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
+from mulligan.store.postgres.settle import PostgresSettle
+from mulligan.store.postgres.url import parse_url
+from mulligan.store.protocols import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
+from mulligan.store.retention import Remove
+from mulligan.store.rows import to_time
+from mulligan.store.script import Script
+from mulligan.store.session import Now, Session
+from mulligan.store.store import DatabaseStore
+from mulligan.store.values import fence_values
+
+T = TypeVar("T")
+Work = Callable[[PostgresSession], T]
+
+# What may take long by itself, beyond the limit of a call: changes of the schema, jobs in bulk, a batch at once.
+MIGRATING = timedelta(hours=1)
+PER_JOB = timedelta(milliseconds=1)
+WHOLE_BATCH = timedelta(minutes=5)
+
+
+class PostgresBackend:
+    violation: type[Exception] = psycopg.IntegrityError
+    remove: Remove = staticmethod(remove)
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None,
+        services: Callable[[], ServiceBook],
+        timeout: timedelta,
+        job: Callable[[str], Job[Any]],
+    ) -> None:
+        self._address = address = parse_url(url)
+        self._given_now = now
+        self._enqueue = PostgresEnqueue(lambda: self.now)
+        self.parts = Parts(SQL, services, self._enqueue.enqueue_steps)
+        self._enqueue.use(self.parts)
+        self._promote = PostgresPromote(self.parts)
+        self._claim = PostgresClaim(self.parts.services, self._promote, job)
+        self._settle = PostgresSettle(self.parts, self._enqueue)
+        self._log = PostgresLog()
+        self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
+        self._notifier = Notifier(self.connections) if address.listens else ServerSilent()
+        self._is_checked = False
+
+    @property
+    def now(self) -> Now:
+        return None if self._given_now is None else to_time(self._given_now())
+
+    def read(self, work: Work[T]) -> T:
+        return self._run(work)
+
+    write_one = read
+
+    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:
+        begin = BEGIN if is_durable else BEGIN_ASYNCHRONOUS
+        return self._transact(work, begin, WHOLE_BATCH if is_long else timedelta(0))
+
+    def publish(self, batch_id: str, work: Work[T]) -> T:
+        def publish(session: PostgresSession) -> T:
+            try:
+                return work(session)
+            except psycopg.errors.LockNotAvailable as error:
+                raise BatchBusy(batch_id) from error
+
+        return self._transact(publish, BEGIN_PUBLISH, WHOLE_BATCH)
+
+    def _transact(self, work: Work[T], begin: str, extra: timedelta = timedelta(0)) -> T:
+        def transact(session: PostgresSession) -> T:
+            with session.transaction(begin):
+                return work(session)
+
+        return self._run(transact, extra)
+
+    def _run(self, work: Work[T], extra: timedelta = timedelta(0)) -> T:
+        self._check_once()
+        return self.connections.run(lambda db: work(PostgresSession(db, self.now)), extra=extra)
+
+    def _check_once(self) -> None:
+        if self._is_checked:
+            return
+        # Before anything is prepared: in another client's session its name may be another statement's.
+        if self._address.prepares and proxy.look(self.connections) is proxy.Between.TRANSACTIONS:
+            raise UndeclaredProxy(self._address.url)
+        self.connections.run(schema.check)
+        self._is_checked = True
+
+    def hint(self) -> None:
+        self._notifier.hint()
+
+    def migrate(self) -> list[str]:
+        return self.connections.run(schema.migrate, extra=MIGRATING)
+
+    def changes(self) -> Changes:
+        return Notifications(self.connections) if self._address.listens else Polling()
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        return health.examine(self.connections, self._address, limits)
+
+    def close(self) -> None:
+        self._notifier.close()
+        self.connections.close()
+
+    # A job's life
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        if not jobs:
+            return []
+        stored = self._run(lambda session: self._enqueue.enqueue(session, jobs), len(jobs) * PER_JOB)
+        self.hint()
+        return stored
+
+    def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        # On a connection of ours: a table that is missing would spoil the caller's transaction.
+        self._check_once()
+        # No NOTIFY: it would make the caller's commit wait for all others. An idle worker looks every second anyway.
+        return Script("PostgreSQL", self._enqueue.enqueue_steps(jobs))
+
+    def claim(self, claim: Claim) -> Claimed:
+        return self._run(lambda session: self._claim.claim(session, claim, session.now))
+
+    def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
+        values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
+        return self._run(lambda session: self._claim.recall(session, "adopt", values))
+
+    def secure(self, fence: Fence) -> bool:
+        # Committed synchronously, and with it all that was written before: the claim too.
+        return self._run(lambda session: session.cursor(SQL["secure"], fence_values(fence)).rowcount == 1)
+
+    def settle(self, outcomes: Sequence[Outcome]) -> Answers:
+        return self._run(lambda session: self._settle.settle(session, outcomes, session.now))
+
+    def move_parts(self, session: Session) -> MoveParts:
+        assert isinstance(session, PostgresSession)
+        return MoveParts(
+            settle=lambda first: self._settle.settle_uncounted(session, first, session.now),
+            promote=lambda tally: self._promote.promote(session, session.now, tally),
+        )
+
+    def promote(self, duty: str, *, limit: int, by_hand: bool) -> int:
+        return self._run(
+            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, by_hand=by_hand)
+        )
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        return self.write(lambda session: self.parts.expire.expire(session, verdict, limit, session.now))
+
+    # The event log
+
+    def events(self, owner: str | None, after: int, limit: int) -> list[Event]:
+        return self._run(lambda session: self._log.events(session, owner, after, limit))
+
+    def last_position(self, back: int) -> int:
+        return self._run(lambda session: self._log.last_position(session, back))
+
+
+class PostgresStore(DatabaseStore):
+    """`now` replaces the server's clock; `services` are those in force; no call waits longer than `timeout`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None = None,
+        services: Callable[[], ServiceBook] = ServiceBook,
+        timeout: timedelta = TIMEOUT,
+    ) -> None:
+        self._postgres = PostgresBackend(url, now=now, services=services, timeout=timeout, job=self.job)
+        super().__init__(self._postgres)
+
+    @property
+    def _connections(self) -> Connections:
+        return self._postgres.connections

@@ -1,0 +1,179 @@
+"""The SQLite backend: one writer with group commit, readers beside it."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from mulligan.errors import StoreError
+from mulligan.failure.verdict import Verdict
+from mulligan.records.event import Event
+from mulligan.records.finding import Finding, Limits
+from mulligan.records.job import Fence, Job, Lease, NewJob
+from mulligan.service import ServiceBook
+from mulligan.store.moves import MoveParts
+from mulligan.store.parts import Parts
+from mulligan.store.protocols import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
+from mulligan.store.retention import Remove
+from mulligan.store.rows import to_event, to_json, to_time
+from mulligan.store.script import Script
+from mulligan.store.session import Session
+from mulligan.store.sqlite import health, schema
+from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
+from mulligan.store.sqlite.claim import SqliteClaim
+from mulligan.store.sqlite.corruption import Corruption, left
+from mulligan.store.sqlite.database import Database
+from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
+from mulligan.store.sqlite.enqueue import SqliteEnqueue
+from mulligan.store.sqlite.promote import SqlitePromote
+from mulligan.store.sqlite.retention import remove
+from mulligan.store.sqlite.session import SQL, SqliteSession
+from mulligan.store.sqlite.settle import SqliteSettle
+from mulligan.store.sqlite.url import parse_url
+from mulligan.store.store import DatabaseStore
+from mulligan.store.values import fence_values
+
+T = TypeVar("T")
+Work = Callable[[SqliteSession], T]
+
+
+class SqliteBackend:
+    violation: type[Exception] = sqlite3.IntegrityError
+    remove: Remove = staticmethod(remove)
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None,
+        threaded: bool,
+        services: Callable[[], ServiceBook],
+        timeout: timedelta,
+        database: Database | None,
+        job: Callable[[str], Job[Any]],
+    ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_VERSION:
+            oldest = ".".join(map(str, OLDEST_VERSION))
+            raise StoreError(
+                f"SQLite {sqlite3.sqlite_version} is too old, {oldest} is needed: install 'mulligan[sqlite]'"
+            )
+        path, synchronous = parse_url(url)
+        self._synchronous = synchronous.lower()
+        self.clock: Callable[[], int] | None = None if now is None else lambda: to_time(now())
+        self._enqueue = SqliteEnqueue(lambda: self.clock)
+        self.parts = Parts(SQL, services, self._enqueue.enqueue_steps)
+        self._enqueue.use(self.parts)
+        corruption = Corruption(self.parts.expire)
+        self._corruption = corruption
+        self._promote = SqlitePromote(self.parts, corruption)
+        self._claim = SqliteClaim(self.parts.services, self._promote, corruption, job)
+        self._settle = SqliteSettle(self.parts, self._enqueue, corruption)
+        self.database = database or Database(path, synchronous=synchronous, threaded=threaded, timeout=timeout)
+        try:
+            self.migrate()
+        except BaseException:
+            self.database.close()
+            raise
+
+    def read(self, work: Work[T]) -> T:
+        return self.database.read(lambda db: work(SqliteSession(db, self.clock)))
+
+    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:  # noqa: ARG002
+        return self.database.write(lambda db: work(SqliteSession(db, self.clock)))
+
+    write_one = write
+
+    def publish(self, batch_id: str, work: Work[T]) -> T:  # noqa: ARG002
+        return self.write(work)
+
+    def hint(self) -> None:
+        """Every commit is one."""
+
+    def migrate(self) -> list[str]:
+        # Looked at first without writing: a store opened for reading is not to be written to.
+        if self.database.read(schema.version)[0] == schema.VERSION:
+            return []
+        return self.database.write(schema.migrate)
+
+    def changes(self) -> Changes:
+        return FileChanges(self.database) if self.database.path else MemoryChanges(self.database)
+
+    def examine(self, limits: Limits) -> list[Finding]:
+        return health.examine(self.database, self._synchronous, limits)
+
+    def close(self) -> None:
+        self.database.close()
+
+    # A job's life
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        return self.write(lambda session: self._enqueue.enqueue(session, jobs, session.now))
+
+    def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        if self.database.path is None:
+            raise StoreError("jobs kept in memory are out of reach for connection=; use a file: 'sqlite:///jobs.db'")
+        return Script("SQLite", self._enqueue.enqueue_steps(jobs))
+
+    def claim(self, claim: Claim) -> Claimed:
+        return self.write(lambda session: self._claim.claim(session, claim, session.now))
+
+    def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
+        values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
+        return self.read(lambda session: self._claim.recall(session, "adopt", values))
+
+    def secure(self, fence: Fence) -> bool:
+        # A claim is as durable as every commit here: looking is enough.
+        return bool(self.read(lambda session: session.rows("secure", fence_values(fence))))
+
+    def settle(self, outcomes: Sequence[Outcome]) -> Answers:
+        return self.write(lambda session: self._settle.settle(session, outcomes, session.now))
+
+    def move_parts(self, session: Session) -> MoveParts:
+        assert isinstance(session, SqliteSession)
+        return MoveParts(
+            settle=lambda first: self._settle.settle_uncounted(session, [first], session.now),
+            promote=lambda tally: self._promote.promote(session, session.now, tally),
+        )
+
+    def promote(self, duty: str, *, limit: int, by_hand: bool) -> int:
+        return self.write(
+            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, by_hand=by_hand)
+        )
+
+    def expire(self, verdict: Verdict, *, limit: int) -> int:
+        if not self.read(lambda session: left(session, "expire_left", session.now, 1)):
+            return 0
+        return self.write(lambda session: self._corruption.expire(session, verdict, limit, session.now))
+
+    # The event log
+
+    def events(self, owner: str | None, after: int, limit: int) -> list[Event]:
+        values = {"job": None, "owner": owner, "after": after, "limit": limit}
+        return [to_event(row) for row in self.read(lambda session: session.rows("events", values))]
+
+    def last_position(self, back: int) -> int:
+        rows = self.read(lambda session: session.rows("last_position", back=back))
+        return rows[0]["position"] if rows else 0
+
+
+class SqliteStore(DatabaseStore):
+    """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
+    force; a write waits for other processes no longer than `timeout`; `database` is one that is open already."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] | None = None,
+        threaded: bool = True,
+        services: Callable[[], ServiceBook] = ServiceBook,
+        timeout: timedelta = TIMEOUT,
+        database: Database | None = None,
+    ) -> None:
+        self._sqlite = SqliteBackend(
+            url, now=now, threaded=threaded, services=services, timeout=timeout, database=database, job=self.job
+        )
+        super().__init__(self._sqlite)
+
+    @property
+    def _database(self) -> Database:
+        return self._sqlite.database
