@@ -21,7 +21,7 @@ from mulligan import (
     StillRunning,
     attempt,
 )
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.testing import flaky, sandbox
 
 

@@ -10,7 +10,7 @@ from mulligan import App
 from mulligan.app import Parts
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
-from mulligan.store.protocols import Beat, Claim, WorkerRecord
+from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.values.clock import SystemClock
 
 NOTHING = timedelta(0)

@@ -20,7 +20,7 @@ from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, Lease
-from mulligan.store.protocols import Outcome, WorkerRecord
+from mulligan.store.messages import Outcome, WorkerRecord
 from mulligan.store.settle import settlement
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

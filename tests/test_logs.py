@@ -275,7 +275,7 @@ def test_a_machine_that_goes_away_does_not_flood_the_log(lines: Lines, tmp_path:
         def noop() -> None: ...
 
         app.enqueue_many([noop.bind() for _ in range(LOST_NAMED + 5)])
-        from mulligan.store.protocols import Claim
+        from mulligan.store.messages import Claim
 
         claim = Claim(incarnation="w", number=1, kinds=("noop",), queues=None, limit=500, lease=timedelta(seconds=60))
         _report(list(app.store.claim(claim).leases))

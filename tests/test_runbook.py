@@ -22,7 +22,7 @@ from mulligan.failure.decision import Retry, Succeed
 from mulligan.records.finding import Check, Level
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.service.records import ServiceRequest
-from mulligan.store.protocols import Beat, Claim, Outcome, WorkerRecord
+from mulligan.store.messages import Beat, Claim, Outcome, WorkerRecord
 
 RUNBOOK = (Path(__file__).parent.parent / "docs" / "operations" / "runbook.md").read_text("utf-8")
 HOUR = timedelta(hours=1)

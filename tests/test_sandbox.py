@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mulligan import App, BatchState, Exponential, Fixed, RetryPolicy, State, Steps, attempt
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import flaky, hanging, sandbox
 

@@ -58,7 +58,8 @@ from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceStatus
 from mulligan.settings import Settings, load
 from mulligan.store import has_database, open_store
-from mulligan.store.protocols import Changes, Store
+from mulligan.store.messages import Changes
+from mulligan.store.store import Store
 from mulligan.task.checks import CanRetry, Priority, ServiceName, check_version
 from mulligan.task.client import Client
 from mulligan.task.registry import Registry

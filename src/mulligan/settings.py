@@ -16,7 +16,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.lifecycle import FINAL
 from mulligan.records.retention import Keep
 from mulligan.service.config import LARGEST_WINDOW, MOST_NAMES, Service
-from mulligan.store.protocols import TIMEOUT
+from mulligan.store.messages import TIMEOUT
 from mulligan.values.duration import BadDuration, parse
 from mulligan.values.file import Unreadable, read_contents
 from mulligan.values.suggest import did_you_mean, nearest

@@ -18,7 +18,7 @@ from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRetry
 from mulligan.records.job import JobFilter
 from mulligan.store import open_store
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 MOST_QUEUED = 50
 T = TypeVar("T")

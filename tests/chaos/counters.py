@@ -13,7 +13,7 @@ from conformance.invariants import all_batches
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import LimitRecord
 from mulligan.service.window import CallCounts, decode_counts
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from chaos.plan import Fault
 from chaos.workers import Life
 from mulligan.records.event import Event
 from mulligan.records.job import Job
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.messages import WorkerRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

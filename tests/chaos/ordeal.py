@@ -20,7 +20,8 @@ from conformance.invariants import PAGE, all_events, all_jobs
 from mulligan.records.job import JobFilter
 from mulligan.service.records import ServiceRequest
 from mulligan.store import open_store
-from mulligan.store.protocols import Store, WorkerRecord
+from mulligan.store.messages import WorkerRecord
+from mulligan.store.store import Store
 
 RATE = 70
 """Jobs a second: about as much as the four can do while they are being killed."""

@@ -16,8 +16,8 @@ from mulligan.lifecycle import State
 from mulligan.records.event import Event
 from mulligan.records.job import MAX_LOSSES, Job, JobFilter, NewJob
 from mulligan.store import open_store
-from mulligan.store.protocols import Store
 from mulligan.store.sqlite.lock import FileLock
+from mulligan.store.store import Store
 
 LEASE = 1.0
 

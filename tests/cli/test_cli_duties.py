@@ -12,7 +12,7 @@ from click.testing import Result
 from mulligan import App
 from mulligan.lifecycle import State
 from mulligan.records.duty import DUTIES
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]

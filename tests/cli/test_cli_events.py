@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from mulligan import App, Service
-from mulligan.store.protocols import Beat, WorkerRecord
+from mulligan.store.messages import Beat, WorkerRecord
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]

@@ -13,7 +13,7 @@ from mulligan import App
 from mulligan.failure.decision import Retry
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 
 Invoke = Callable[..., Result]
 ReadJson = Callable[[Result], Any]

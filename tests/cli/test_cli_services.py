@@ -11,7 +11,7 @@ from click.testing import Result
 from mulligan import App
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import Called, NewJob
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 
 Invoke = Callable[..., Result]
 ReadJson = Callable[[Result], Any]

@@ -28,7 +28,7 @@ from mulligan.records.event import Event
 from mulligan.records.job import FollowUp, Job, JobFilter, Lease
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 
 AFTER = FollowUp(
     kind="after",

@@ -8,7 +8,7 @@ from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Fence, Lease
 from mulligan.store.beat import EVERY
-from mulligan.store.protocols import Progress, Settled
+from mulligan.store.messages import Progress, Settled
 
 
 class BeatRules(Bench):

@@ -13,7 +13,8 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchState, NewBatch
 from mulligan.records.job import FollowUp, Job, JobFilter
 from mulligan.records.limit import LimitBook, RetryBudget
-from mulligan.store.protocols import Outcome, Store
+from mulligan.store.messages import Outcome
+from mulligan.store.store import Store
 
 OWNER = "acme"
 LOW, HIGH = 10, -10

@@ -15,7 +15,7 @@ from mulligan.records.pause import PauseRequest
 from mulligan.service import MOST_RETURNS, Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRequest
 from mulligan.store import probes
-from mulligan.store.protocols import Answers, Outcome, Settled
+from mulligan.store.messages import Answers, Outcome, Settled
 
 NAME = "gateway"
 COOLDOWN = 30 * SECOND

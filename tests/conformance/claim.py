@@ -23,7 +23,8 @@ from mulligan.errors import LeaseLost
 from mulligan.failure.decision import Release
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
-from mulligan.store.protocols import Settled, Store
+from mulligan.store.messages import Settled
+from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 
 

@@ -13,7 +13,7 @@ from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import SEEN_EVERY, Definition, ScheduleChange, ScheduleRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 # How a job comes to wait, and which duty lets it in again.
 WAYS = {

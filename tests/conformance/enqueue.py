@@ -11,7 +11,7 @@ from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once
 from mulligan.errors import Conflict, StoreError
 from mulligan.lifecycle import FINAL, LIVE, State
 from mulligan.records.job import Job, JobFilter, NewJob
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 ACTIVE: dict[str, Any] = {"dedupe_key": "k"}
 SUCCEEDED: dict[str, Any] = {"dedupe_key": "k", "dedupe_scope": "succeeded"}

@@ -13,7 +13,7 @@ from mulligan.errors import SubmitRateExceeded
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import FollowUp, Job, JobFilter, Lease, NewJob
 from mulligan.records.rate import parse_rate
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 
 BULK = "bulk"
 MANY = 5_000

@@ -10,7 +10,7 @@ from conformance.bench import HOUR, WORKER, Bench, at_once, failing, retrying, v
 from mulligan.failure.decision import Cancel, Decision, Postpone, Release, Succeed
 from mulligan.lifecycle import REFUSED, State
 from mulligan.records.job import ONCE, Lease
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 
 DECISIONS: list[Decision] = [
     Succeed('{"a":1}'),

@@ -11,7 +11,7 @@ from mulligan.records.job import Called
 from mulligan.records.pause import PauseRequest
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRequest
-from mulligan.store.protocols import Answers, Outcome
+from mulligan.store.messages import Answers, Outcome
 
 LANES = [("queue", "bulk"), ("kind", "send"), ("service", "gateway")]
 

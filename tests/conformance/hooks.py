@@ -11,7 +11,7 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release,
 from mulligan.failure.verdict import deadline_passed, worker_lost
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 
 CLEANUP = "clean up"
 

@@ -31,7 +31,8 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.pause import PauseRequest
 from mulligan.service.records import ServiceRequest
-from mulligan.store.protocols import Claim, Store
+from mulligan.store.messages import Claim
+from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 
 PAGE = 500

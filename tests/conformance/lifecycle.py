@@ -13,7 +13,7 @@ from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Job
 from mulligan.records.limit import LimitBook
-from mulligan.store.protocols import Settled
+from mulligan.store.messages import Settled
 
 DECISIONS: dict[Move, Decision] = {
     Move.SUCCEED: Succeed('"done"'),

@@ -16,7 +16,8 @@ from mulligan.records.job import FollowUp, JobFilter, Lease
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.records.pause import PauseRequest
 from mulligan.service.records import ServiceRequest
-from mulligan.store.protocols import Claim, Store
+from mulligan.store.messages import Claim
+from mulligan.store.store import Store
 
 OTHER = "other"
 MANY = 5_000

@@ -45,7 +45,8 @@ from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.records.redrive import Redrive, record_retries, retry_request_id
-from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
+from mulligan.store.messages import Beat, Claim, Outcome, Request
+from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
 

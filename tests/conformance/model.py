@@ -21,7 +21,7 @@ from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
 from mulligan.records.duty import duty_of
 from mulligan.records.job import ANOTHER_VERSION, Fence, NewJob
 from mulligan.records.redrive import MOVED_ON
-from mulligan.store.protocols import Claim, Outcome, Request, Settled
+from mulligan.store.messages import Claim, Outcome, Request, Settled
 
 
 class Model:

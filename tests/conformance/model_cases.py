@@ -13,7 +13,8 @@ from conformance.machine import OpenStore, StoreMachine
 from conformance.machine_draws import FAIR
 from mulligan.records.job import NewJob
 from mulligan.records.limit import LimitBook
-from mulligan.store.protocols import Claim, Store
+from mulligan.store.messages import Claim
+from mulligan.store.store import Store
 
 USUAL_EXAMPLES = 60
 

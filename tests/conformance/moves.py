@@ -12,7 +12,8 @@ from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
-from mulligan.store.protocols import Settled, Store
+from mulligan.store.messages import Settled
+from mulligan.store.store import Store
 
 BY_HAND = [move for move in Move if move.verb]
 REVIVING = [Move.RETRY_BY_HAND, Move.RUN_NOW]

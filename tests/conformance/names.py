@@ -11,7 +11,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.job import Called, NewJob
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Family, ServiceRequest
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 
 DAY = timedelta(days=1)
 

@@ -25,7 +25,7 @@ from mulligan.records.batch import BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import MOVED_ON, Course, Match, Redrive, RedriveState, Watched, end, retry_request_id
-from mulligan.store.protocols import Request, Settled
+from mulligan.store.messages import Request, Settled
 
 FAILED = JobFilter(state=State.FAILED)
 

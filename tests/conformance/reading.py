@@ -13,7 +13,7 @@ from mulligan.errors import JobNotFound
 from mulligan.failure.decision import Postpone, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, NewJob
-from mulligan.store.protocols import Changes
+from mulligan.store.messages import Changes
 
 OWNERS, KINDS, QUEUES, TAGS = ("", "acme", "other"), ("a", "b"), ("default", "bulk"), ("eu", "us", "a\"b'c")
 CODES, GROUPS = ("GW_4XX", "IO_ERROR"), ("g1", "g2")

@@ -7,7 +7,8 @@ from mulligan.failure.decision import Decision, Fail, Release, Succeed
 from mulligan.failure.verdict import Ledger, deadline_passed
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Settled, Store
+from mulligan.store.messages import Settled
+from mulligan.store.store import Store
 
 RECLAIMER = "the-reclaimer"
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)

@@ -10,7 +10,7 @@ from mulligan.errors import JobNotFound
 from mulligan.lifecycle import FINAL, LIVE, PURGED, Move, State
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.retention import EndedCount, PurgeRequest
-from mulligan.store.protocols import Settled
+from mulligan.store.messages import Settled
 
 EACH_END = pytest.mark.parametrize("state", FINAL)
 

@@ -19,7 +19,8 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRecord, ServiceRequest
-from mulligan.store.protocols import Claim, Claimed, Outcome, Request, Settled, Store
+from mulligan.store.messages import Claim, Claimed, Outcome, Request, Settled
+from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
 

@@ -27,7 +27,7 @@ from mulligan.records.job import Called, Job, Lease
 from mulligan.records.pause import PauseRequest
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRecord, ServiceRequest
-from mulligan.store.protocols import Answers, Outcome, Settled
+from mulligan.store.messages import Answers, Outcome, Settled
 from mulligan.testing.virtual import VirtualClock
 
 NAME = "gateway"

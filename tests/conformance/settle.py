@@ -12,7 +12,7 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release,
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
-from mulligan.store.protocols import Outcome, Progress, Settled
+from mulligan.store.messages import Outcome, Progress, Settled
 from mulligan.store.settle import failure_kept
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)

@@ -21,7 +21,8 @@ from mulligan.errors import IllegalMove, JobNotFound, StillRunning
 from mulligan.failure.decision import Decision, Succeed
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
+from mulligan.store.store import Store
 
 LIMIT = 30 * MINUTE
 LATE = retrying(MINUTE, "TIMEOUT")

@@ -21,7 +21,7 @@ from mulligan.records import job, rate, redrive
 from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings
-from mulligan.store.protocols import NEWEST_IDS
+from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.redrive_rows import KEPT
 from mulligan.task import checks, options, payload
 from mulligan.values import check

@@ -14,7 +14,7 @@ from mulligan.lifecycle import FINAL, Move, State
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.records.retention import Keep
 from mulligan.settings import Settings, load
-from mulligan.store.protocols import Claim, Outcome, Request
+from mulligan.store.messages import Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 

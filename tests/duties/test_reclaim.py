@@ -11,7 +11,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
 from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
-from mulligan.store.protocols import Beat, Claim, WorkerRecord
+from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task.registry import Registry
 from mulligan.testing.virtual import VirtualClock
@@ -139,7 +139,7 @@ def test_a_job_that_loses_its_worker_every_time_fails_at_the_limit(scene: Scene)
 
 def test_a_cancelled_job_whose_worker_died_is_cancelled_by_the_reclaimer(scene: Scene) -> None:
     from mulligan.lifecycle import Move
-    from mulligan.store.protocols import Request
+    from mulligan.store.messages import Request
 
     scene.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="j"))
     scene.watch(62)

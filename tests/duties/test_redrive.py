@@ -18,7 +18,7 @@ from mulligan.lifecycle import REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPE
 from mulligan.records.job import Job, NewJob
 from mulligan.records.redrive import HOLD, PATIENCE, Redrive, RedriveState
 from mulligan.settings import Settings
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task.registry import Registry
 from mulligan.testing import sandbox

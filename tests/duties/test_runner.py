@@ -15,7 +15,7 @@ from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.settings import Settings
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 

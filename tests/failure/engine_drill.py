@@ -23,8 +23,8 @@ from mulligan.app import Parts
 from mulligan.records.event import Event
 from mulligan.service import Change
 from mulligan.settings import Settings
-from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.worker.drivers import Interrupt
 from mulligan.worker.keeper import Keeper

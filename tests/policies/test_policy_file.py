@@ -14,7 +14,7 @@ from mulligan import App, Exponential, FinalError, Fixed, RetryPolicy, State
 from mulligan.errors import BadPolicies
 from mulligan.policies import PolicyFile
 from mulligan.settings import Settings
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.testing import flaky, sandbox
 from mulligan.testing.virtual import VirtualClock
 

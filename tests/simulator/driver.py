@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.worker.drivers import Interrupt
 from mulligan.worker.keeper import Keeper
 from simulator.strand import Strand

@@ -8,7 +8,7 @@ from mulligan.failure.decision import Decision, Fail, Succeed
 from mulligan.records.job import Fence, Lease
 from mulligan.service import Service
 from mulligan.service.records import PROBE_KIND
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 from simulator.broken import Broken, require
 from simulator.office import Call, Entry
 from simulator.parameters import Parameters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mulligan.app import App, Parts
 from mulligan.errors import StoreError, WornOut
 from mulligan.settings import Settings
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.worker.slots import GRACE_SECONDS
 from mulligan.worker.worker import LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock

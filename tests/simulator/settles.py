@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.failure.decision import Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.records.job import MAX_LOSSES
 from mulligan.service.records import PROBE_KIND
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 from simulator.bodies import Bodies
 from simulator.broken import Broken, require
 from simulator.chronicle import Chronicle

@@ -21,7 +21,7 @@ from mulligan.records.batch import NewBatch
 from mulligan.records.job import MAX_LOSSES, Lease, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.records.rate import parse_rate
-from mulligan.store.protocols import Beat, Claim, Outcome, Request, Settled
+from mulligan.store.messages import Beat, Claim, Outcome, Request, Settled
 from simulator.gateway import NAME as GATEWAY
 from simulator.parameters import GatewayOptions, Parameters
 from simulator.party import Party

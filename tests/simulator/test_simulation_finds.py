@@ -11,7 +11,7 @@ from mulligan.failure.decision import Release
 from mulligan.store import budgets, redrives, refusal
 from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import Bucket
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.worker import claiming
 from mulligan.worker.claiming import Claimer

@@ -14,7 +14,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.redrive import Redrive
-from mulligan.store.protocols import Request
+from mulligan.store.messages import Request
 from mulligan.testing.virtual import START
 from mulligan.values.clock import Ids
 from simulator.clocks import SkewedClock

@@ -10,8 +10,8 @@ from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import BATCH_REOPENED, BATCH_SETTLED, Move, State
 from mulligan.records.batch import BatchRecord, BatchState, NewBatch
 from mulligan.records.job import Lease
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.postgres import backend as postgres
-from mulligan.store.protocols import Outcome, Settled
 
 
 class TestBatchRaces(Racing):

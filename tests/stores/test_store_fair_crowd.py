@@ -10,9 +10,10 @@ from postgres_server import emptied
 
 from conformance.bench import at_once
 from mulligan.records.job import Lease, NewJob
+from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Claim, Store
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.store import Store
 
 CROWD = 100_000
 BATCH = 100

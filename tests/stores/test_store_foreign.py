@@ -31,7 +31,7 @@ from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook
 from mulligan.service.records import Family
 from mulligan.store import foreign
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 from mulligan.task.task import Binding
 from mulligan.testing import sandbox
 

@@ -23,9 +23,10 @@ from mulligan.errors import IllegalMove
 from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move
 from mulligan.records.job import Lease, NewJob
+from mulligan.store.messages import Beat, Claim, Outcome, Request
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Beat, Claim, Outcome, Request, Store
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 
 # Read now: the tests' own fixtures clear the environment.

@@ -13,8 +13,8 @@ from transactions import on
 from mulligan.records.job import NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.store.admission import GATE
+from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Claim
 from mulligan.store.sqlite import SqliteStore
 
 FEW, MANY = 100, 20_000

@@ -13,10 +13,10 @@ from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import State
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget
+from mulligan.store.messages import Claim, Outcome
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.session import SQL
 from mulligan.store.promote import Look
-from mulligan.store.protocols import Claim, Outcome
 from mulligan.store.session import Now, Session
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"

@@ -12,9 +12,9 @@ from postgres_server import PostgresServer
 from conformance.bench import retrying
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import JobFilter, NewJob
+from mulligan.store.messages import Claim, Outcome, Settled
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres import schema as postgres_schema
-from mulligan.store.protocols import Claim, Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite import schema as sqlite_schema
 from mulligan.testing.virtual import VirtualClock

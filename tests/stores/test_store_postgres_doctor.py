@@ -14,8 +14,8 @@ from live import eventually
 from mulligan import App
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
+from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Claim
 
 AT_ONCE = Limits(snapshot=timedelta(0), lag=timedelta(0), log=1)
 

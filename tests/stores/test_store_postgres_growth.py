@@ -17,8 +17,8 @@ from mulligan.records.job import Fence, Lease, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest
+from mulligan.store.messages import Beat, Claim, Outcome, Request
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Beat, Claim, Outcome, Request
 
 FEW, MANY = 1_000, 100_000
 LATE = datetime(2001, 1, 1, tzinfo=UTC)

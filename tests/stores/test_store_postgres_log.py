@@ -23,8 +23,8 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
+from mulligan.store.messages import Claim, Outcome, Request, Settled
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Claim, Outcome, Request, Settled
 
 
 class TestLog(Bench):

@@ -18,8 +18,8 @@ from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Lease
 from mulligan.records.retention import PurgeRequest
+from mulligan.store.messages import Beat, Claim, Outcome, Settled
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.protocols import Beat, Claim, Outcome, Settled
 
 IMPATIENT = "?notify=off&options=-c%20deadlock_timeout%3D50ms"
 JOINS = ("nestloop", "hashjoin", "mergejoin")

@@ -16,8 +16,8 @@ from mulligan.failure.decision import Retry, Succeed
 from mulligan.records.job import Lease
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRequest
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.postgres import PostgresStore, connections
-from mulligan.store.protocols import Outcome, Settled
 
 COOLDOWN = 30 * SECOND
 

@@ -23,8 +23,8 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.settings import Settings
+from mulligan.store.messages import Beat, Claim, Outcome, Request, Settled, WorkerRecord
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Beat, Claim, Outcome, Request, Settled, WorkerRecord
 
 LIMIT = timedelta(milliseconds=150)
 # The limit, a request to cancel and a slow machine.

@@ -23,8 +23,8 @@ from mulligan import App
 from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable, UndeclaredProxy
 from mulligan.records.job import NewJob
 from mulligan.settings import Settings
+from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore, connections, schema
-from mulligan.store.protocols import Claim
 
 SECRET = "s3cret-and+never/shown"
 

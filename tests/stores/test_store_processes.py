@@ -22,7 +22,7 @@ PRELUDE = """
     from mulligan.failure.policy import Release, Retry, Succeed
     from mulligan.failure.verdict import worker_lost
     from mulligan.records.job import JobFilter, NewJob
-    from mulligan.store.protocols import Claim, Outcome, Settled
+    from mulligan.store.messages import Claim, Outcome, Settled
     from mulligan.store.sqlite import SqliteStore
 
     URL = "sqlite:///" + sys.argv[1]

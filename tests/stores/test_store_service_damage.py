@@ -12,7 +12,7 @@ from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRequest
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 

@@ -18,8 +18,8 @@ from conformance.services import blaming
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import NewJob
 from mulligan.service.records import ServiceRequest
+from mulligan.store.messages import Beat, Claim, Outcome
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.protocols import Beat, Claim, Outcome
 from mulligan.store.sqlite import SqliteStore
 
 # `MULLIGAN_HELD_JOBS=1000000` makes it a million.

@@ -11,9 +11,9 @@ from transactions import on
 
 from mulligan.records.job import NewJob
 from mulligan.service import Service, ServiceBook
+from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.session import PostgresSession
-from mulligan.store.protocols import Claim
 from mulligan.store.service_names import CHECKED_AT_ONCE
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.session import SqliteSession

@@ -20,7 +20,7 @@ from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move
 from mulligan.records.job import JobFilter, Lease, NewJob
 from mulligan.store import open_store
-from mulligan.store.protocols import Beat, Claim, Outcome, Request
+from mulligan.store.messages import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore, database, schema
 from mulligan.store.sqlite.database import Operation
 from mulligan.testing.virtual import VirtualClock

@@ -13,7 +13,7 @@ from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest
-from mulligan.store.protocols import Beat, Claim, Outcome, Request
+from mulligan.store.messages import Beat, Claim, Outcome, Request
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.session import SQL
 

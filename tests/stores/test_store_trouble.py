@@ -21,7 +21,7 @@ from mulligan.failure.decision import Fail, Retry, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob
-from mulligan.store.protocols import Claim, Outcome, Request, Settled
+from mulligan.store.messages import Claim, Outcome, Request, Settled
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing.virtual import VirtualClock
 

@@ -15,7 +15,7 @@ from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
 from mulligan.records.job import ONCE
 from mulligan.settings import Settings
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
 

@@ -21,7 +21,7 @@ from mulligan.failure.classify import worker_lost
 from mulligan.failure.decision import Release
 from mulligan.failure.verdict import Ledger
 from mulligan.records.job import Job, NewJob
-from mulligan.store.protocols import Claim, Outcome, Settled
+from mulligan.store.messages import Claim, Outcome, Settled
 from mulligan.testing import crashing, sandbox
 from mulligan.values.size import BadSize, describe_size, parse_size
 

@@ -28,7 +28,7 @@ from mulligan.program.interrupt import Interrupted, interrupt
 from mulligan.program.streams import Head, Lines, Tail
 from mulligan.program.warden import WARDEN
 from mulligan.settings import Settings
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 from mulligan.testing import sandbox
 
 ONCE = RetryPolicy(1)

@@ -10,7 +10,7 @@ import pytest
 
 from mulligan import App, State
 from mulligan.failure.decision import Succeed
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 from mulligan.values.clock import SystemClock
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.ending import Success

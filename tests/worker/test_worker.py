@@ -37,7 +37,7 @@ from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.decision import Release
 from mulligan.records.job import Called
 from mulligan.settings import Settings
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
 
 

@@ -12,7 +12,8 @@ from mulligan.lifecycle import LIVE, Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.limit import EVERYBODY
-from mulligan.store.protocols import Request, Store
+from mulligan.store.messages import Request
+from mulligan.store.store import Store
 from mulligan.task.checks import check_name
 from mulligan.task.client import Client
 from mulligan.task.task import Binding, Task, settled_follow_up

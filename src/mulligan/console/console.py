@@ -35,7 +35,8 @@ from mulligan.records.pause import Pause
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
 from mulligan.service.records import ServiceStatus
-from mulligan.store.protocols import Outcome, Request, Store, WorkerRecord
+from mulligan.store.messages import Outcome, Request, WorkerRecord
+from mulligan.store.store import Store
 from mulligan.task.client import Client
 from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry

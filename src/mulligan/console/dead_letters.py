@@ -10,7 +10,7 @@ from mulligan.lifecycle import FINAL
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page, describe_filter
 from mulligan.records.retention import EndedCount, PurgeRequest
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.values.duration import describe
 
 PAGE = 200

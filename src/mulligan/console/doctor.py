@@ -12,7 +12,8 @@ from mulligan.policies import Names, PolicyFile, find_unknown_names
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
 from mulligan.service.records import Family, ServiceRecord
-from mulligan.store.protocols import Lane, Store, WorkerRecord
+from mulligan.store.messages import Lane, WorkerRecord
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
 from mulligan.values.suggest import did_you_mean

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from mulligan.explain.next import is_alive
 from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause, PauseRequest
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 
 DUTY = "duty"

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
-from mulligan.store.protocols import NEWEST_IDS, Store
+from mulligan.store.messages import NEWEST_IDS
+from mulligan.store.store import Store
 from mulligan.values.clock import is_id
 
 SHORTEST_PART = 6

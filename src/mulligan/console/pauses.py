@@ -7,7 +7,7 @@ from mulligan.console.services import Switchboard
 from mulligan.errors import UnknownKind, UnknownQueue
 from mulligan.records.job import JobFilter
 from mulligan.records.pause import Pause, PauseRequest
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 
 KIND = "kind"

@@ -11,8 +11,8 @@ from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
-from mulligan.store.protocols import Store
 from mulligan.store.settle import failure_kept
+from mulligan.store.store import Store
 
 # The whole histories of so many are held at a time.
 PAGE = 100

@@ -22,7 +22,7 @@ from mulligan.records.redrive import (
     is_same_request,
     next_look,
 )
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 SAMPLE = 10
 # What is stored of the counts: the largest.

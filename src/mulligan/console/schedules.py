@@ -11,7 +11,7 @@ from mulligan.records.cron import Cron, upcoming
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.schedule import LATE, Schedule, Timetable
 
 SCHEDULE = "schedule"

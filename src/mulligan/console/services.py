@@ -8,7 +8,7 @@ from mulligan.errors import UnknownService
 from mulligan.records.pause import Pause
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.task import Task
 
 SERVICE = "service"

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from mulligan.failure.classify import timed_out
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
+from mulligan.store.store import Store
 
 
 class Stuck:

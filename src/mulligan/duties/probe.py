@@ -9,7 +9,7 @@ from typing import Any
 from mulligan.attempt import attempt
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import ServiceRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.task import Task
 
 logger = logging.getLogger("mulligan.duties")

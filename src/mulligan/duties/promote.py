@@ -2,7 +2,7 @@
 are busy."""
 
 from mulligan.duties.runner import repeat_while_full
-from mulligan.store.protocols import Upkeep
+from mulligan.store.store import Store
 
 PASSES = 10
 
@@ -10,7 +10,7 @@ PASSES = 10
 class Promote:
     """`name` is `retry` for jobs that failed, `promote` for jobs that were delayed or snoozed."""
 
-    def __init__(self, name: str, store: Upkeep, *, interval: float, limit: int) -> None:
+    def __init__(self, name: str, store: Store, *, interval: float, limit: int) -> None:
         self.name = name
         self._store = store
         self.interval = interval

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from mulligan.duties.runner import repeat_while_full
 from mulligan.records.retention import Keep
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 
 PASSES = 50
 # Whatever their number: a client that repeats an enqueue must find its job, not store it again.

@@ -8,7 +8,8 @@ from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.classify import worker_lost
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
 

@@ -24,7 +24,8 @@ from mulligan.records.redrive import (
     spend,
     take_answers,
 )
-from mulligan.store.protocols import Request, Store
+from mulligan.store.messages import Request
+from mulligan.store.store import Store
 from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock

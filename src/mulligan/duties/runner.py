@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from mulligan.records.duty import DutyOverview, DutyRun
-from mulligan.store.protocols import Upkeep
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 
 # There is a row for each duty and worker, so no worker waits for another to write it.
@@ -32,7 +32,7 @@ class PendingDuties:
     A manual pause is in force within a second, and a duty with nothing to do need not query the store itself.
     """
 
-    def __init__(self, store: Upkeep, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._stale_at: float | None = None
@@ -94,7 +94,7 @@ class DutyRunner:
 class RunRecorder:
     """Records the runs of all duties of one worker, together."""
 
-    def __init__(self, store: Upkeep, *, worker: str, every: float = RECORD_SECONDS) -> None:
+    def __init__(self, store: Store, *, worker: str, every: float = RECORD_SECONDS) -> None:
         self._store = store
         self._every = every
         self._worker = worker

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from mulligan.errors import StoreError
 from mulligan.lifecycle import SCHEDULE_PLANNED, SCHEDULE_SKIPPED
 from mulligan.records.schedule import SEEN_EVERY, UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.schedule import Schedule, Timetable
 
 logger = logging.getLogger("mulligan.duties")

@@ -23,7 +23,7 @@ from mulligan.records.job import Job
 from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
 from mulligan.service.records import ServiceStatus
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.messages import WorkerRecord
 
 __all__ = ["Explanation", "blocked_by", "explain"]
 

@@ -11,7 +11,7 @@ from mulligan.explain.words import end_sentence, quoted, stamp, worker_name
 from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.records.schedule import TAG, job_id_of
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.messages import WorkerRecord
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
 

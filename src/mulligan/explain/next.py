@@ -18,7 +18,7 @@ from mulligan.records.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.records.limit import LimitRecord, SpendingRecord, part_of
 from mulligan.records.pause import Pause
 from mulligan.service.records import ServiceStatus
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.messages import WorkerRecord
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from mulligan.lifecycle import State
-from mulligan.store.protocols import WorkerRecord
+from mulligan.store.messages import WorkerRecord
 from mulligan.values.duration import describe
 
 LONGEST_QUOTE = 300

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from mulligan.errors import BadUrl
 from mulligan.service import ServiceBook
-from mulligan.store.protocols import TIMEOUT, Store
+from mulligan.store.messages import TIMEOUT
+from mulligan.store.store import Store
 
 __all__ = ["has_database", "open_store"]
 

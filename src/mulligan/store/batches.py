@@ -36,7 +36,7 @@ from mulligan.records.job import Job, NewJob
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.follow_up import callback
 from mulligan.store.idempotency import is_done
-from mulligan.store.protocols import Outcome, Settled, Upkeep
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.rows import Record, from_time, to_batch, to_data, to_json, to_time
 from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.session import Now, Session
@@ -265,7 +265,7 @@ class BatchOperations:
             self._events_of(session, step.event, rows, now, actor=request.actor, data=data)
         return rows
 
-    # Upkeep
+    # Store
 
     def needs_tending(self, session: Session, now: Now) -> bool:
         rows = session.rows("batch_needs", {}, now=now)
@@ -317,14 +317,6 @@ class BatchOperations:
     ) -> None:
         values = {"event": type_, "jobs": to_json(list(rows)), "data": to_json(data), "actor": actor}
         session.rows("batch_events", values, now=now)
-
-
-def promote_members(upkeep: Upkeep) -> None:
-    """Whoever publishes lets the members in, so that workers find them ready. What is left, and what a crash leaves,
-    they let in themselves."""
-    for _ in range(PUBLISH_PASSES):
-        if upkeep.promote("promote", limit=PUBLISH_PASS) < PUBLISH_PASS:
-            return
 
 
 def _readable(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:

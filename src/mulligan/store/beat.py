@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from mulligan.records.job import Fence
 from mulligan.store.limits import LimitOperations
-from mulligan.store.protocols import Beat, BeatReply
+from mulligan.store.messages import Beat, BeatReply
 from mulligan.store.rows import from_time, to_duration, to_json
 from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations

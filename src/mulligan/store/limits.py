@@ -16,7 +16,7 @@ from mulligan.records.job import Lease, NewJob
 from mulligan.records.limit import EVERYBODY, Limit, LimitBook, LimitRecord, SpendingRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetOperations
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
 from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations

@@ -10,7 +10,7 @@ from mulligan.records.job import Job
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchOperations
 from mulligan.store.idempotency import is_done
-from mulligan.store.protocols import Outcome, Request
+from mulligan.store.messages import Outcome, Request
 from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Now, Session
 from mulligan.store.values import MOVES, move_values

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mulligan.store.protocols import Claim
+from mulligan.store.messages import Claim
 from mulligan.store.rows import to_json
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Session

@@ -7,8 +7,8 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.expire import ExpireOperations
 from mulligan.store.limits import LimitOperations
+from mulligan.store.messages import Claim
 from mulligan.store.probes import ProbeOperations
-from mulligan.store.protocols import Claim
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Now, Session
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.errors import JobNotFound
 from mulligan.records.job import Job, JobFilter, Lease, Page
-from mulligan.store.protocols import NEWEST_IDS, Lane, WorkerRecord
+from mulligan.store.messages import NEWEST_IDS, Lane, WorkerRecord
 from mulligan.store.rows import complete, from_time, to_counts, to_job, to_json, to_lane, to_page, to_worker
 from mulligan.store.session import Now, Session
 from mulligan.store.values import filter_conditions, lane_values

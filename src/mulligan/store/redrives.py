@@ -19,8 +19,8 @@ from mulligan.records.redrive import (
 )
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.batches import BatchOperations
+from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
-from mulligan.store.protocols import Request
 from mulligan.store.redrive_rows import end_event, is_candidate, redrive_values, start_event, to_answers, to_redrive
 from mulligan.store.rows import from_time, to_json, to_page, to_time
 from mulligan.store.session import Now, Session

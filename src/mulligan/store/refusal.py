@@ -1,6 +1,6 @@
 """Outcomes whose fence matched nothing, in every store: told before, or too late."""
 
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.rows import Record, to_json
 from mulligan.store.session import Now, Session
 from mulligan.store.settle import Settlement

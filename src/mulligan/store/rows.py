@@ -17,7 +17,7 @@ from mulligan.records.job import ONCE, Fence, Job, Lease, Page
 from mulligan.records.pause import Pause
 from mulligan.records.retention import EndedCount
 from mulligan.records.schedule import Definition, ScheduleRecord
-from mulligan.store.protocols import Lane, WorkerRecord
+from mulligan.store.messages import Lane, WorkerRecord
 from mulligan.values.clock import EPOCH, microseconds
 
 Record = dict[str, Any]

@@ -9,7 +9,7 @@ from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
 from mulligan.records.job import Called, Lease
 from mulligan.service import BreakerState, ServiceCall, ServiceState
 from mulligan.service.records import PROBE_KIND
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 
 
 class Word(NamedTuple):

@@ -6,7 +6,7 @@ from mulligan.failure.decision import Fail, Park, Postpone, Retry
 from mulligan.records.job import Fence
 from mulligan.service import BreakerState, ServiceState, charge_reason
 from mulligan.service.records import PROBE_KIND
-from mulligan.store.protocols import Outcome
+from mulligan.store.messages import Outcome
 from mulligan.store.service_calls import is_blamed
 
 

@@ -43,7 +43,7 @@ from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceR
 from mulligan.service.state import decode_state, encode_state
 from mulligan.service.window import decode_counts, encode_counts
 from mulligan.store.idempotency import is_done
-from mulligan.store.protocols import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.service_calls import Hearsay, hearsay, merged
 from mulligan.store.service_names import ServiceNames

@@ -15,7 +15,7 @@ from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
-from mulligan.store.protocols import Outcome, signed
+from mulligan.store.messages import Outcome, signed
 from mulligan.store.service_calls import told_of
 
 

@@ -13,7 +13,7 @@ from mulligan.records.pause import PauseRequest
 from mulligan.records.retention import PurgeRequest
 from mulligan.records.schedule import ScheduleNote, ScheduleRecord
 from mulligan.store.fairness import step
-from mulligan.store.protocols import Claim, Outcome, Request, WorkerRecord
+from mulligan.store.messages import Claim, Outcome, Request, WorkerRecord
 from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settle import Settlement
 

@@ -8,7 +8,7 @@ from mulligan.errors import BadConnection
 from mulligan.policies import InForce, Quotas
 from mulligan.records.job import FollowUp, Job, NewJob
 from mulligan.store import foreign
-from mulligan.store.protocols import JobStore
+from mulligan.store.store import Store
 
 if TYPE_CHECKING:
     from mulligan.task.task import Binding, Task
@@ -19,7 +19,7 @@ class Client:
 
     def __init__(
         self,
-        store: Callable[[], JobStore],
+        store: Callable[[], Store],
         ids: Callable[[], str],
         in_force: Callable[[str, str], InForce],
         *,

@@ -11,8 +11,8 @@ from mulligan.app import App, Parts
 from mulligan.duties.runner import DutyGroup
 from mulligan.records.duty import DutyOverview
 from mulligan.service import ServiceBook
-from mulligan.store.protocols import Store
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
 from mulligan.worker.drivers import InlineDriver

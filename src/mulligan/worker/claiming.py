@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Claim, Claimed, Store, WorkerRecord
+from mulligan.store.messages import Claim, Claimed, WorkerRecord
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.log import log_service_changes
 from mulligan.worker.settler import Settler

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 from mulligan.errors import StoreError
 from mulligan.program.interrupt import Interrupted, interrupt
-from mulligan.store.protocols import Changes, Store
+from mulligan.store.messages import Changes
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock, SystemClock
 from mulligan.worker import forks
 from mulligan.worker.keeper import Keeper

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from mulligan.errors import StoreError
 from mulligan.records.job import Fence
-from mulligan.store.protocols import Beat, JobStore, WorkerRecord
+from mulligan.store.messages import Beat, WorkerRecord
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.ending import StopReason
 from mulligan.worker.running import Running
@@ -29,7 +30,7 @@ class HeldAttempts(Protocol):
 class Keeper:
     def __init__(
         self,
-        store: JobStore,
+        store: Store,
         *,
         worker: WorkerRecord,
         lease: timedelta,

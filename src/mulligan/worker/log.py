@@ -14,7 +14,7 @@ from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import Lease
 from mulligan.service.records import ServiceChange
-from mulligan.store.protocols import Outcome, Settled
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.services import MANY
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe

@@ -11,7 +11,7 @@ from mulligan.failure.classify import misfit, worker_lost
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import sanitize
 from mulligan.failure.verdict import Failure
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.payload import Misfit, PayloadError
 from mulligan.task.task import Task
 from mulligan.values.duration import describe

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Progress
+from mulligan.store.messages import Progress
 from mulligan.worker.ending import StopReason
 
 

@@ -12,8 +12,9 @@ from mulligan.errors import StoreClosed
 from mulligan.failure.decision import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
-from mulligan.store.protocols import Outcome, Settled, Store
+from mulligan.store.messages import Outcome, Settled
 from mulligan.store.service_charges import may_be_spared
+from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
 from mulligan.worker.log import Summary, log_decision, log_refusal, log_service_changes

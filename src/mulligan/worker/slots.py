@@ -12,7 +12,7 @@ from mulligan.errors import LeaseLost, StoreError, WornOut
 from mulligan.failure.verdict import Failure
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
-from mulligan.store.protocols import Store
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock

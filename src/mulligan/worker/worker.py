@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from mulligan.errors import StoreError, StoreUnavailable
 from mulligan.judge import Judge
-from mulligan.store.protocols import Store, WorkerRecord
+from mulligan.store.messages import WorkerRecord
+from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
 from mulligan.worker.children.pool import ChildPool

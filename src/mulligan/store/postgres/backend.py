@@ -12,6 +12,7 @@ from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
+from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.parts import Parts
 from mulligan.store.postgres import health, proxy, schema
@@ -25,12 +26,11 @@ from mulligan.store.postgres.retention import remove
 from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
-from mulligan.store.protocols import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.retention import Remove
 from mulligan.store.rows import to_time
 from mulligan.store.script import Script
 from mulligan.store.session import Now, Session
-from mulligan.store.store import DatabaseStore
+from mulligan.store.store import Store
 from mulligan.store.values import fence_values
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class PostgresBackend:
         return self._run(lambda session: self._log.last_position(session, back))
 
 
-class PostgresStore(DatabaseStore):
+class PostgresStore(Store):
     """`now` replaces the server's clock; `services` are those in force; no call waits longer than `timeout`."""
 
     def __init__(

@@ -8,9 +8,9 @@ from typing import Any
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
 from mulligan.store.limits import AGAIN
+from mulligan.store.messages import Claim, Claimed
 from mulligan.store.postgres.promote import PostgresPromote
 from mulligan.store.postgres.session import ASYNCHRONOUSLY, BEGIN_ASYNCHRONOUS, SQL, PostgresSession, fetch_row
-from mulligan.store.protocols import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import Grant, ServiceOperations, changes_of
 from mulligan.store.session import Now

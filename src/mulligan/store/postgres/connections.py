@@ -25,8 +25,8 @@ from mulligan.errors import (
     UndeclaredProxy,
     without_password,
 )
+from mulligan.store.messages import TIMEOUT
 from mulligan.store.postgres.bounded import BoundedConnection
-from mulligan.store.protocols import TIMEOUT
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from mulligan.store.batch_counts import CountChanges
+from mulligan.store.messages import Claim
 from mulligan.store.parts import Parts
 from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, PostgresSession
 from mulligan.store.promote import Look, PromoteOperations
-from mulligan.store.protocols import Claim
 from mulligan.store.session import Now, Session
 
 

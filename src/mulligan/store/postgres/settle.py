@@ -13,10 +13,10 @@ from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
 from mulligan.store.follow_up import FailedRow, follow_ups
+from mulligan.store.messages import Answers, Outcome, Settled
 from mulligan.store.parts import Parts
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
-from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refuse
 from mulligan.store.rows import to_json
 from mulligan.store.service_charges import charged, first_of_each, may_be_spared

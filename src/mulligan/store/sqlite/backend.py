@@ -10,9 +10,9 @@ from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
+from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.parts import Parts
-from mulligan.store.protocols import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.retention import Remove
 from mulligan.store.rows import to_event, to_json, to_time
 from mulligan.store.script import Script
@@ -29,7 +29,7 @@ from mulligan.store.sqlite.retention import remove
 from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.store.sqlite.settle import SqliteSettle
 from mulligan.store.sqlite.url import parse_url
-from mulligan.store.store import DatabaseStore
+from mulligan.store.store import Store
 from mulligan.store.values import fence_values
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class SqliteBackend:
         return rows[0]["position"] if rows else 0
 
 
-class SqliteStore(DatabaseStore):
+class SqliteStore(Store):
     """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
     force; a write waits for other processes no longer than `timeout`; `database` is one that is open already."""
 

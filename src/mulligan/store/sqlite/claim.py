@@ -10,7 +10,7 @@ from typing import Any
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
 from mulligan.store.limits import AGAIN
-from mulligan.store.protocols import Claim, Claimed
+from mulligan.store.messages import Claim, Claimed
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import ServiceOperations, changes_of
 from mulligan.store.sqlite.corruption import Corruption, past_damage

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreReadOnly, StoreUnavailable
-from mulligan.store.protocols import TIMEOUT
+from mulligan.store.messages import TIMEOUT
 from mulligan.store.sqlite.driver import sqlite3, translated
 from mulligan.store.sqlite.lock import FileLock, locked_out
 

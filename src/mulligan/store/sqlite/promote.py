@@ -5,8 +5,8 @@ from typing import Any
 from mulligan.lifecycle import State
 from mulligan.store import promote
 from mulligan.store.batch_counts import CountChanges
+from mulligan.store.messages import Claim
 from mulligan.store.parts import Parts
-from mulligan.store.protocols import Claim
 from mulligan.store.rows import to_json
 from mulligan.store.session import Session
 from mulligan.store.sqlite.corruption import Corruption, left, rows_past_damage

@@ -8,8 +8,8 @@ from mulligan.errors import StoreDamaged
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.follow_up import FailedRow, follow_ups
+from mulligan.store.messages import Answers, Outcome, Settled
 from mulligan.store.parts import Parts
-from mulligan.store.protocols import Answers, Outcome, Settled
 from mulligan.store.refusal import refuse
 from mulligan.store.service_charges import charged, first_of_each, may_be_spared
 from mulligan.store.settle import Settlement, has_succeeded, settlement, succeeded_row, unstorable
