@@ -31,7 +31,7 @@ from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.task.payload import Misfit, Payload, PayloadError
 from mulligan.task.task import Task
 from mulligan.testing import sandbox
-from mulligan.values.clock import is_id
+from mulligan.values.ids import is_id
 
 
 class Colour(enum.Enum):
