@@ -190,7 +190,7 @@ class App:
             agenda=Agenda(lambda: self.store, lambda: self._ids(), self.timetable),
             client=self.client,
             switchboard=Switchboard(lambda: self.store, lambda: self._ids(), self.tasks, self.judge.services),
-            queues=lambda: self.quotas.standing.queues,
+            queues=lambda: self.quotas.in_force.queues,
             doctor=Doctor(
                 lambda: self.store,
                 lambda: self._parts.clock,

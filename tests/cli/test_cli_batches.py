@@ -107,4 +107,4 @@ def test_an_expired_batch_cannot_be_retried_now(invoke: Invoke, works: App) -> N
     works.console.run_duty("expire")
     answer = invoke("batches", "retry", batch.id, *HERE)
     assert answer.exit_code == 5
-    assert "is expired" in answer.stderr
+    assert "has expired" in answer.stderr

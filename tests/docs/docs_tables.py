@@ -35,7 +35,7 @@ _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 def catalogue() -> Iterable[tuple[object, ...]]:
     yield "code", "class", "HTTP", "message", "if no retry follows"
     for entry in DEFAULT:
-        last = "" if entry.last_word == entry.message else entry.last_word
+        last = "" if entry.last_message == entry.message else entry.last_message
         yield f"`{entry.code}`", str(entry.error_class).replace("_", " "), entry.status, entry.message, last
 
 

@@ -105,5 +105,5 @@ def test_a_rate_limit_holds_the_whole_service_only_when_the_task_says_so() -> No
 
 
 def test_a_rate_limit_has_no_other_scope() -> None:
-    with pytest.raises(ValueError, match="'job' or 'service', not 'world'"):
+    with pytest.raises(ValueError, match="is 'world', but it must be 'job' or 'service'"):
         RateLimitedError("slow", scope="world")

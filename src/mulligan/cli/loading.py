@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mulligan.errors import ConfigurationError, MulliganError
-from mulligan.failure.redact import redacted
+from mulligan.failure.redact import mask_secrets
 from mulligan.values.file import special_file
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _module(place: str) -> ModuleType:
     # Importing runs somebody's code: it may raise anything, or try to end the program.
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
-            f"importing {place!r} raised {type(error).__name__}: {redacted(str(error))}{_where(error)}"
+            f"importing {place!r} raised {type(error).__name__}: {mask_secrets(str(error))}{_where(error)}"
         ) from error
 
 

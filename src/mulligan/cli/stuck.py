@@ -11,7 +11,7 @@ from mulligan.cli.output import say, say_json, say_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.summaries import short
 from mulligan.console.documents import job_document
-from mulligan.explain.words import relative, stands, worker_name
+from mulligan.explain.words import relative, state_phrase, worker_name
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
@@ -60,6 +60,6 @@ def process_stuck(given: Given, *, owner: str | None, limit: int, actor: str) ->
         return
     for job in jobs:
         due = f", due {relative(job.due_at, now)}" if job.waiting_for else ""
-        say(safe(f"{job.id} {stands(job.state)}{due}."))
+        say(safe(f"{job.id} {state_phrase(job.state)}{due}."))
     if not jobs:
         say("No job is stuck.")

@@ -67,7 +67,7 @@ def worker(
 
 def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
     """Jobs may be given any queue when they are enqueued; but most often it is a slip."""
-    known = {task.queue for task in app.tasks.values()} | set(app.quotas.standing.queues)
+    known = {task.queue for task in app.tasks.values()} | set(app.quotas.in_force.queues)
     for queue in queues:
         if queue not in known:
             logger.warning("%s; no job comes there but by options(queue=%r)", unknown("queue", queue, known), queue)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from mulligan.errors import BadArgument
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
-from mulligan.values.clock import is_id
 from mulligan.values.duration import Duration, parse
+from mulligan.values.ids import is_id
 from mulligan.values.text import WORD_ALLOWED, is_word
 
 P = ParamSpec("P")

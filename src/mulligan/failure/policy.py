@@ -1,4 +1,4 @@
-"""How often, how soon and when a failed job is tried again."""
+"""The retry policy: how often, how soon and when a failed job is retried."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetryPolicy:
-    """How often, how soon and when a failed job is tried again.
+    """How often, how soon and when a failed job is retried.
 
-    `max_attempts` counts the first try. `limits` are retries per error code: `{"IO_ERROR": 1}` retries an
-    IO_ERROR once. `deadline` counts from enqueue. `longest_hint` bounds what a server may ask us to wait.
+    `max_attempts` includes the first attempt. `limits` are retries per error code: `{"IO_ERROR": 1}` retries an
+    IO_ERROR once. `deadline` counts from enqueue. `longest_hint` is the longest delay that a server may ask for.
     """
 
     max_attempts: int
