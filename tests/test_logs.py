@@ -166,7 +166,7 @@ def test_a_manual_retry_names_the_automatic_one_that_it_replaces(app: App, lines
     planned = app.job(job.id).due_at
     app.retry(job.id, actor="ann")
     (asked,) = lines.of("job.retry_requested")
-    assert f"by ann, in place of the automatic retry planned for {planned}" in asked["message"]
+    assert f"by ann; it replaces the automatic retry planned for {planned}" in asked["message"]
 
 
 def test_a_running_job_is_asked_to_stop(app: App, lines: Lines) -> None:
@@ -256,7 +256,7 @@ def test_a_duty_that_fails_is_logged_once(app: App, lines: Lines, monkeypatch: p
 
     monkeypatch.setattr(type(app.store), "promote", broken)
     app.settings = type(app.settings)(
-        database_url=app.settings.database_url, duty_promote_interval_sec=timedelta(milliseconds=1)
+        database_url=app.settings.database_url, duty_promote_interval=timedelta(milliseconds=1)
     )
     with working(app):
         eventually(lambda: len(calls) > 20)

@@ -103,11 +103,11 @@ def test_a_worker_prunes_by_itself(app: App, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_manual_run_returns_how_many(app: App) -> None:
     app.store.enqueue([NewJob(id="old", kind="k", arguments="{}")])
     app.cancel("old")
-    assert app.console.run_duty("OLD_JOBS").did == 0
+    assert app.run_duty("OLD_JOBS").did == 0
     app.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_jobs SET finished_at = 1")
     )
-    assert app.console.run_duty("prune", actor="ann").did == 1
+    assert app.run_duty("prune", actor="ann").did == 1
 
 
 def test_retention_is_a_setting_of_each_state() -> None:
@@ -129,9 +129,13 @@ def test_retention_is_a_setting_of_each_state() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("MULLIGAN_RETENTION_FAILED", "soon", "a duration between 1h and 3650d such as '7d', or 'keep' for ever"),
+        (
+            "MULLIGAN_RETENTION_FAILED",
+            "soon",
+            "a duration between 1h and 3650d such as '7d', or 'keep' to keep them forever",
+        ),
         ("MULLIGAN_RETENTION_SUCCEEDED", "5m", "between 1h and 3650d"),
-        ("MULLIGAN_RETENTION_FAILED_COUNT", "0", "a whole number from 1 to 1,000,000,000, or 'keep' for all"),
+        ("MULLIGAN_RETENTION_FAILED_COUNT", "0", "an integer from 1 to 1,000,000,000, or 'keep' to keep all"),
     ],
 )
 def test_a_bad_rule_stops_the_start(name: str, value: str, allowed: str) -> None:

@@ -297,7 +297,7 @@ def test_cancelled_jobs_are_redriven_if_the_filter_says_so(app: App, box: Sandbo
         ({"state": "queued"}, {}, "only jobs that are over are redriven"),
         ({}, {"canary": -1}, "from 0 to 100"),
         ({}, {"canary": 101}, "from 0 to 100"),
-        ({}, {"abort_above": 1.5}, "a share from 0 to 1"),
+        ({}, {"abort_above": 1.5}, "a fraction from 0 to 1"),
         ({}, {"rate": "fast"}, "is not a rate"),
     ],
 )
@@ -352,7 +352,7 @@ class Scene:
             "reason": None,
             "request_id": None,
         }
-        return self.redrives.begin(self.redrives.planned(FAILED, **{**given, **options}))
+        return self.redrives.begin(self.redrives.plan(FAILED, **{**given, **options}))
 
     def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> RunRedrives:
         return RunRedrives(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
@@ -520,6 +520,6 @@ def test_real_workers_carry_it_out(tmp_path: Any) -> None:
         begun = app.redrive(JobFilter(code="NETWORK"), canary=2)
         with working(app):
             eventually(lambda: app.redrive_status(begun.id).state is RedriveState.DONE)
-            eventually(lambda: app.console.counts()["send"] == {"succeeded": 8})
+            eventually(lambda: app.counts()["send"] == {"succeeded": 8})
         (duty,) = [duty for duty in app.duties() if duty.name == "redrive"]
         assert duty.last is not None

@@ -135,9 +135,9 @@ def test_a_worker_runs_every_duty_and_the_list_shows_it(tmp_path: Path) -> None:
     soon = timedelta(seconds=1)
     settings = Settings(
         database_url=f"sqlite:///{tmp_path}/jobs.db",
-        duty_retry_interval_sec=soon,
-        duty_promote_interval_sec=soon,
-        duty_prune_interval_sec=soon,
+        duty_retry_interval=soon,
+        duty_promote_interval=soon,
+        duty_prune_interval=soon,
     )
     app = App(settings=settings, services=[Service("gateway", probe=lambda: True)])
 

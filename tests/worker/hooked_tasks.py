@@ -39,9 +39,7 @@ async def lifespan(app: App) -> AsyncIterator[dict[str, Any]]:
     note("end")
 
 
-app = App(
-    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl_sec=timedelta(seconds=5)), lifespan=lifespan
-)
+app = App(settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl=timedelta(seconds=5)), lifespan=lifespan)
 
 
 @app.around

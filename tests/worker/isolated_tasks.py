@@ -19,7 +19,7 @@ if os.environ.get("ISOLATED_TASKS_BROKEN"):
     raise RuntimeError("this module was broken by a deploy")
 
 app = App(
-    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl_sec=timedelta(seconds=1)),
+    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl=timedelta(seconds=1)),
     rules=[Rule("TEAPOT", "final", when=lambda failure: getattr(failure.exception, "temper", "") == "short")],
 )
 once = RetryPolicy(1)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mulligan import App, FinalError, RateLimitedError, RetryPolicy, Snooze, State, attempt
-from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
 from mulligan.records.job import ONCE
 from mulligan.settings import Settings
 from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
+from mulligan.wiring import Parts
 
 ENDS: dict[str, tuple[Callable[[], Exception], str, str]] = {
     "an error that may pass": (lambda: ConnectionResetError("gone"), "NETWORK", "it runs at most once"),
@@ -64,7 +64,7 @@ def test_an_attempt_that_times_out_is_not_repeated() -> None:
 
 
 async def stopped_while_it_runs(app: App, began: threading.Event) -> None:
-    worker = app._worker(1, None)
+    worker = app.wiring.build_worker(1)
     running = asyncio.create_task(worker.run())
     await asyncio.to_thread(began.wait)
     worker.stop()
@@ -124,14 +124,14 @@ class Forgetful(SqliteStore):
 
 def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_run_it(tmp_path: Path) -> None:
     runs: list[int] = []
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
 
         @app.task(at_most_once=True)
         def pay() -> None:
             runs.append(attempt().number)
 
-        with app.made_of(Parts(open_store=lambda url, _services: Forgetful(url))):
+        with app.wiring.use(Parts(open_store=lambda url, _services: Forgetful(url))):
             job = pay.enqueue()
             app.run_until_idle(timeout="60s")
             found = app.job(job.id)
@@ -159,7 +159,7 @@ def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_i
         runs.append(attempt().number)
         return "paid"
 
-    with app.made_of(Parts(open_store=lambda url, _services: Unsure(url))):
+    with app.wiring.use(Parts(open_store=lambda url, _services: Unsure(url))):
         job = pay.enqueue()
         app.run_until_idle(timeout="60s")
         assert (app.job(job.id).state, runs) == (State.SUCCEEDED, [2])

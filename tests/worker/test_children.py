@@ -51,7 +51,7 @@ def written(name: str) -> str:
 
 def lose(app: App, job: Job[Any]) -> None:
     """Its worker dies, and another worker notices."""
-    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl_sec)
+    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl)
     (lease,) = app.store.claim(claim).leases
     outcome = Outcome(lease, Release({}, ledger=Ledger.LOSSES, verdict=worker_lost()))
     assert app.store.settle([outcome]) == [Settled.ACCEPTED]
@@ -360,7 +360,7 @@ def test_a_child_whose_lease_is_lost_is_stopped(app: App) -> None:
     with working(app, concurrency=2):
         job = tasks.cleans_up.enqueue()
         written("started")
-        (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+        (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
         with contextlib.closing(sqlite3.connect("jobs.db", timeout=10)) as connection:
             # Of another kind, so that this worker does not take the second attempt.
             connection.execute("UPDATE mulligan_jobs SET lease_until = 1, kind = 'elsewhere'")

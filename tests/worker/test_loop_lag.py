@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def app_on(url: str) -> App:
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=LEASE)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=LEASE)))
 
 
 def warnings(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_task_that_blocks_the_loop_keeps_its_lease_and_is_named(url: str, capl
         # Two workers: the second would take the job over if its lease ran out.
         for app in apps:
             stack.enter_context(working(app))
-        eventually(lambda: len(apps[0].console.workers()) == 2)
+        eventually(lambda: len(apps[0].workers()) == 2)
         job = apps[0].tasks["rude"].enqueue()
         assert apps[0].wait(job, timeout=SOON) == "done"
         assert (len(runs), apps[0].job(job.id).attempt) == (1, 1)

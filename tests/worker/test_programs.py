@@ -347,14 +347,14 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 ) -> None:
     monkeypatch.setattr(program, "GRACE", 0.2)
     place = tmp_path / "pids"
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
         timeout = 3 if why == "timeout" else 600
         tasks = both(app, lambda: (family(place),), retry=ONCE, timeout=timeout)
         task = tasks[how == "async"]
 
         async def scene() -> None:
-            worker = app._worker(1, None)
+            worker = app.wiring.build_worker(1)
             running = asyncio.create_task(worker.run())
             job = task.enqueue()
             await asyncio.to_thread(eventually, lambda: len(pids(place)) == 2)
@@ -380,7 +380,7 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 
 def take_away(app: App, tmp_path: Path) -> None:
     """Another worker took the lease and snoozed the job for long."""
-    (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+    (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
     with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
@@ -399,7 +399,7 @@ def test_a_program_left_in_the_background_ends_with_its_task(app: App, tmp_path:
 
     careless.enqueue()
     with working(app):
-        eventually(lambda: app.console.counts() == {"careless": {"succeeded": 1}})
+        eventually(lambda: app.counts() == {"careless": {"succeeded": 1}})
         eventually(lambda: not any(map(is_alive, pids(place))))
         eventually(lambda: left[0].done())
 

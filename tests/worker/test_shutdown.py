@@ -100,7 +100,7 @@ def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
         finally:
             worker.kill()
         left = Counter(_how_it_was_left(app, job.id, folder) for job in jobs)
-        assert app.console.workers() == []
+        assert app.workers() == []
     return left
 
 
@@ -201,7 +201,7 @@ def test_a_worker_without_its_store_ends_and_so_do_its_children(
         isolated_tasks.stubborn_in_c.enqueue()
 
         async def scene(lock: Any) -> int:
-            worker = app._worker(1, None)
+            worker = app.wiring.build_worker(1)
             worker._options = replace(worker._options, drain=timedelta(seconds=0.3))
             running = asyncio.create_task(worker.run())
             child = int(await asyncio.to_thread(written, tmp_path / "started"))

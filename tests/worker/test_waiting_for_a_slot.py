@@ -22,7 +22,7 @@ QUICK_JOBS = 300
 @pytest.fixture
 def app(tmp_path: Path) -> App:
     lease = timedelta(seconds=1.5)
-    return App(settings=Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=lease))
+    return App(settings=Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=lease))
 
 
 def used_to_quick_jobs(app: App) -> None:

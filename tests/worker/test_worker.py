@@ -32,19 +32,19 @@ from mulligan import (
     State,
     attempt,
 )
-from mulligan.app import Parts
 from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.decision import Release
 from mulligan.records.job import Called
 from mulligan.settings import Settings
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
+from mulligan.wiring import Parts
 
 
 def quick(tmp_path: Path, *, lease: float = 1.0) -> App:
     """An app whose leases are short."""
     url = f"sqlite:///{tmp_path}/jobs.db"
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=lease)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=lease)))
 
 
 def test_async_and_plain_functions_run_and_their_results_come_back(app: App) -> None:
@@ -71,7 +71,7 @@ def test_a_thousand_jobs_run_once_each(app: App) -> None:
     app.enqueue_many([note.bind(number) for number in range(1000)])
     app.run_until_idle(timeout="60s")
     assert sorted(seen) == list(range(1000))
-    assert app.console.counts() == {"note": {"succeeded": 1000}}
+    assert app.counts() == {"note": {"succeeded": 1000}}
 
 
 def test_no_more_jobs_run_at_once_than_the_worker_has_slots(app: App) -> None:
@@ -191,7 +191,7 @@ def test_damaged_arguments_fail_that_job_and_no_other(app: App, tmp_path: Path) 
     assert app.wait(fine) == 3
     assert app.job(broken.id).error_code == "INVALID_INPUT"
     assert app.jobs().damaged, "the row with damaged tags is named, not hidden"
-    assert app.console.counts() == {"add": {"succeeded": 1, "failed": 2}}
+    assert app.counts() == {"add": {"succeeded": 1, "failed": 2}}
 
 
 @pytest.mark.parametrize("how", ["async", "thread"])
@@ -380,7 +380,7 @@ def test_stopping_lets_jobs_finish_and_releases_the_rest_without_counting(
     job, stuck = short.enqueue(), endless.enqueue()
 
     async def scene() -> None:
-        worker = app._worker(2, None)
+        worker = app.wiring.build_worker(2)
         running = asyncio.create_task(worker.run())
         await asyncio.to_thread(started.wait)
         worker.stop()
@@ -393,7 +393,7 @@ def test_stopping_lets_jobs_finish_and_releases_the_rest_without_counting(
     assert app.wait(job) == "finished"
     released = app.job(stuck.id)
     assert (released.state, released.failures, released.losses, released.attempt) == (State.QUEUED, 0, 0, 1)
-    assert app.console.workers() == []
+    assert app.workers() == []
 
 
 class LosesReplies(SqliteStore):
@@ -427,7 +427,7 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
         store.lost = []
         return store
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         jobs = app.enqueue_many([effect.bind(number) for number in range(20)])
         app.run_until_idle(timeout="60s")
         assert app.store.lost == ["claim", "settle"]  # type: ignore[attr-defined]
@@ -482,7 +482,7 @@ def test_a_task_that_cannot_read_its_job_is_released_and_nothing_is_counted(
         store.silence = []
         return store
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         job = looks.enqueue()
         app.run_until_idle(timeout="60s")
         assert app.store.silence == [job.id]  # type: ignore[attr-defined]
@@ -580,7 +580,7 @@ KILLED = """
     from mulligan.settings import Settings
 
     logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
-    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl_sec=timedelta(seconds=1)))
+    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl=timedelta(seconds=1)))
 
     @app.task
     async def effect() -> str:
@@ -714,7 +714,7 @@ def test_an_attempt_that_lost_its_lease_does_not_disturb_the_next_one_in_the_sam
         with working(app, concurrency=2):
             job = stubborn.enqueue()
             eventually(lambda: started == [1])
-            (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+            (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
             with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
                 connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
                 connection.commit()
@@ -737,9 +737,9 @@ def test_a_worker_told_to_stop_does_not_wait_for_a_silent_store(
     app.migrate()
 
     async def scene(lock: Any) -> None:
-        worker = app._worker(1, None)
+        worker = app.wiring.build_worker(1)
         running = asyncio.create_task(worker.run())
-        await asyncio.to_thread(eventually, app.console.workers)
+        await asyncio.to_thread(eventually, app.workers)
         fcntl.flock(lock, fcntl.LOCK_EX)
         await asyncio.sleep(1.2)
         worker.stop()
@@ -781,7 +781,7 @@ def test_a_worker_that_stops_releases_the_jobs_of_a_claim_it_no_longer_waits_for
         return store
 
     async def scene(store: Any) -> None:
-        worker = app._worker(2, None)
+        worker = app.wiring.build_worker(2)
         running = asyncio.create_task(worker.run())
         first = long.enqueue()
         await asyncio.to_thread(eventually, lambda: app.job(first.id).state is State.RUNNING)
@@ -795,13 +795,13 @@ def test_a_worker_that_stops_releases_the_jobs_of_a_claim_it_no_longer_waits_for
         await running
         assert (app.job(second.id).state, app.job(second.id).attempt) == (State.QUEUED, 1)
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         app.migrate()
         asyncio.run(scene(app.store))
 
 
 def test_a_lock_held_for_too_long_raises_an_error_in_the_caller(app: App, tmp_path: Path) -> None:
-    app.settings = replace(app.settings, store_timeout_sec=timedelta(seconds=0.1))
+    app.settings = replace(app.settings, store_timeout=timedelta(seconds=0.1))
     task = app.task("task")(lambda: None)
     app.migrate()
     with (tmp_path / "jobs.db-lock").open() as lock:
