@@ -247,12 +247,12 @@ def test_explain_says_that_the_batch_is_a_draft_and_why_members_were_cancelled()
     jobs = batch.add(convert.options(priority="high").bind(0), convert.options(delay="1h").bind(1))
     explained = app.explain(jobs[0].id)
     assert explained.happened[0].endswith("It was enqueued, to run when its batch is published.")
-    assert explained.next[0] == "Its batch 'spring' is a draft of 2 members: they run when that is published."
+    assert explained.next[0] == "Its batch 'spring' is a draft of 2 members: they run when it is published."
     assert explained.next[1] == f"To publish it: mulligan batches publish {batch.id}"
     batch.publish()
     app.run_until_idle()
     explained = app.explain(jobs[1].id)
-    assert explained.happened[0].endswith("to run when its batch is published, not before 1h have passed.")
+    assert explained.happened[0].endswith("to run when its batch is published, but not before 1h have passed.")
     assert explained.happened[-1].endswith("It was cancelled, because the batch was aborted.")
     assert any(told.startswith("Its batch 'spring' was aborted at") for told in explained.next)
 

@@ -100,7 +100,7 @@ def test_explain_says_which_limit_is_reached() -> None:
         app.store.promote("promote", limit=10)
         told = " ".join(app.explain(job.id).next)
         assert "limit of kind 'convert' reached: 1 of 1 running or ready" in told
-        assert "when there is a place for it" in app.explain(job.id).happened[0]
+        assert "when a slot is free" in app.explain(job.id).happened[0]
         (limit,) = app.limits()
         assert (limit.what, limit.name, limit.taken, limit.most) == ("kind", "convert", 1, 1)
 
@@ -146,7 +146,7 @@ def test_it_says_that_a_part_of_the_budget_is_kept_where_one_is(
         box.advance("30m")
         told = " ".join(app.explain(job.id).next)
         assert f"are used up: {used} of {budget} today" in told
-        assert ("The last part is kept for jobs of higher priority." in told) == is_kept
+        assert ("The rest is reserved for jobs of higher priority." in told) == is_kept
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_it_says_that_a_part_of_the_budget_is_kept_where_one_is(
         ({"retries_per_month": 1}, "had used 1 of 1 retries in {month} (UTC)"),
         (
             {"retries_per_day": 20},
-            "had used 19 of 20 retries on {day} (UTC); the last part is kept for jobs of higher priority",
+            "had used 19 of 20 retries on {day} (UTC); the rest is reserved for jobs of higher priority",
         ),
         ({"cost_per_month": 100}, "had used 90 of 100 of the cost of retries in {month} (UTC); this one costs 30"),
     ],

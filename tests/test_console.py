@@ -318,6 +318,6 @@ def test_in_the_sandbox_a_pause_ends_by_itself(app: App) -> None:
         job = work.options(delay="1m").enqueue()
         box.advance("20m")
         assert app.job(job.id).state is State.WAITING
-        assert "Letting in delayed jobs is paused" in " ".join(app.explain(job.id).next)
+        assert "Promoting delayed jobs is paused" in " ".join(app.explain(job.id).next)
         box.advance("20m")
         assert app.job(job.id).state is State.SUCCEEDED

@@ -9,13 +9,13 @@ import pytest
 
 from mulligan import RetryPolicy, State
 from mulligan.explain import Explanation, explain
-from mulligan.explain.history import TELLERS
+from mulligan.explain.history import DESCRIPTIONS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Decision
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event
@@ -138,21 +138,21 @@ SENTENCES = {
     "enqueued at once": (an_event("job.enqueued"), "It was enqueued, to run at once."),
     "enqueued for an owner and later": (
         an_event("job.enqueued", {"delay": 600}, owner="acme"),
-        "It was enqueued for acme, to run 10m later.",
+        "It was enqueued for acme, to run after 10m.",
     ),
-    "queued": (an_event("job.queued"), "Its time had come, so it was queued in 'default'."),
+    "queued": (an_event("job.queued"), "It was due, so it was queued in 'default'."),
     "enqueued under a limit": (
         an_event("job.enqueued", {"waiting_for": "limit"}),
-        "It was enqueued, to run when there is a place for it.",
+        "It was enqueued, to run when a slot is free.",
     ),
-    "parked": (an_event("job.parked", {"waiting_for": "limit"}), "It gave its place back, to wait until it can run."),
+    "parked": (an_event("job.parked", {"waiting_for": "limit"}), "It gave its slot back and waits until it can run."),
     "started": (
         an_event("job.started", {"worker": "w1", "trigger": "automatic"}, attempt=2),
         "Attempt 2 started on box, process 42.",
     ),
     "started by hand on a worker that is gone": (
         an_event("job.started", {"worker": "w9", "trigger": "manual"}),
-        "Attempt 1 started on w9, asked for by hand.",
+        "Attempt 1 started on w9, requested manually.",
     ),
     "succeeded": (an_event("job.succeeded", {**BY_WORKER, "seconds": 1.25}), "Attempt 1 succeeded after 1.2s."),
     "retried": (
@@ -163,7 +163,7 @@ SENTENCES = {
         ),
         (
             'Attempt 1 failed after 400ms with GW_5XX: "The gateway is down." (rule http.5xx, failure 1 of 3); '
-            "it is tried again 15.3s later."
+            "it is retried 15.3s later."
         ),
     ),
     "retried with a hint, a window and notes": (
@@ -177,7 +177,7 @@ SENTENCES = {
             code="GW_5XX",
         ),
         (
-            "Attempt 1 failed with GW_5XX; it is tried again 1m later (it was asked to wait at least 30s; "
+            "Attempt 1 failed with GW_5XX; it is retried 1m later (it was asked to wait at least 30s; "
             "the policy's windows allow it from 2026-03-04 13:00:00 UTC on) (note: a rule raised)."
         ),
     ),
@@ -203,53 +203,53 @@ SENTENCES = {
     ),
     "rate limited": (
         an_event("job.snoozed", {**BY_WORKER, "delay": 30, "reasons": {"snooze": 2, "of": 9}}, code="RATE_LIMITED"),
-        "Attempt 1 was told to slow down (RATE_LIMITED): it waits 30s, and no attempt is used up (wait 2 of 9).",
+        "Attempt 1 was asked to slow down (RATE_LIMITED): it waits 30s, and no attempt is used up (wait 2 of 9).",
     ),
     "snoozed by hand": (
         an_event("job.snoozed", {"delay": 3600, "reason": "maintenance"}, actor="anna"),
-        'It was put off for 1h by anna, who said "maintenance".',
+        'It was snoozed for 1h by anna (reason: "maintenance").',
     ),
     "released at shutdown": (
         an_event("job.released", {**BY_WORKER, "reasons": {"why": "shutdown"}}),
-        "Attempt 1 was handed back because its worker was stopped; nothing is counted.",
+        "Attempt 1 was released because its worker was stopped; no attempt is used up.",
     ),
     "released after a lost worker": (
         an_event("job.released", {**BY_WORKER, "reasons": {"loss": 1, "of": 10}}, code="WORKER_LOST"),
         (
-            "Attempt 1 lost its worker, which went silent (loss 1 of 10); "
-            "the job went back to its queue, and no attempt is used up."
+            "Attempt 1 lost its worker, which sent no heartbeat (loss 1 of 10); "
+            "the job returned to its queue, and no attempt is used up."
         ),
     ),
     "cancelled by hand": (
         an_event("job.cancelled", {"reason": "wrong file"}, actor="anna"),
-        'It was cancelled by anna, who said "wrong file".',
+        'It was cancelled by anna (reason: "wrong file").',
     ),
     "cancelled while running": (
         an_event("job.cancelled", {**BY_WORKER, "seconds": 2, "reasons": {"why": "cancelled by hand"}}),
-        "Attempt 1 was stopped after 2s as asked, and the job was cancelled.",
+        "Attempt 1 was stopped after 2s as requested, and the job was cancelled.",
     ),
     "failed after cancelling was asked for": (
         an_event("job.cancelled", FAILURE, code="GW_5XX"),
         (
             'Attempt 1 failed after 400ms with GW_5XX: "The gateway is down."; '
-            "cancelling had been asked for, so the job was cancelled."
+            "cancellation had been requested, so the job was cancelled."
         ),
     ),
     "asked to cancel": (
         an_event("job.cancel_requested", actor="anna"),
-        "While attempt 1 was running, cancelling was asked for by anna.",
+        "While attempt 1 was running, cancellation was requested by anna.",
     ),
     "asked to retry": (
         an_event("job.retry_requested", {"reason": "disk mended"}, actor="anna"),
-        'A retry with all counters at zero was asked for by anna, who said "disk mended".',
+        'A retry with all counters reset was requested by anna (reason: "disk mended").',
     ),
     "asked to run": (
         an_event("job.run_requested"),
-        "A run at once, the counters as they were, was asked for by somebody.",
+        "An immediate run with unchanged counters was requested by an unknown person.",
     ),
     "refused": (
         an_event("job.refused", {"decision": "succeed", "worker": "w1"}),
-        "The outcome of attempt 1 (succeed) came too late and was refused: its lease was another's by then.",
+        "The outcome of attempt 1 (succeed) was refused: another worker held the lease by then.",
     ),
     "of a newer version": (
         an_event("job.held", {"gate": 7}, code="BREAKER", actor="anna"),
@@ -265,7 +265,7 @@ def test_every_event_is_told_in_a_sentence(name: str) -> None:
 
 
 def test_no_event_type_of_the_lifecycle_is_left_without_words() -> None:
-    assert set(TELLERS) == set(JOB_EVENTS)
+    assert set(DESCRIPTIONS) == set(JOB_EVENTS)
     assert {event.type for event, _ in SENTENCES.values()} >= set(JOB_EVENTS)
 
 
@@ -297,7 +297,7 @@ def test_what_was_raised_is_told_beside_the_line_for_people() -> None:
         an_event("job.retried", data, code="UNKNOWN")
     )
     slow = {**BY_WORKER, "message": "Too many calls.", "error": "HTTPError: 429", "delay": 5}
-    assert 'was told to slow down (RATE_LIMITED: "Too many calls. (HTTPError: 429)")' in told(
+    assert 'was asked to slow down (RATE_LIMITED: "Too many calls. (HTTPError: 429)")' in told(
         an_event("job.snoozed", slow, code="RATE_LIMITED")
     )
 
@@ -327,7 +327,7 @@ FINAL_DECISIONS: dict[str, tuple[Verdict, dict[str, Any], str]] = {
     "attempts": (a_verdict(), {"failures": 2}, "because all 3 attempts are used up"),
     "two attempts": (a_verdict(), {"failures": 1, "max_attempts": 2}, "because both attempts are used up"),
     "one attempt": (a_verdict(), {"max_attempts": 1}, "because its only attempt is used up"),
-    "final": (a_verdict(ErrorClass.FINAL), {}, "because IO_ERROR is final, trying again cannot help"),
+    "final": (a_verdict(ErrorClass.FINAL), {}, "because IO_ERROR is final: a retry cannot help"),
     "limit": (
         a_verdict(),
         {"code_failures": {"IO_ERROR": 2}, "max_attempts": 9},
@@ -336,12 +336,12 @@ FINAL_DECISIONS: dict[str, tuple[Verdict, dict[str, Any], str]] = {
     "snoozes": (
         a_verdict(ErrorClass.RATE_LIMITED, retry_after=MINUTE),
         {"snoozes": 100},
-        "because it was put off 100 times, which is the limit",
+        "because it was postponed 100 times, which is the limit",
     ),
     "deadline": (
         a_verdict(),
         {"deadline": NOW + SECOND},
-        "because the next try, 1m later, would have come after its deadline",
+        "because the next attempt, 1m later, would have come after its deadline",
     ),
     "losses": (worker_lost(), {"losses": 9}, "because its worker was lost 10 times in a row, which is the limit"),
     "crashes": (
@@ -366,7 +366,7 @@ def test_why_no_retry_follows_is_told_in_plain_words(name: str) -> None:
 def test_a_retry_that_was_really_decided_is_told_with_its_reasons() -> None:
     job = a_job(State.RUNNING, attempt=1)
     sentence = told(settled(decide(a_verdict(), job, POLICY, now=NOW, draw=0.5), job))
-    assert '"The disk hiccuped." (rule os, failure 1 of 3); it is tried again 1m later.' in sentence
+    assert '"The disk hiccuped." (rule os, failure 1 of 3); it is retried 1m later.' in sentence
 
 
 # What comes next
@@ -376,8 +376,8 @@ def test_a_retry_that_was_really_decided_is_told_with_its_reasons() -> None:
     ("waiting_for", "words"),
     [
         ("delay", "It was enqueued for later and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
-        ("retry", "It waits for its next try until 2026-03-04 12:04:00 UTC (in 4m)."),
-        ("snooze", "It was put off and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("retry", "It waits for its next attempt until 2026-03-04 12:04:00 UTC (in 4m)."),
+        ("snooze", "It was snoozed and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
         ("rate limit", "It was asked to slow down and waits until 2026-03-04 12:04:00 UTC (in 4m)."),
         ("breaker of gateway", "It waits (breaker of gateway) until 2026-03-04 12:04:00 UTC (in 4m)."),
     ],
@@ -388,36 +388,36 @@ def test_a_waiting_job_says_for_what_until_when_and_what_then(waiting_for: str, 
     assert next_[:3] == (
         words,
         "Then it is queued, and attempt 2 starts when a worker is free.",
-        "It failed 1 time so far; 2 attempts of 3 are left.",
+        "It has failed 1 time so far; 2 attempts of 3 are left.",
     )
 
 
 def test_a_job_that_is_due_but_not_picked_up_says_who_will_let_it_in() -> None:
     job = a_job(State.WAITING, waiting_for="retry", due_at=NOW - 5 * SECOND)
     assert what_follows(job).startswith(
-        "It was due at 2026-03-04 11:59:55 UTC (5s ago), and the next worker that asks for work lets it in.\n"
-        "1 live worker can take it."
+        "It was due at 2026-03-04 11:59:55 UTC (5s ago), and the next worker that asks for work promotes it.\n"
+        "1 live worker can claim it."
     )
 
 
 @pytest.mark.parametrize(
     ("ahead", "words"),
     [
-        (0, "no job of its kind comes before it"),
-        (1, "1 job of its kind comes before it"),
-        (7, "7 jobs of its kind come before it"),
-        (1_000, "1,000 jobs of its kind or more come before it"),
+        (0, "no job of its kind is ahead of it"),
+        (1, "1 job of its kind is ahead of it"),
+        (7, "7 jobs of its kind are ahead of it"),
+        (1_000, "1,000 or more jobs of its kind are ahead of it"),
     ],
 )
 def test_a_queued_job_says_how_many_come_before_it(ahead: int, words: str) -> None:
     job = a_job(queued_at=NOW - MINUTE)
     since = "since 2026-03-04 11:59:00 UTC (1m ago)"
-    assert f"It stands in queue 'default' {since}; {words}." in explained(job, ahead=ahead).next
+    assert f"It is in queue 'default' {since}; {words}." in explained(job, ahead=ahead).next
 
 
 def test_a_queued_job_says_how_many_workers_can_take_it() -> None:
     workers = [a_worker(), a_worker(incarnation="w2", queues=("default",)), a_worker(kinds=("mail",))]
-    assert "2 live workers can take it." in explained(a_job(), workers=workers).next
+    assert "2 live workers can claim it." in explained(a_job(), workers=workers).next
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ def test_a_queued_job_says_how_many_workers_can_take_it() -> None:
         ([a_worker(seen=61 * SECOND)], "no worker is alive (the last was seen 1m 1s ago)"),
         (
             [a_worker(kinds=("mail", "fax"))],
-            "no live worker knows kind 'convert' (they know 'fax', 'mail'); the app asked",
+            "no live worker knows kind 'convert' (they know 'fax', 'mail'); this app has it",
         ),
         ([a_worker(queues=("bulk",))], "no live worker that knows it serves queue 'default' ('bulk')."),
     ],
@@ -439,7 +439,7 @@ def test_a_job_nobody_will_run_says_so_plainly(state: State, workers: list[Worke
 
 
 def test_a_worker_seen_a_minute_ago_still_counts() -> None:
-    assert "1 live worker can take it." in explained(a_job(), workers=[a_worker(seen=MINUTE)]).next
+    assert "1 live worker can claim it." in explained(a_job(), workers=[a_worker(seen=MINUTE)]).next
 
 
 def a_running_job(**changes: Any) -> Job[Any]:
@@ -453,7 +453,7 @@ def test_a_running_job_says_where_since_when_and_how_far() -> None:
         "Attempt 2 runs on box, process 42 since 2026-03-04 11:59:48 UTC (12s ago).",
         "Its lease lasts until 2026-03-04 12:00:48 UTC (in 48s) and is extended while its worker is alive.",
         'It is 50% done, "half way".',
-        "If it fails in a way that may pass, 1 more attempt is left.",
+        "If it fails with a retryable error, 1 more attempt is left.",
     )
 
 
@@ -462,14 +462,14 @@ def test_a_running_job_says_when_it_is_the_last_attempt() -> None:
 
 
 def test_a_running_job_that_shall_stop_says_so() -> None:
-    assert "Cancelling was asked for" in what_follows(a_running_job(cancel_requested=True))
+    assert "Cancellation was requested" in what_follows(a_running_job(cancel_requested=True))
 
 
 def test_a_job_whose_worker_went_silent_says_that_it_will_be_taken_back() -> None:
     job = a_running_job(lease_until=NOW - 3 * SECOND, losses=1)
     said = what_follows(job, workers=[])
-    assert "Its lease ran out at 2026-03-04 11:59:57 UTC (3s ago): its worker has gone silent." in said
-    assert "Another worker takes it back to the queue, where this is loss 2 of 10; at that limit it fails." in said
+    assert "Its lease expired at 2026-03-04 11:59:57 UTC (3s ago): its worker sends no heartbeat." in said
+    assert "Another worker returns it to the queue; this is loss 2 of 10, and at the limit it fails." in said
     assert "Nothing will run it now: no worker is alive" in said
 
 
@@ -482,9 +482,9 @@ def test_a_failed_job_says_what_can_be_typed_to_put_it_right() -> None:
     job = a_job(State.FAILED, error_code="IO_ERROR", error_message="The disk is full.", finished_at=NOW)
     assert explained(job).next == (
         'It failed at 2026-03-04 12:00:00 UTC (now) with IO_ERROR: "The disk is full."',
-        "No retry follows, because the log does not say why.",
-        "To start it again with all counters at zero: mulligan jobs retry f3a1",
-        "To run it now, the counters as they are: mulligan jobs run-now f3a1",
+        "No retry follows, because the log does not contain a reason.",
+        "To retry it with all counters reset: mulligan jobs retry f3a1",
+        "To run it now with unchanged counters: mulligan jobs run-now f3a1",
     )
 
 
@@ -536,8 +536,8 @@ def test_only_what_the_lifecycle_allows_is_offered(state: State) -> None:
 @pytest.mark.parametrize(
     ("state", "deadline", "words"),
     [
-        (State.QUEUED, NOW + MINUTE, "(in 1m): no try begins after that, and it fails."),
-        (State.WAITING, NOW - MINUTE, "(1m ago): it fails at the next upkeep of any worker."),
+        (State.QUEUED, NOW + MINUTE, "(in 1m): no attempt starts after that, and it fails."),
+        (State.WAITING, NOW - MINUTE, "(1m ago): it fails at the next run of the duty 'expire'."),
         (State.RUNNING, NOW - MINUTE, "(1m ago): this attempt may finish, but no other follows."),
     ],
 )
@@ -546,7 +546,7 @@ def test_a_deadline_is_mentioned_with_what_it_does(state: State, deadline: datet
 
 
 def test_a_job_run_by_hand_beyond_its_limit_has_one_try() -> None:
-    assert "It failed 3 times so far; 1 attempt of 3 is left." in explained(a_job(failures=3)).next
+    assert "It has failed 3 times so far; 1 attempt of 3 is left." in explained(a_job(failures=3)).next
 
 
 @pytest.mark.parametrize(

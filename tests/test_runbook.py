@@ -129,7 +129,7 @@ def a_bad_deploy(shop: Shop) -> None:
     shop.enqueue("b")
     shop.settle(failing("BAD_DEPLOY"))
     shop.enqueue("judged")
-    outage = Failure.of(ConnectionError("the gateway is down")).kept
+    outage = Failure.of(ConnectionError("the gateway is down")).compact
     shop.settle(failing("WRONG_RULE", failure=outage))
 
 

@@ -44,7 +44,7 @@ def test_several_schedules_stand_above_one_task(app: App) -> None:
     ("expression", "options", "says"),
     [
         ("* * *", {}, r"'\* \* \*' is not a cron expression: wrong number of fields"),
-        ("@never", {}, "no alias"),
+        ("@never", {}, "not an alias"),
         ("@daily", {"timezone": "Mars/Olympus"}, "'Mars/Olympus' is not the name of a time zone"),
         (
             "@daily",
@@ -210,7 +210,7 @@ def test_explain_names_the_schedule_and_its_tick(app: App, ran: list[Any]) -> No
         told = app.explain(job_id_of("report", NOON + HOUR)).happened[0]
         assert "It was enqueued by schedule 'report' for its tick at 2026-11-16 13:00:00 UTC, to run at once." in told
         told = app.explain(app.run_schedule("report").id).happened[0]
-        assert "It was enqueued by schedule 'report', run by hand, to run at once." in told
+        assert "It was enqueued by schedule 'report', run manually, to run at once." in told
 
 
 def test_a_schedule_nobody_has_any_more_is_orphaned_and_can_be_removed(app: App, ran: list[Any]) -> None:

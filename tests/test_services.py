@@ -357,7 +357,7 @@ def test_explain_says_that_the_service_is_open_with_its_figures(gateway: Gateway
         assert "Its service 'gateway' is open since" in told(app, job)
         assert "2 of its last 2 calls failed; it is probed from" in told(app, job)
         assert "no attempt is used up" in told(app, job)
-        assert "[it counts against service 'gateway']" in "".join(app.explain(first.id).happened)
+        assert "[counted as a failed call of service 'gateway']" in "".join(app.explain(first.id).happened)
 
 
 def test_lists_say_that_a_service_holds_a_job_and_ask_once_for_all(
@@ -434,7 +434,7 @@ def test_explain_says_who_holds_a_service_open(gateway: Gateway) -> None:
         app.service("gateway").open(actor="ann", reason="maintenance")
         (job,) = enqueue(app)
         assert 'by ann because "maintenance".' in told(app, job)
-        assert "not tried and fail with SERVICE_OPEN" in told(app, job)
+        assert "do not run and fail with SERVICE_OPEN" in told(app, job)
         assert "mulligan services auto gateway" in told(app, job)
 
 
@@ -444,11 +444,11 @@ def test_explain_says_that_a_job_was_not_tried_whatever_its_code_is(gateway: Gat
         (job,) = enqueue(app)
         box.run()
         assert gateway.calls == 0
-        why = "because its service was open and is set to fail fast, so it was not tried"
+        why = "because its service was open and is set to fail fast, so it did not run"
         assert f"No retry follows, {why}." in told(app, job)
-        assert "How its service stands now: mulligan services show gateway" in told(app, job)
+        assert "To see its service: mulligan services show gateway" in told(app, job)
         happened = app.explain(job.id).happened[-1]
-        assert "Attempt 1 was not tried and failed with SHOP_CLOSED" in happened
+        assert "Attempt 1 failed without running with SHOP_CLOSED" in happened
         assert why in happened
 
 
@@ -464,7 +464,7 @@ def test_explain_says_that_a_service_is_probed_and_then_paced(gateway: Gateway) 
         box.run()
         app.pause(queue="money")
         (job,) = enqueue(app)
-        assert "Its queue 'money' is paused until somebody resumes it." in told(app, job)
+        assert "Its queue 'money' is paused until it is resumed." in told(app, job)
         assert "mulligan resume --queue money" in told(app, job)
         assert " a second after an outage" in told(app, job)
 
@@ -472,7 +472,7 @@ def test_explain_says_that_a_service_is_probed_and_then_paced(gateway: Gateway) 
 def test_explain_says_how_fast_a_service_may_be_asked(gateway: Gateway) -> None:
     with sandbox(app := shop(gateway, rate="30/m")):
         (job,) = enqueue(app)
-        assert "Its service 'gateway' is asked 30 times a minute at most, as configured." in told(app, job)
+        assert "Its service 'gateway' is called at most 30 times a minute, as configured." in told(app, job)
 
 
 def test_explain_says_that_a_retry_waits_for_the_budget(gateway: Gateway) -> None:
@@ -525,7 +525,7 @@ def test_jobs_beyond_the_names_that_are_told_apart_are_run_and_explained(gateway
     with sandbox(app := crawler(2)) as box:
         jobs = [app.tasks["fetch"].enqueue(host) for host in "abc"]
         assert [job.service for job in jobs] == ["site:a", "site:b", "site:*"]
-        shared = "It shares its service 'site:*' with others: more names came than are told apart."
+        shared = "It shares service 'site:*' with others: there are more names than can be tracked separately."
         assert [shared in told(app, job) for job in jobs] == [False, False, True]
         assert app.service("site:*").status.ready == 1
         box.run()
@@ -813,4 +813,4 @@ def test_what_a_task_reports_of_another_service_is_told_in_its_history(gateway: 
         job = pay.enqueue()
         box.run()
         said = "".join(app.explain(job.id).happened)
-        assert "[it counts against service 'ledger'; service 'gateway' did its part]" in said
+        assert "[counted as a failed call of service 'ledger'; counted as a good call of service 'gateway']" in said

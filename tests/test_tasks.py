@@ -31,7 +31,7 @@ from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.task.payload import Misfit, Payload, PayloadError
 from mulligan.task.task import Task
 from mulligan.testing import sandbox
-from mulligan.values.clock import is_id
+from mulligan.values.ids import is_id
 
 
 class Colour(enum.Enum):
@@ -259,7 +259,7 @@ def test_a_call_with_an_id_can_be_repeated_and_no_other_one_made_under_it() -> N
         box.run()
         again = pay.options(id="order 7").enqueue(7, b=2, a=1)
         assert (again.id, again.is_duplicate, again.result) == (first.id, True, 7)
-        with pytest.raises(Conflict, match=r"it differs in its arguments \(more, order\); repeat a call as"):
+        with pytest.raises(Conflict, match=r"it differs in its arguments \(more, order\); repeat the call exactly"):
             pay.options(id="order 7").enqueue(8)
         others = [refund.options(id="order 7").enqueue(7), pay.options(id="order 7", owner="acme").enqueue(7)]
         assert len({first.id, *(job.id for job in others)}) == 3, "a string names a job of its owner and kind"
@@ -401,7 +401,7 @@ def test_a_job_that_no_version_takes_fails_in_the_end() -> None:
             box.advance("1h")
         failed = older.job(job.id)
         assert (failed.state, failed.error_code, failed.failures) == ("failed", "INVALID_INPUT", 0)
-        assert "no worker that took it has a version of its task that fits" in "\n".join(older.explain(job.id).next)
+        assert "no worker that claimed it has a fitting version of its task" in "\n".join(older.explain(job.id).next)
         older.retry(job.id)
         box.run()
         assert older.job(job.id).code_failures == {"VERSION_MISMATCH": 1}, "a manual retry starts from zero"

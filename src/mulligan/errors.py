@@ -164,7 +164,7 @@ class BadPolicy(ConfigurationError):
 
     def __init__(self, message: str, problem: str | None = None) -> None:
         super().__init__(message)
-        self.problem = problem or f"cannot be: {message}"
+        self.problem = problem or f"is not possible: {message}"
 
 
 class BadPolicies(BadPolicy):

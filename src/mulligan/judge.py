@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
+from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.packs import installed
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict
@@ -68,7 +68,7 @@ class Judge:
     def decide_job(self, verdict: Verdict, job: Job[R], *, now: datetime) -> Decision:
         """Decide about a failure of the job. The reasons include the version of the policies file."""
         in_force = self.in_force(job.kind, job.owner)
-        decision = decide(verdict, in_force.over(job), in_force.policy, now=now, draw=self._draw())
+        decision = decide(verdict, in_force.apply_to(job), in_force.policy, now=now, draw=self._draw())
         if in_force.version is not None and not isinstance(decision, Succeed):
             decision.reasons["policies"] = in_force.version
             if not isinstance(decision, Park | Release | Cancel) and decision.spared is not None:
@@ -88,17 +88,17 @@ class Judge:
 
     def _in_force(self, policies: Policies, kind: str, owner: str) -> InForce:
         if kind not in self._tasks:
-            return policies.over(InForce(self._default, parse(DEFAULT_TIMEOUT)), kind=kind, owner=owner)
+            return policies.override(InForce(self._default, parse(DEFAULT_TIMEOUT)), kind=kind, owner=owner)
         task = self._tasks[kind]
         code = InForce(task.retry, task.timeout, at_most_once=task.at_most_once)
-        return policies.over(code, kind=task.name, owner=owner)
+        return policies.override(code, kind=task.name, owner=owner)
 
     def services(self) -> ServiceBook:
         """The services in force: those of the code, changed by the policies file."""
         current = self._file.current
         policies, book = self._services_cache
         if policies is not current:
-            _, book = self._services_cache = (current, current.services_over(self._services))
+            _, book = self._services_cache = (current, current.override_services(self._services))
         return book
 
     def refusal(self, lease: Lease) -> Verdict:
@@ -112,4 +112,4 @@ class Judge:
 
     def seen(self, job: Job[R]) -> Job[R]:
         """The job to show: if it is not finished, with the limits in force."""
-        return job if job.state.is_final else self.in_force(job.kind, job.owner).over(job)
+        return job if job.state.is_final else self.in_force(job.kind, job.owner).apply_to(job)

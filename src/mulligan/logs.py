@@ -12,7 +12,7 @@ from typing import Any
 
 from mulligan.attempt import attempt
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
-from mulligan.failure.redact import MASK, is_secret_name, kept
+from mulligan.failure.redact import MASK, is_secret_name, sanitize
 from mulligan.values.text import safe, safe_lines
 
 # The attributes of every record; the others were given with `extra=`.
@@ -69,7 +69,7 @@ class JobContext(logging.Filter):
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
-        message = safe(kept(_message(record), MESSAGE_LIMIT)) + _context(record)
+        message = safe(sanitize(_message(record), MESSAGE_LIMIT)) + _context(record)
         line = f"{moment:%Y-%m-%d %H:%M:%S}Z {record.levelname:<7} {safe(record.name)}: {message}"
         return line + "".join(f"\n    | {part}" for part in safe_lines(_trace(self, record)).splitlines())
 
@@ -80,7 +80,7 @@ class JsonFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
-            "message": kept(_message(record), MESSAGE_LIMIT),
+            "message": sanitize(_message(record), MESSAGE_LIMIT),
         }
         if trace := _trace(self, record):
             document["exception"] = trace
@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
     # JSON has no NaN or infinity.
     if isinstance(value, float) and abs(value) < float("inf"):
         return value
-    return kept(_text(value), MESSAGE_LIMIT)
+    return sanitize(_text(value), MESSAGE_LIMIT)
 
 
 def _text(value: Any) -> str:
@@ -118,7 +118,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    return kept(formatter.formatException(record.exc_info), DETAIL_LIMIT) if record.exc_info else ""
+    return sanitize(formatter.formatException(record.exc_info), DETAIL_LIMIT) if record.exc_info else ""
 
 
 def _context(record: logging.LogRecord) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mulligan import attempt
-from mulligan.values.clock import microseconds
+from mulligan.values.moment import microseconds
 
 PLACE = "CHAOS_LEDGER"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mulligan.errors import StoreError
 from mulligan.records.event import Event
 from mulligan.store import open_store
-from mulligan.values.clock import microseconds
+from mulligan.values.moment import microseconds
 
 
 def written(event: Event) -> str:

@@ -21,7 +21,7 @@ from mulligan.lifecycle import (
 from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.service.window import SLOTS, CallCounts
-from mulligan.values.clock import microseconds
+from mulligan.values.moment import microseconds
 
 SERVICE_CHANGES = (SERVICE_OPENED, SERVICE_HALF_OPENED, SERVICE_CLOSED, SERVICE_FORCED)
 

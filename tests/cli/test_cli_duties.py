@@ -123,7 +123,7 @@ def test_a_stuck_job_is_listed_and_explained(invoke: Invoke, stuck: str, read_js
     assert stuck[-12:] in invoke("jobs", "stuck", *HERE).stdout
     assert [job["id"] for job in read_json(invoke("jobs", "stuck", "--json", *HERE))["jobs"]] == [stuck]
     said = invoke("jobs", "explain", stuck, *HERE).stdout
-    assert "It is stuck: it runs for longer than 30m" in said
+    assert "It is stuck: it has run for longer than 30m" in said
     assert f"mulligan jobs retry {stuck}" in said
 
 

@@ -59,7 +59,7 @@ def test_a_failed_job_is_found_explained_and_retried(command: Run, enqueue: Call
     assert job[-12:] in listed.stdout
     assert "NOT_PDF: not a PDF" in listed.stdout
     explained = command("jobs", "explain", job, *database)
-    assert "no retry follows, because NOT_PDF is final, trying again cannot help" in explained.stdout
+    assert "no retry follows, because NOT_PDF is final: a retry cannot help" in explained.stdout
     assert f"mulligan jobs retry {job}" in explained.stdout
     retried = command("jobs", "retry", job, "--actor", "anna", "--reason", "mended", *database)
     assert (retried.returncode, retried.stderr) == (0, "")

@@ -237,8 +237,8 @@ def test_explain_tells_what_happened_and_what_comes_next(invoke: Invoke, enqueue
     job = enqueue("flaky", run=True)
     said = invoke("jobs", "explain", job, *HERE).stdout
     assert said.startswith(f"convert {job} is waiting.")
-    assert "failure 1 of 3); it is tried again 1h later." in said
-    assert "It waits for its next try until " in said
+    assert "failure 1 of 3); it is retried 1h later." in said
+    assert "It waits for its next attempt until " in said
     assert "Its last failure was " in said and "(OSError: the disk hiccuped)" in said
     assert f"mulligan jobs show {job} --detail" in said
 
@@ -289,7 +289,7 @@ def test_snooze_lets_a_job_wait_for_so_long(invoke: Invoke, enqueue: Enqueue, wo
     job = enqueue()
     before = datetime.now(UTC)
     said = invoke("jobs", "snooze", job, "1h30m", "--reason", "maintenance", *HERE)
-    assert f"{job} is waiting. It was put off and waits until " in said.stdout
+    assert f"{job} is waiting. It was snoozed and waits until " in said.stdout
     due = moved(works, job).due_at
     assert timedelta(minutes=89) < due - before < timedelta(minutes=91)
 

@@ -162,7 +162,7 @@ def test_the_check_needs_a_file(invoke: Invoke, monkeypatch: pytest.MonkeyPatch)
         ("pipe", "it is a pipe, not a file"),
         (".", "it is a folder, not a file"),
         ("/dev/zero", "it is a device, not a file"),
-        ("binary", "it is not YAML but something else: byte 1 is no text in UTF-8"),
+        ("binary", "it is not YAML: byte 1 is not valid UTF-8"),
         ("backup", "it takes more than 1,048,576 bytes, which is the limit"),
     ],
 )

@@ -11,8 +11,8 @@ from mulligan.attempt import MOST_CALLS
 from mulligan.console import arguments, services
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
-from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.decide import MAX_MISFITS
+from mulligan.failure.error_codes import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.policies import reading
@@ -35,7 +35,7 @@ _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 def catalogue() -> Iterable[tuple[object, ...]]:
     yield "code", "class", "HTTP", "message", "if no retry follows"
     for entry in DEFAULT:
-        last = "" if entry.last_word == entry.message else entry.last_word
+        last = "" if entry.last_message == entry.message else entry.last_message
         yield f"`{entry.code}`", str(entry.error_class).replace("_", " "), entry.status, entry.message, last
 
 

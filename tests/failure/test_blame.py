@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableError, Snooze
-from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorCode
 from mulligan.failure.classify import classify, crashed, deadline_passed, engine_verdict, timed_out, worker_lost
+from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorCode
 from mulligan.failure.packs import PACKS
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Verdict
@@ -105,5 +105,5 @@ def test_a_rate_limit_holds_the_whole_service_only_when_the_task_says_so() -> No
 
 
 def test_a_rate_limit_has_no_other_scope() -> None:
-    with pytest.raises(ValueError, match="'job' or 'service', not 'world'"):
+    with pytest.raises(ValueError, match="is 'world', but it must be 'job' or 'service'"):
         RateLimitedError("slow", scope="world")

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
-from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
-from mulligan.failure.text import LEFT_OUT, clipped, first_line
+from mulligan.failure.text import LEFT_OUT, clip, first_line
 from mulligan.failure.verdict import Failure
 
 
@@ -212,10 +212,10 @@ def test_what_a_store_cannot_keep_is_replaced():
 
 @given(st.text(st.characters(), max_size=300), st.integers(40, 200))
 def test_clipped_text_is_storable_short_and_clipped_once(text, limit):
-    once = clipped(text, limit)
+    once = clip(text, limit)
     assert len(once.encode()) <= limit
     assert "\x00" not in once
-    assert clipped(once, limit) == once
+    assert clip(once, limit) == once
 
 
 @given(st.text(st.characters(), max_size=2_000))

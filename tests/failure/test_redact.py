@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mulligan.failure import redact as module
 from mulligan.failure.checks import BadPolicy
-from mulligan.failure.redact import MASK, SHORTEST_SECRET, is_secret_name, kept, password_of, redact, redacted
+from mulligan.failure.redact import MASK, SHORTEST_SECRET, is_secret_name, mask_secrets, password_of, redact, sanitize
 from mulligan.failure.text import LEFT_OUT
 
 BASE64 = "MIIEpAIBAAKCAQEA7bq1hq3w" * 4
@@ -116,7 +116,7 @@ def _nothing_known() -> Iterator[None]:
     ],
 )  # fmt: skip
 def test_what_looks_like_a_secret_is_masked(text: str, shown: str | None) -> None:
-    found = redacted(text)
+    found = mask_secrets(text)
     assert MASK in found
     assert found == shown or (shown is None and BASE64[:20] not in found)
 
@@ -156,19 +156,19 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str | None) -> Non
     ],
 )
 def test_what_only_speaks_of_secrets_stays(text: str) -> None:
-    assert redacted(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_secrets_that_were_named_are_masked_in_every_form() -> None:
     redact('hun/t"er 2ä', re.compile(r"CUST-\d+"))
     in_urls = ("hun%2Ft%22er%202%C3%A4", "hun%2ft%22er%202%c3%a4", "hun%2Ft%22er+2%C3%A4")
     for form in ('hun/t"er 2ä', *in_urls, 'hun/t\\"er 2ä', 'hun/t\\"er 2\\u00e4'):
-        assert redacted(f"it was {form} for CUST-123") == "it was ••• for •••"
+        assert mask_secrets(f"it was {form} for CUST-123") == "it was ••• for •••"
 
 
 def test_the_longer_of_two_named_secrets_is_masked_whole() -> None:
     redact("hunter", "hunter22")
-    assert redacted("hunter22!") == "•••!"
+    assert mask_secrets("hunter22!") == "•••!"
 
 
 @pytest.mark.parametrize("secret", ["", "abc", "•••••", 7, None, re.compile("a*"), re.compile("•"), re.compile(b"a")])
@@ -198,13 +198,13 @@ def test_names_of_secrets_are_known() -> None:
 def test_a_secret_at_a_cut_does_not_show(before: int) -> None:
     limit = 50
     text = "x " * before + "password=hunter2hunter2hunter2 " + "y " * 600
-    found = kept(text, limit)
+    found = sanitize(text, limit)
     assert "hunter2" not in found
     assert len(found.encode()) <= limit
 
 
 def test_long_text_keeps_its_ends() -> None:
-    found = kept("HEAD " + "x" * 100_000 + " TAIL", 1_000)
+    found = sanitize("HEAD " + "x" * 100_000 + " TAIL", 1_000)
     assert found.startswith("HEAD")
     assert found.endswith("TAIL")
     assert LEFT_OUT in found
@@ -224,14 +224,14 @@ TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
 @settings(deadline=None)
 @given(TEXTS)
 def test_masking_again_changes_nothing(text: str) -> None:
-    once = redacted(text)
-    assert redacted(once) == once
+    once = mask_secrets(text)
+    assert mask_secrets(once) == once
 
 
 @settings(deadline=None)
 @given(TEXTS)
 def test_what_is_kept_is_bounded_and_comes_from_the_text(text: str) -> None:
-    found = kept(text, 200)
+    found = sanitize(text, 200)
     assert len(found.encode()) <= 200
     # Nothing is made up: apart from the mask every piece stood there before.
     assert all(piece in text or "\ufffd" in piece or LEFT_OUT in found for piece in found.split(MASK))
@@ -245,7 +245,7 @@ def test_no_surrounding_brings_a_named_secret_out(secret: str, before: str, afte
     known = module._known
     redact(secret)
     try:
-        assert secret not in redacted(before + secret + after).replace(MASK, "")
+        assert secret not in mask_secrets(before + secret + after).replace(MASK, "")
     finally:
         module._known = known
 
@@ -266,7 +266,7 @@ def test_no_text_takes_long(piece: str) -> None:
     def seconds(size: int) -> float:
         text = (piece * size)[:size] + "private key"
         start = time.thread_time()
-        redacted(text)
+        mask_secrets(text)
         return time.thread_time() - start
 
     small = min(seconds(20_000) for _ in range(3))

@@ -18,7 +18,7 @@ def policies(text: str) -> Policies:
 
 
 def in_force(name: str, text: str, code: ServiceBook = CODE) -> Service:
-    return policies(text).services_over(code).of(name)
+    return policies(text).override_services(code).of(name)
 
 
 def mistakes(text: str) -> list[str]:
@@ -33,7 +33,7 @@ def test_the_file_goes_before_the_code_and_leaves_what_it_does_not_say() -> None
 
 
 def test_without_services_in_the_file_it_is_the_code_that_counts() -> None:
-    assert policies("kinds: {}").services_over(CODE) is CODE
+    assert policies("kinds: {}").override_services(CODE) is CODE
 
 
 def test_a_name_the_code_does_not_have_is_that_of_its_pattern_with_what_the_file_says() -> None:

@@ -166,7 +166,7 @@ def test_the_file_changes_the_attempts_of_jobs_that_are_enqueued_already(path: P
         box.advance("30s")
         waiting = app.job(job.id)
         assert (waiting.retry_count, waiting.max_retries) == (1, 3), "what is shown is what is in force"
-        assert "It failed 1 time so far; 3 attempts of 4 are left." in app.explain(job.id).next
+        assert "It has failed 1 time so far; 3 attempts of 4 are left." in app.explain(job.id).next
         box.advance("1h")
         found = app.store.job(job.id)
         assert (found.state, found.failures, found.max_attempts) == (State.FAILED, 4, 4)

@@ -37,7 +37,7 @@ def job(**options: Any) -> NewJob:
         (lambda: Queue(3), "one line of 1 to 200"),  # type: ignore[arg-type]
         (lambda: Queue("q", fair=1), "fair of queue 'q' is 1, but it must be true"),  # type: ignore[arg-type]
         (lambda: Queue("q", concurrency=0), "concurrency of queue 'q' is 0, but it must be an integer from 1"),
-        (lambda: Queue("b*"), "is 'b*', but it must be the name of one queue, without '*': there are no patterns"),
+        (lambda: Queue("b*"), "is 'b*', but it must be the name of one queue, without '*'; patterns are not possible"),
         (lambda: Queue("*"), "it must be the name of one queue"),
         (lambda: Owner("c*"), "is 'c*', but it must be the name of one owner, or '*' for every owner"),
         (lambda: Owner("**"), "it must be the name of one owner"),
@@ -64,35 +64,35 @@ def test_what_cannot_be_is_refused_with_what_can(make: Any, problem: str) -> Non
 
 
 def test_an_owner_has_his_own_words_then_those_for_everybody() -> None:
-    standing = Quotas(
+    in_force = Quotas(
         [Queue("bulk", fair=True)],
         [Owner("*", weight=2, submit_rate="10/s"), Owner("acme", weight=5), Owner("big", submit_rate="99/s")],
-    ).standing
-    assert [standing.weight("bulk", owner) for owner in ("acme", "big", "somebody", "")] == [5, 2, 2, 1]
-    assert [str(standing.owner(owner).rate) for owner in ("acme", "big", "somebody", "")] == [
+    ).in_force
+    assert [in_force.weight("bulk", owner) for owner in ("acme", "big", "somebody", "")] == [5, 2, 2, 1]
+    assert [str(in_force.owner(owner).rate) for owner in ("acme", "big", "somebody", "")] == [
         "10/s",
         "99/s",
         "10/s",
         "None",
     ]
-    assert standing.weight("plain", "acme") is None
-    assert standing.fair_queues == ("bulk",)
+    assert in_force.weight("plain", "acme") is None
+    assert in_force.fair_queues == ("bulk",)
 
 
 def test_a_job_gets_what_is_its_owners_and_a_plain_one_is_left_as_it_is() -> None:
     found = Quotas([Queue("bulk", fair=True)], [Owner("acme", weight=3, submit_rate="5/m")])
-    limited = found.over(job(owner="acme"))
+    limited = found.apply_to(job(owner="acme"))
     assert (limited.weight, limited.submit_rate) == (3, parse_rate("5/m"))
     plain = job(queue="plain", owner="other")
-    assert found.over(plain) is plain
-    assert Quotas().over(plain) is plain
+    assert found.apply_to(plain) is plain
+    assert Quotas().apply_to(plain) is plain
 
 
 def test_what_follows_a_failure_has_its_owners_weight_too() -> None:
     options: dict[str, Any] = {"deadline": None, "max_attempts": 1, "max_crashes": 1, "max_snoozes": 1, "timeout": None}
     last = FollowUp(kind="b", arguments="{}", queue="bulk", service="", priority=0, cost=0, **options)
     first = FollowUp(kind="a", arguments="{}", queue="plain", service="", priority=0, cost=0, on_failed=last, **options)
-    found = Quotas([Queue("bulk", fair=True)], [Owner("acme", weight=3)]).over(
+    found = Quotas([Queue("bulk", fair=True)], [Owner("acme", weight=3)]).apply_to(
         job(queue="plain", owner="acme", on_failed=first)
     )
     assert found.weight is None
@@ -103,13 +103,13 @@ def test_what_follows_a_failure_has_its_owners_weight_too() -> None:
 
 def test_the_file_goes_over_the_code_key_by_key() -> None:
     text = "queues: {bulk: {fair: false}, new: {fair: true}}\nowners: {acme: {weight: 7}, '*': {submit_rate: 1/s}}"
-    standing = quotas(
+    in_force = quotas(
         text, queues=[Queue("bulk", fair=True, concurrency=5)], owners=[Owner("acme", submit_rate="9/s", weight=2)]
-    ).standing
-    assert standing.fair_queues == ("new",)
-    assert standing.queues["bulk"].concurrency == 5
-    assert (standing.owner("acme").weight, str(standing.owner("acme").rate)) == (7, "9/s")
-    assert str(standing.owner("other").rate) == "1/s"
+    ).in_force
+    assert in_force.fair_queues == ("new",)
+    assert in_force.queues["bulk"].concurrency == 5
+    assert (in_force.owner("acme").weight, str(in_force.owner("acme").rate)) == (7, "9/s")
+    assert str(in_force.owner("other").rate) == "1/s"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_change_of_the_file_counts_without_a_restart(tmp_path: Path) -> None:
     path.write_text("owners: {acme: {submit_rate: 3/s}}")
     clock.advance(timedelta(seconds=10))
     assert found.fair_queues() == ()
-    assert found.over(job(owner="acme")).submit_rate == parse_rate("3/s")
+    assert found.apply_to(job(owner="acme")).submit_rate == parse_rate("3/s")
 
 
 def test_an_app_takes_turns_from_enqueue_to_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def policies(text: str) -> Policies:
 
 
 def in_force(text: str, kind: str = "convert", owner: str = "", code: InForce = CODE) -> InForce:
-    return policies(text).over(code, kind=kind, owner=owner)
+    return policies(text).override(code, kind=kind, owner=owner)
 
 
 def mistakes(text: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_rule_of_the_file_may_give_the_line_for_people() -> None:
     (rule,) = in_force(f"kinds: {{convert: {{rules: [{said}]}}}}").rules
     verdict = classify(Failure(type="E", status=503), kind="convert", rules=[rule])
     assert (verdict.message, verdict.final_message) == ("The press is busy. We'll try again.", "The press is busy.")
-    assert 'people are told "The press is busy. We\'ll try again."' in rule.describe()
+    assert 'the message for users is "The press is busy. We\'ll try again."' in rule.describe()
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
             f"kinds.convert.attempts is unknown; did you mean 'max_attempts'? known are: {KNOWN}, owners",
         ),
         ("owners: {acme: {owners: {}}}", f"owners.acme.owners is unknown; known are: {KNOWN}"),
-        ("kinds: {7: {}}", "kinds.7 is no name, it is 7; a name is a string, in quotes if necessary"),
+        ("kinds: {7: {}}", "kinds.7 is 7, which is not a name; use a string, in quotes if necessary"),
         ("kinds: [convert]", "kinds is ['convert'], but it must be a mapping"),
         ("default: {max_attempts: 0}", "default.max_attempts is 0, but it must be an integer from 1 to 1,000,000"),
         ("default: {max_attempts: }", "default.max_attempts is None, but it must be an integer"),
@@ -272,7 +272,7 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         ),
         (
             "default: {backoff: {type: fixed, factor: 2}}",
-            "default.backoff.factor is nothing that fixed has; it takes: base, delay, jitter",
+            "default.backoff.factor is not a key of fixed; it takes: base, delay, jitter",
         ),
         ("default: {backoff: {type: fixed, base: 1s, delay: 2s}}", "default.backoff.delay is the same as base;"),
         ("default: {backoff: {type: steps}}", "default.backoff.delays is missing; it must be a list such as"),
@@ -285,7 +285,7 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         ),
         (
             "default: {windows: [{start: 0:00, end: 24:00, allow: false}]}",
-            "default.windows cannot be: the windows allow no instant at all",
+            "default.windows is not possible: the windows never allow a retry",
         ),
         ("default: {windows: 9-17}", "default.windows is '9-17', but it must be a list"),
         (
@@ -310,17 +310,17 @@ MERGES = "a0: &a0 {k: x}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         ("retry: {policies: [{jobType: A}, {jobType: a}]}", "retry.policies[1].jobType is 'a', which was named before"),
         ("{kinds: {a: {}}, retry: {policies: [{jobType: A}]}}", "kinds.a is named in retry.policies too"),
         ("default: {maxRetries: -1}", "default.maxRetries is -1, but it must be an integer from 0"),
-        ("default: {maxRetries: 1, max_attempts: 2}", "default.max_attempts says what maxRetries says"),
+        ("default: {maxRetries: 1, max_attempts: 2}", "default.max_attempts means the same as maxRetries"),
         ("default: {backoffStrategy: RANDOM}", "default.backoffStrategy is 'RANDOM', but it must be one of"),
-        ("default: [", "it is not YAML that can be read: expected the node content"),
-        ("default: {max_attempts: 1, max_attempts: 2}", "it is not YAML that can be read: 'max_attempts' stands twice"),
-        ("default: !!python/object/apply:os.getcwd []", "it is not YAML that can be read: could not determine a"),
-        ("? [a]\n: b", "it is not YAML that can be read"),
-        ("[" * 5_000, "it is not YAML that can be read"),
-        ("default: {max_attempts: " + "9" * 5_000 + "}", "it is not YAML that can be read"),
-        (ALIASES, "it has more than 100,000 values, its aliases written out, which is the limit"),
-        (MERGES, "it has more than 100,000 values, its aliases written out, which is the limit"),
-        ("kinds: &a {convert: *a}", "it is not YAML that can be read: it contains itself (line 1, column 8)"),
+        ("default: [", "it is not valid YAML: expected the node content"),
+        ("default: {max_attempts: 1, max_attempts: 2}", "it is not valid YAML: 'max_attempts' is given twice"),
+        ("default: !!python/object/apply:os.getcwd []", "it is not valid YAML: could not determine a"),
+        ("? [a]\n: b", "it is not valid YAML"),
+        ("[" * 5_000, "it is not valid YAML"),
+        ("default: {max_attempts: " + "9" * 5_000 + "}", "it is not valid YAML"),
+        (ALIASES, "it has more than 100,000 values with its aliases expanded, which is the limit"),
+        (MERGES, "it has more than 100,000 values with its aliases expanded, which is the limit"),
+        ("kinds: &a {convert: *a}", "it is not valid YAML: it contains itself (line 1, column 8)"),
         (
             "default: {rules: [{code: A, class: final, status: 500-400}]}",
             "default.rules[0].status is '500-400', but it must be a number from 100 to 599",
@@ -372,7 +372,7 @@ def test_whatever_the_file_says_it_is_used_or_refused_and_never_raises_anything_
     except BadPolicies as error:
         assert all(mistake.startswith("kinds.convert") or "YAML" in mistake for mistake in error.mistakes)
     else:
-        found.over(CODE, kind="convert", owner="acme")
+        found.override(CODE, kind="convert", owner="acme")
 
 
 def test_a_section_may_be_written_once_and_used_often() -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from mulligan.testing.virtual import START
-from mulligan.values.clock import EPOCH
+from mulligan.values.moment import EPOCH
 from simulator.timeline import SECOND, Timeline
 
 _MIDNIGHT = (START.replace(hour=0, minute=0, second=0, microsecond=0) - EPOCH) // timedelta(microseconds=1)

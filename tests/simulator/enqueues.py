@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import SubmitRateExceeded
 from mulligan.records.job import NewJob
-from mulligan.values.clock import microseconds
+from mulligan.values.moment import microseconds
 from simulator.broken import require
 from simulator.lives import Life, Lives
 from simulator.office import Call, Entry

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mulligan.records.redrive import Redrive, RedriveState
-from mulligan.values.clock import microseconds
+from mulligan.values.moment import microseconds
 from simulator.broken import require
 from simulator.lives import Life
 from simulator.office import Call, Entry

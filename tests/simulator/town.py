@@ -133,7 +133,7 @@ class Town(Party):
             dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
             dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
         )
-        return self._quotas.over(job)
+        return self._quotas.apply_to(job)
 
     async def _meddle(self) -> None:
         if not self.world.parameters.moves:

@@ -220,4 +220,4 @@ def test_explain_says_what_happens_when_its_worker_goes_silent() -> None:
         app.store.claim(Claim(incarnation="lost", number=1, kinds=["pay"], limit=1, lease=timedelta(0)))
         box._clock.advance(timedelta(seconds=1))
         told = "\n".join(app.explain(job.id).next)
-        assert "settles it as failed if its code had begun, and else takes it back" in told
+        assert "settles it as failed if its code had begun, and otherwise returns it" in told

@@ -17,8 +17,8 @@ from mulligan.cli.parameters import text
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.cli.summaries import about_event, about_job, short
 from mulligan.console.documents import document_of, event_document, job_document, listed_document
-from mulligan.explain.event_data import Facts
-from mulligan.explain.words import at, relative, stamp, stands
+from mulligan.explain.event_data import EventData
+from mulligan.explain.words import at, relative, stamp, state_phrase
 from mulligan.lifecycle import State
 from mulligan.values.clock import SystemClock
 from mulligan.values.duration import describe
@@ -107,7 +107,7 @@ def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
 
 
 def _print_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
-    echo(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
+    echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
     fields = _fields(job) | {"blocked_by": blocked_by}
     print_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
     print_heading("Arguments")
@@ -145,7 +145,7 @@ def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
 
 def _print_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
     """Print the last exception. To fix a failure, its one-line message is often not enough."""
-    detail = next((text for event in reversed(events) if (text := Facts(event.data).text("detail"))), None)
+    detail = next((text for event in reversed(events) if (text := EventData(event.data).text("detail"))), None)
     if detail is None:
         return
     if wanted:
@@ -168,7 +168,7 @@ def explain(shared: SharedOptions, job_id: str) -> None:
         sentences = {"happened": list(explanation.happened), "next": list(explanation.next)}
         print_json({"job": job_document(job), **sentences})
         return
-    echo(f"{safe(job.kind)} {safe(job.id)} {stands(job.state)}.")
+    echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
     print_heading("What happened")
     for sentence in explanation.happened:
         echo(f"- {safe(sentence)}")

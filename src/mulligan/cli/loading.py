@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mulligan.errors import ConfigurationError, MulliganError
-from mulligan.failure.redact import redacted
+from mulligan.failure.redact import mask_secrets
 from mulligan.values.file import special_file
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _import(source: str) -> ModuleType:
     # Importing runs foreign code, which may raise anything or call sys.exit().
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
-            f"importing {source!r} raised {type(error).__name__}: {redacted(str(error))}{_where(error)}"
+            f"importing {source!r} raised {type(error).__name__}: {mask_secrets(str(error))}{_where(error)}"
         ) from error
 
 

@@ -14,7 +14,7 @@ from mulligan.cli.output import echo, print_json
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import job_document
 from mulligan.errors import MulliganError
-from mulligan.explain.words import stands
+from mulligan.explain.words import state_phrase
 from mulligan.lifecycle import VERBS, Move
 from mulligan.values.text import safe
 
@@ -110,7 +110,7 @@ def _move_all(shared: SharedOptions, job_ids: list[str], make: Make) -> None:
 def _print_moved(shared: SharedOptions, app: "App", job: "Job[Any]") -> None:
     if not shared.as_json:
         now = app.explain(job.id)
-        echo(safe(f"{job.id} {stands(now.job.state)}. {now.next[0]}"))
+        echo(safe(f"{job.id} {state_phrase(now.job.state)}. {now.next[0]}"))
 
 
 def _print_failed(shared: SharedOptions, job_id: str, error: MulliganError) -> None:

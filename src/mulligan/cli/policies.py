@@ -14,7 +14,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.reclassify import reclassify
 from mulligan.console.documents import document_of
 from mulligan.errors import ConfigurationError
-from mulligan.explain.words import counted, ended, quoted, times
+from mulligan.explain.words import counted, end_sentence, quoted, times
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
@@ -233,7 +233,7 @@ def in_words(standing: "InForce") -> list[str]:
         f"An attempt may take {describe(standing.timeout)}.",
         _ends(standing),
         *(
-            ended(
+            end_sentence(
                 f"Rule {rule.name} is tried before those of the code: {rule.code}, {rule.error_class}"
                 f"{f', {quoted(rule.line)}' if rule.line else ''}"
             )

@@ -13,7 +13,7 @@ from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED, describe_pause
 from mulligan.console.documents import document_of
 from mulligan.console.services import MANY
-from mulligan.explain.holds import a_second, because
+from mulligan.explain.holds import a_second, reason_open
 from mulligan.explain.words import at, counted, quoted, relative
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
@@ -78,7 +78,7 @@ def _about(service: "ServiceStatus", now: datetime) -> Iterator[str]:
     if service.forced:
         yield _forced(service)
     elif service.state == "open":
-        yield because(service)
+        yield reason_open(service)
     if service.pace is not None:
         yield f"limited to {a_second(service.pace)} after an outage"
     if service.is_failing and service.state == "closed":
@@ -113,7 +113,7 @@ def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]
     if service.forced:
         yield "forced", _forced(service)
     if service.trouble:
-        yield "because", because(service)
+        yield "because", reason_open(service)
     if service.open_until:
         yield "probed", f"from {at(service.open_until, now)}"
     elif service.is_due:

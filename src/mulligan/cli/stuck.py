@@ -11,7 +11,7 @@ from mulligan.cli.output import echo, print_json, print_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.summaries import short
 from mulligan.console.documents import job_document
-from mulligan.explain.words import relative, stands, worker_name
+from mulligan.explain.words import relative, state_phrase, worker_name
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
@@ -60,6 +60,6 @@ def process_stuck(shared: SharedOptions, *, owner: str | None, limit: int, actor
         return
     for job in jobs:
         due = f", due {relative(job.due_at, now)}" if job.waiting_for else ""
-        echo(safe(f"{job.id} {stands(job.state)}{due}."))
+        echo(safe(f"{job.id} {state_phrase(job.state)}{due}."))
     if not jobs:
         echo("No job is stuck.")

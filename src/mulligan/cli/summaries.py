@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mulligan.explain.event_data import Facts
-from mulligan.explain.holds import trouble
+from mulligan.explain.event_data import EventData
+from mulligan.explain.holds import describe_trouble
 from mulligan.explain.words import relative
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
 from mulligan.records.job import ANOTHER_VERSION
@@ -69,31 +69,31 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _about_no_job(event: "Event", facts: Facts) -> list[str]:
+def _about_no_job(event: "Event", facts: EventData) -> list[str]:
     """The subject of an event that belongs to no job."""
     parts = [facts.text("name") or facts.text("service")]
     if event.type in BATCH_EVENTS:
         parts.append(_counts(facts))
     if (length := facts.duration("for")) is not None:
         parts.append(f"for {describe(length)}")
-    if (did := facts.whole("did")) is not None:
+    if (did := facts.integer("did")) is not None:
         parts.append(f"{did:,} {'deleted' if event.type == PURGED else 'moved'}")
-    numbers = {word: facts.whole(word) for word in ("matched", "retried")}
+    numbers = {word: facts.integer(word) for word in ("matched", "retried")}
     parts += [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
-    if because := trouble(event.data) or facts.text("because"):
+    if because := describe_trouble(event.data) or facts.text("because"):
         parts.append(because)
     return [part for part in parts if part]
 
 
-def _counts(facts: Facts) -> str:
+def _counts(facts: EventData) -> str:
     ended = ", ".join(
-        f"{number:,} {name}" for name in ("succeeded", "failed", "cancelled") if (number := facts.whole(name))
+        f"{number:,} {name}" for name in ("succeeded", "failed", "cancelled") if (number := facts.integer(name))
     )
-    return f"{facts.text('state')}: {facts.whole('total') or 0:,} members{f', {ended}' if ended else ''}"
+    return f"{facts.text('state')}: {facts.integer('total') or 0:,} members{f', {ended}' if ended else ''}"
 
 
 def about_event(event: "Event") -> str:
-    facts = Facts(event.data)
+    facts = EventData(event.data)
     parts = [] if event.job else _about_no_job(event, facts)
     if (seconds := facts.duration("seconds")) is not None:
         parts.append(f"after {describe(seconds)}")

@@ -69,7 +69,7 @@ def worker(
 
 def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
     """Warn about unknown queues: `options(queue=…)` may name any, but mostly it is a typing error."""
-    known = {task.queue for task in app.tasks.values()} | set(app.quotas.standing.queues)
+    known = {task.queue for task in app.tasks.values()} | set(app.quotas.in_force.queues)
     for queue in queues:
         if queue not in known:
             logger.warning("%s; only options(queue=%r) puts jobs there", unknown("queue", queue, known), queue)

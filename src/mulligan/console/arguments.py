@@ -10,8 +10,8 @@ from mulligan.errors import BadArgument
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
 from mulligan.values.check import BOOLEAN, Requirement, instance, integer, one_of, string
-from mulligan.values.clock import is_id
 from mulligan.values.duration import Duration, parse
+from mulligan.values.ids import is_id
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from mulligan.console.arguments import ID_OF, NAME, check
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
 from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.store import Store
-from mulligan.values.clock import is_id
+from mulligan.values.ids import is_id
 
 SHORTEST_PART = 6
 MOST_CANDIDATES = 5

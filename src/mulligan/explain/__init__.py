@@ -1,11 +1,11 @@
-"""What happened to a job and what comes next, in plain sentences for whoever is on call.
+"""Explains a job in plain sentences for the person on call: what happened, and what comes next.
 
-words.py      times and counts as people say them
-facts.py      an event's data, read with care
-happened.py   one sentence an event
-because.py    why no retry follows
-held.py       why a job that is ready is left where it is
-follows.py    where the job stands, what comes next, what can be done
+history.py      one sentence per event
+next.py         the job's state, what comes next, and what can be done
+holds.py        why a ready job is not claimed
+reasons.py      why no retry follows
+event_data.py   the data of an event, read defensively
+words.py        times and counts as people write them
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.explain.history import sentence
+from mulligan.explain.history import describe_event
 from mulligan.explain.holds import blocked_by
-from mulligan.explain.next import Surroundings, follows
+from mulligan.explain.next import Context, describe_next
 from mulligan.explain.words import at
 from mulligan.records.batch import BatchRecord
 from mulligan.records.event import Event
@@ -30,7 +30,8 @@ __all__ = ["Explanation", "blocked_by", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`happened`: a sentence an event, oldest first. `next`: why it is where it is, and what can be done."""
+    """`happened` has one sentence per event, oldest first. `next` has the job's state, what comes next, and what can be
+    done."""
 
     job: Job[Any]
     happened: tuple[str, ...]
@@ -52,11 +53,11 @@ def explain(
     limits: Sequence[LimitRecord] = (),
     spending: SpendingRecord | None = None,
 ) -> Explanation:
-    """Pure. `ahead` counts the jobs before it in its lane; `is_known`: the app that asks has its task; `service` is the
-    job's; `limits` are those that concern it, `spending` is its owner's."""
-    around = Surroundings(events, workers, now, ahead, is_known, pauses, stuck_after, batch, service, limits, spending)
+    """Explain a job. Pure. `ahead` counts the jobs before it in its lane. `is_known`: the calling app has its task.
+    `service`, `limits` and `spending` are those of the job and its owner."""
+    context = Context(events, workers, now, ahead, is_known, pauses, stuck_after, batch, service, limits, spending)
     return Explanation(
         job,
-        happened=tuple(f"{at(event.at, now)}: {sentence(event, job, workers)}" for event in events),
-        next=follows(job, around),
+        happened=tuple(f"{at(event.at, now)}: {describe_event(event, job, workers)}" for event in events),
+        next=describe_next(job, context),
     )

@@ -1,4 +1,4 @@
-"""An event's data, read with care: other versions may have written less, more, or something else."""
+"""The data of an event, read defensively: other versions may have written less, more, or other values."""
 
 import math
 from collections.abc import Mapping
@@ -8,23 +8,23 @@ from typing import Any
 from mulligan.values.duration import LONGEST
 
 
-class Facts:
+class EventData:
     def __init__(self, data: object) -> None:
         self._data: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
 
     def __contains__(self, name: str) -> bool:
         return self._data.get(name) is not None
 
-    def part(self, name: str) -> "Facts":
-        return Facts(self._data.get(name))
+    def part(self, name: str) -> "EventData":
+        return EventData(self._data.get(name))
 
-    def parts(self, name: str) -> "dict[str, Facts]":
-        """What is said of each of several things, by their names."""
+    def parts(self, name: str) -> "dict[str, EventData]":
+        """The data of several things, by name."""
         value = self._data.get(name)
-        return {str(key): Facts(part) for key, part in value.items()} if isinstance(value, Mapping) else {}
+        return {str(key): EventData(part) for key, part in value.items()} if isinstance(value, Mapping) else {}
 
     def text(self, name: str) -> str:
-        """The text, empty when there is none."""
+        """The string; empty if there is none."""
         value = self._data.get(name)
         return value if isinstance(value, str) else ""
 
@@ -32,7 +32,7 @@ class Facts:
         value = self._data.get(name)
         return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
 
-    def whole(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         value = self._data.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 

@@ -1,13 +1,13 @@
-"""What happened: one sentence an event, with what was raised, what was decided and why. Never the traceback."""
+"""What happened: one sentence per event, with the error, the decision and its reason. Never the traceback."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mulligan.explain.event_data import Facts
-from mulligan.explain.reasons import because, was_not_tried
-from mulligan.explain.words import ended, quoted, stamp, worker_name
+from mulligan.explain.event_data import EventData
+from mulligan.explain.reasons import describe_reason, was_not_tried
+from mulligan.explain.words import end_sentence, quoted, stamp, worker_name
 from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.records.schedule import TAG, job_id_of
@@ -20,18 +20,18 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """An event, and what is needed to tell it."""
+    """An event, and what is needed to describe it."""
 
     event: Event
     job: Job[Any]
     workers: Sequence[WorkerRecord]
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self.event.data)
+    def facts(self) -> EventData:
+        return EventData(self.event.data)
 
     @property
-    def reasons(self) -> Facts:
+    def reasons(self) -> EventData:
         return self.facts.part("reasons")
 
     @property
@@ -40,109 +40,111 @@ class History:
 
     @property
     def is_settled(self) -> bool:
-        """An attempt's end; else it was done by hand or by upkeep."""
+        """The event ends an attempt; otherwise it is manual or of a duty."""
         return "by" in self.facts or "worker" in self.facts
 
 
-def sentence(event: Event, job: Job[Any], workers: Sequence[WorkerRecord]) -> str:
-    told = TELLERS.get(event.type, _something)(History(event, job, workers))
-    return ended(told[0].upper() + told[1:])
+def describe_event(event: Event, job: Job[Any], workers: Sequence[WorkerRecord]) -> str:
+    sentence = DESCRIPTIONS.get(event.type, _describe_other)(History(event, job, workers))
+    return end_sentence(sentence[0].upper() + sentence[1:])
 
 
-def _something(story: History) -> str:
-    code = f" with {story.event.code}" if story.event.code else ""
-    by_hand = f" by {story.event.actor}" if story.event.actor else ""
-    return f"there was {story.event.type} ({story.attempt}){code}{by_hand}"
+def _describe_other(history: History) -> str:
+    code = f" with {history.event.code}" if history.event.code else ""
+    by_hand = f" by {history.event.actor}" if history.event.actor else ""
+    return f"there was {history.event.type} ({history.attempt}){code}{by_hand}"
 
 
-# Coming in
+# Before an attempt
 
 
-def _parked(story: History) -> str:
-    if not story.is_settled:
-        return "it gave its place back, to wait until it can run"
-    delay = story.facts.duration("delay")
+def _describe_parked(history: History) -> str:
+    if not history.is_settled:
+        return "it gave its slot back and waits until it can run"
+    delay = history.facts.duration("delay")
     then = f"; it waits {describe(delay)}" if delay else ""
-    return f"{_failure(story)}; {story.reasons.text('because')}: no attempt is used up{then}{_notes(story.reasons)}"
+    return (
+        f"{_failure(history)}; {history.reasons.text('because')}: no attempt is used up{then}{_notes(history.reasons)}"
+    )
 
 
-def _enqueued(story: History) -> str:
-    delay = story.facts.duration("delay")
-    owner = f" for {story.event.owner}" if story.event.owner else ""
-    when = f"{describe(delay)} later" if delay else "at once"
-    if story.facts.text("batch"):
-        when = "when its batch is published" + (f", not before {describe(delay)} have passed" if delay else "")
-    if story.facts.text("waiting_for") == "limit":
-        when = "when there is a place for it"
-    return f"it was enqueued{_by_schedule(story)}{owner}, to run {when}"
+def _describe_enqueued(history: History) -> str:
+    delay = history.facts.duration("delay")
+    owner = f" for {history.event.owner}" if history.event.owner else ""
+    when = f"after {describe(delay)}" if delay else "at once"
+    if history.facts.text("batch"):
+        when = "when its batch is published" + (f", but not before {describe(delay)} have passed" if delay else "")
+    if history.facts.text("waiting_for") == "limit":
+        when = "when a slot is free"
+    return f"it was enqueued{_by_schedule(history)}{owner}, to run {when}"
 
 
-def _by_schedule(story: History) -> str:
-    """Which schedule made it, and for which tick."""
-    job = story.job
+def _by_schedule(history: History) -> str:
+    """The schedule and the tick that made it."""
+    job = history.job
     name = next((tag.removeprefix(TAG) for tag in job.tags if tag.startswith(TAG)), None)
     if name is None:
         return ""
     is_tick = job.id == job_id_of(name, job.submitted_at)
-    return f" by schedule {name!r}" + (f" for its tick at {stamp(job.submitted_at)}" if is_tick else ", run by hand")
+    return f" by schedule {name!r}" + (f" for its tick at {stamp(job.submitted_at)}" if is_tick else ", run manually")
 
 
-def _queued(story: History) -> str:
-    return f"its time had come, so it was queued in {story.job.queue!r}"
+def _describe_queued(history: History) -> str:
+    return f"it was due, so it was queued in {history.job.queue!r}"
 
 
-def _started(story: History) -> str:
-    worker = story.facts.text("worker")
-    where = f" on {worker_name(worker, story.workers)}" if worker else ""
-    by_hand = ", asked for by hand" if story.facts.text("trigger") == "manual" else ""
-    version = story.facts.text("version")
-    return f"{story.attempt} started{where}{f', version {version}' if version else ''}{by_hand}"
+def _describe_started(history: History) -> str:
+    worker = history.facts.text("worker")
+    where = f" on {worker_name(worker, history.workers)}" if worker else ""
+    by_hand = ", requested manually" if history.facts.text("trigger") == "manual" else ""
+    version = history.facts.text("version")
+    return f"{history.attempt} started{where}{f', version {version}' if version else ''}{by_hand}"
 
 
 # How attempts ended
 
 
-def _succeeded(story: History) -> str:
-    return f"{story.attempt} succeeded{_after(story)}"
+def _describe_succeeded(history: History) -> str:
+    return f"{history.attempt} succeeded{_after(history)}"
 
 
-def _retried(story: History) -> str:
-    delay = story.facts.duration("delay")
+def _describe_retried(history: History) -> str:
+    delay = history.facts.duration("delay")
     later = f"{describe(delay)} later" if delay is not None else "later"
-    return f"{_failure(story)}; it is tried again {later}{_delayed_by(story.reasons)}{_notes(story.reasons)}"
+    return f"{_failure(history)}; it is retried {later}{_delay_reasons(history.reasons)}{_notes(history.reasons)}"
 
 
-def _failed(story: History) -> str:
-    why = because(story.reasons, story.event.code)
-    return f"{_failure(story)}; no retry follows, because {why}{_notes(story.reasons)}"
+def _describe_failed(history: History) -> str:
+    why = describe_reason(history.reasons, history.event.code)
+    return f"{_failure(history)}; no retry follows, because {why}{_notes(history.reasons)}"
 
 
-def _failure(story: History) -> str:
-    subject = f"{story.attempt} failed{_after(story)}" if story.is_settled else "it failed"
-    if was_not_tried(story.reasons):
-        subject = f"{story.attempt} was not tried and failed"
-    code = f" with {story.event.code}" if story.event.code else ""
-    return f"{subject}{code}{_words(story)}{_judged_by(story.reasons)}{_told_of_services(story)}"
+def _failure(history: History) -> str:
+    subject = f"{history.attempt} failed{_after(history)}" if history.is_settled else "it failed"
+    if was_not_tried(history.reasons):
+        subject = f"{history.attempt} failed without running"
+    code = f" with {history.event.code}" if history.event.code else ""
+    return f"{subject}{code}{_message(history)}{_rule_and_count(history.reasons)}{_service_calls(history)}"
 
 
-def _words(story: History) -> str:
-    """The line for people, and the technical one beside it."""
-    said = with_detail(story.facts.text("message"), story.facts.text("error"))
+def _message(history: History) -> str:
+    """The line for users, with the technical line."""
+    said = with_detail(history.facts.text("message"), history.facts.text("error"))
     return f": {quoted(said)}" if said else ""
 
 
-def _told_of_services(story: History) -> str:
-    """What the breaker of a service heard of it."""
-    told = list(story.facts.parts("services").items())[:MOST_NAMED]
-    blamed = [repr(name) for name, calls in told if calls.whole("failed")]
-    cleared = [repr(name) for name, calls in told if calls.whole("ok") and not calls.whole("failed")]
-    parts = [f"it counts against service {' and '.join(blamed)}"] if blamed else []
-    parts += [f"service {' and '.join(cleared)} did its part"] if cleared else []
+def _service_calls(history: History) -> str:
+    """The call results that were recorded for services."""
+    services = list(history.facts.parts("services").items())[:MOST_NAMED]
+    failed = [repr(name) for name, calls in services if calls.integer("failed")]
+    answered = [repr(name) for name, calls in services if calls.integer("ok") and not calls.integer("failed")]
+    parts = [f"counted as a failed call of service {' and '.join(failed)}"] if failed else []
+    parts += [f"counted as a good call of service {' and '.join(answered)}"] if answered else []
     return f" [{'; '.join(parts)}]" if parts else ""
 
 
-def _judged_by(reasons: Facts) -> str:
-    rule, failure, limit = reasons.text("rule"), reasons.whole("failure"), reasons.whole("of")
+def _rule_and_count(reasons: EventData) -> str:
+    rule, failure, limit = reasons.text("rule"), reasons.integer("failure"), reasons.integer("of")
     parts = [f"rule {rule}"] if rule else []
     if failure is not None and limit is not None:
         parts.append(f"failure {failure} of {limit}")
@@ -151,7 +153,7 @@ def _judged_by(reasons: Facts) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _delayed_by(reasons: Facts) -> str:
+def _delay_reasons(reasons: EventData) -> str:
     hint = reasons.duration("hint")
     parts = [f"it was asked to wait at least {describe(hint)}"] if hint is not None else []
     if window := _moment(reasons.text("window")):
@@ -161,7 +163,7 @@ def _delayed_by(reasons: Facts) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _notes(reasons: Facts) -> str:
+def _notes(reasons: EventData) -> str:
     notes = reasons.texts("notes")
     return f" (note: {'; '.join(' '.join(note.split()) for note in notes[:3])})" if notes else ""
 
@@ -173,90 +175,95 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _after(story: History) -> str:
-    seconds = story.facts.duration("seconds")
+def _after(history: History) -> str:
+    seconds = history.facts.duration("seconds")
     return f" after {describe(seconds)}" if seconds is not None else ""
 
 
-def _snoozed(story: History) -> str:
-    delay = story.facts.duration("delay")
+def _describe_snoozed(history: History) -> str:
+    delay = history.facts.duration("delay")
     wait = describe(delay) if delay is not None else "a while"
-    if not story.is_settled:
-        return f"it was put off for {wait} by {_who_and_why(story)}"
-    if (misfit := story.reasons.whole("misfit")) is not None:
-        count = f"misfit {misfit} of {story.reasons.whole('of')}"
-        given_back = f"was not run, because its arguments are of another version of the task{_notes(story.reasons)}"
-        return f"{story.attempt} {given_back}; a worker of that version may take it {wait} later ({count})"
-    slow = f"was told to slow down ({story.event.code}{_words(story)})"
-    what = "asked to run again" if story.event.code == "SNOOZED" else slow
-    number, limit = story.reasons.whole("snooze"), story.reasons.whole("of")
+    if not history.is_settled:
+        return f"it was snoozed for {wait} by {_actor_and_reason(history)}"
+    if (misfit := history.reasons.integer("misfit")) is not None:
+        count = f"misfit {misfit} of {history.reasons.integer('of')}"
+        given_back = (
+            f"did not run, because its arguments belong to another version of the task{_notes(history.reasons)}"
+        )
+        return f"{history.attempt} {given_back}; a worker of that version may claim it {wait} later ({count})"
+    slow = f"was asked to slow down ({history.event.code}{_message(history)})"
+    what = "asked to run again" if history.event.code == "SNOOZED" else slow
+    number, limit = history.reasons.integer("snooze"), history.reasons.integer("of")
     count = f" (wait {number} of {limit})" if number is not None and limit is not None else ""
-    return f"{story.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_told_of_services(story)}"
+    return f"{history.attempt} {what}: it waits {wait}, and no attempt is used up{count}{_service_calls(history)}"
 
 
-def _released(story: History) -> str:
-    for word, what in (("loss", "lost its worker, which went silent"), ("crash", "ended because its process died")):
-        count, limit = story.reasons.whole(word), story.reasons.whole("of")
+def _describe_released(history: History) -> str:
+    for word, what in (
+        ("loss", "lost its worker, which sent no heartbeat"),
+        ("crash", "ended because its process died"),
+    ):
+        count, limit = history.reasons.integer(word), history.reasons.integer("of")
         if count is not None:
             of = f" ({word} {count} of {limit})" if limit is not None else ""
-            return f"{story.attempt} {what}{of}; the job went back to its queue, and no attempt is used up"
-    why = story.reasons.text("why")
-    said = "because its worker was stopped" if why == "shutdown" else f"({why})" if why else ""
-    return f"{story.attempt} was handed back {said}".rstrip() + "; nothing is counted"
+            return f"{history.attempt} {what}{of}; the job returned to its queue, and no attempt is used up"
+    why = history.reasons.text("why")
+    reason = "because its worker was stopped" if why == "shutdown" else f"({why})" if why else ""
+    return f"{history.attempt} was released {reason}".rstrip() + "; no attempt is used up"
 
 
-def _cancelled(story: History) -> str:
-    reason = story.facts.text("reason")
-    if not story.is_settled and reason and not story.event.actor:
+def _describe_cancelled(history: History) -> str:
+    reason = history.facts.text("reason")
+    if not history.is_settled and reason and not history.event.actor:
         return f"it was cancelled, because {reason}"
-    if not story.is_settled:
-        return f"it was cancelled by {_who_and_why(story)}"
-    if story.event.code:
-        return f"{_failure(story)}; cancelling had been asked for, so the job was cancelled"
-    return f"{story.attempt} was stopped{_after(story)} as asked, and the job was cancelled"
+    if not history.is_settled:
+        return f"it was cancelled by {_actor_and_reason(history)}"
+    if history.event.code:
+        return f"{_failure(history)}; cancellation had been requested, so the job was cancelled"
+    return f"{history.attempt} was stopped{_after(history)} as requested, and the job was cancelled"
 
 
-def _refused(story: History) -> str:
-    decision = story.facts.text("decision")
-    what = f"the outcome of {story.attempt}" + (f" ({decision})" if decision else "")
-    return f"{what} came too late and was refused: its lease was another's by then"
+def _describe_refused(history: History) -> str:
+    decision = history.facts.text("decision")
+    what = f"the outcome of {history.attempt}" + (f" ({decision})" if decision else "")
+    return f"{what} was refused: another worker held the lease by then"
 
 
-# By hand
+# Manual
 
 
-def _cancel_requested(story: History) -> str:
-    return f"while {story.attempt} was running, cancelling was asked for by {_who_and_why(story)}"
+def _describe_cancel_requested(history: History) -> str:
+    return f"while {history.attempt} was running, cancellation was requested by {_actor_and_reason(history)}"
 
 
-def _retry_requested(story: History) -> str:
-    redrive = story.facts.text("redrive")
+def _describe_retry_requested(history: History) -> str:
+    redrive = history.facts.text("redrive")
     part = f", as part of redrive {redrive}" if redrive else ""
-    return f"a retry with all counters at zero was asked for by {_who_and_why(story)}{part}"
+    return f"a retry with all counters reset was requested by {_actor_and_reason(history)}{part}"
 
 
-def _run_requested(story: History) -> str:
-    return f"a run at once, the counters as they were, was asked for by {_who_and_why(story)}"
+def _describe_run_requested(history: History) -> str:
+    return f"an immediate run with unchanged counters was requested by {_actor_and_reason(history)}"
 
 
-def _who_and_why(story: History) -> str:
-    reason = story.facts.text("reason")
-    return (story.event.actor or "somebody") + (f", who said {quoted(reason)}" if reason else "")
+def _actor_and_reason(history: History) -> str:
+    reason = history.facts.text("reason")
+    return (history.event.actor or "an unknown person") + (f" (reason: {quoted(reason)})" if reason else "")
 
 
-TELLERS: dict[str, Callable[[History], str]] = {
-    "job.enqueued": _enqueued,
-    "job.queued": _queued,
-    "job.parked": _parked,
-    "job.started": _started,
-    "job.succeeded": _succeeded,
-    "job.retried": _retried,
-    "job.failed": _failed,
-    "job.snoozed": _snoozed,
-    "job.released": _released,
-    "job.cancelled": _cancelled,
-    "job.cancel_requested": _cancel_requested,
-    "job.retry_requested": _retry_requested,
-    "job.run_requested": _run_requested,
-    "job.refused": _refused,
+DESCRIPTIONS: dict[str, Callable[[History], str]] = {
+    "job.enqueued": _describe_enqueued,
+    "job.queued": _describe_queued,
+    "job.parked": _describe_parked,
+    "job.started": _describe_started,
+    "job.succeeded": _describe_succeeded,
+    "job.retried": _describe_retried,
+    "job.failed": _describe_failed,
+    "job.snoozed": _describe_snoozed,
+    "job.released": _describe_released,
+    "job.cancelled": _describe_cancelled,
+    "job.cancel_requested": _describe_cancel_requested,
+    "job.retry_requested": _describe_retry_requested,
+    "job.run_requested": _describe_run_requested,
+    "job.refused": _describe_refused,
 }

@@ -1,4 +1,4 @@
-"""Times and counts as people say them."""
+"""Times and counts as people write them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ def relative(moment: datetime, now: datetime) -> str:
 
 
 def at(moment: datetime, now: datetime) -> str:
-    """The instant, and how far it is from now."""
+    """The time, and its distance from now."""
     return f"{stamp(moment)} ({relative(moment, now)})"
 
 
@@ -44,22 +44,22 @@ def listed(names: Sequence[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Somebody's words, on one line and not too long."""
+    """A quotation on one line, shortened."""
     line = " ".join(text.split())
     return f'"{line}"' if len(line) <= LONGEST_QUOTE else f'"{line[: LONGEST_QUOTE - 1]}…"'
 
 
-def ended(text: str) -> str:
-    """The text as a sentence: with a full stop, unless a quotation brings one."""
+def end_sentence(text: str) -> str:
+    """The text with a full stop, unless a quotation ends with one."""
     return text if text.endswith((".", '."', '!"', '?"', '…"')) else f"{text}."
 
 
-def stands(state: State) -> str:
+def state_phrase(state: State) -> str:
     """`is running`, `has failed`, `was cancelled`."""
     return f"{_AUXILIARIES.get(state, 'is')} {state}"
 
 
 def worker_name(incarnation: str, workers: Sequence[WorkerRecord]) -> str:
-    """Where it runs, if that is known; its incarnation else."""
+    """The host and process, if known; otherwise the incarnation."""
     found = next((worker for worker in workers if worker.incarnation == incarnation), None)
     return f"{found.host}, process {found.pid}" if found else incarnation

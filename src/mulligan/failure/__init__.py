@@ -1,1 +1,1 @@
-"""What went wrong and what to do about it: pure functions from values to values."""
+"""Classifies failures and decides about retries: pure functions from values to values."""

@@ -1,10 +1,11 @@
-"""How long to wait before the next try: delays, and jitter so that many who failed at once don't return at once.
+"""The delay before the next attempt. Jitter spreads the retries of jobs that failed at the same time.
 
-A backoff is any callable `(failures, previous_delay, draw) -> timedelta`: how often it failed by now
-(1 = the first time), the delay before the try that just failed, and a random number from 0 up to 1.
+A backoff is any callable `(failures, previous_delay, draw) -> timedelta`. `failures` counts the failures so far
+(1 = the first), `previous_delay` is the delay before the attempt that just failed, and `draw` is a random number from 0
+up to 1.
 """
 
-# ruff: noqa: RUF001 - people read a real multiplication sign
+# ruff: noqa: RUF001 - descriptions use a multiplication sign
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from mulligan.values.duration import Duration, describe
 
 LONGEST_DELAY = timedelta(days=30)
 _LONGEST = LONGEST_DELAY.total_seconds()
-# Past this no delay differs any more, and floats still can count.
+# Beyond this no delay differs any more, and floats are still exact.
 _MOST_FAILURES = 10**12
 
 
@@ -27,7 +28,7 @@ class Backoff(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Anywhere between nothing and the delay."""
+    """A random delay between zero and the computed one."""
 
     def describe(self) -> str:
         return "any time up to that"
@@ -35,7 +36,7 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Decorrelated:
-    """Anywhere between the first delay and three times the previous one."""
+    """A random delay between the first delay and three times the previous one."""
 
     def describe(self) -> str:
         return "any time up to 3× the previous delay"
@@ -43,7 +44,7 @@ class Decorrelated:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Added:
-    """The delay and a random part of `duration` on top."""
+    """The computed delay plus a random part of `duration`."""
 
     duration: timedelta
 
@@ -68,21 +69,21 @@ class Fixed:
         set_fields(self, delay=_delay("the delay of Fixed", delay), jitter=_jitter("Fixed", jitter))
 
     def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:  # noqa: ARG002
-        return _jittered(self.delay, self.jitter, previous_delay, draw, first=self.delay)
+        return _apply_jitter(self.delay, self.jitter, previous_delay, draw, first=self.delay)
 
     def describe(self) -> str:
-        return _described(f"{describe(self.delay)} each time", None, self.jitter)
+        return _describe(f"{describe(self.delay)} each time", None, self.jitter)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Steps:
-    """The delays as listed; the last one repeats."""
+    """The listed delays, in order. The last one repeats."""
 
     delays: tuple[timedelta, ...]
     jitter: Jitter
 
     def __init__(self, delays: Iterable[Duration], *, jitter: Jitter = None) -> None:
-        listed = _listed(delays)
+        listed = _check_list(delays)
         set_fields(
             self,
             delays=tuple(_delay("a delay of Steps", delay) for delay in listed),
@@ -91,15 +92,15 @@ class Steps:
 
     def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
         delay = self.delays[min(max(failures, 1), len(self.delays)) - 1]
-        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delays[0])
+        return _apply_jitter(delay, self.jitter, previous_delay, draw, first=self.delays[0])
 
     def describe(self) -> str:
-        return _described(", ".join(describe(delay) for delay in self.delays), None, self.jitter)
+        return _describe(", ".join(describe(delay) for delay in self.delays), None, self.jitter)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Linear:
-    """Once the delay, twice the delay, three times the delay …"""
+    """The delay, twice the delay, three times the delay …"""
 
     delay: timedelta
     cap: timedelta | None
@@ -114,16 +115,16 @@ class Linear:
         )
 
     def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
-        delay = _bounded(self.delay.total_seconds() * min(max(failures, 1), _MOST_FAILURES))
-        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
+        delay = _limit(self.delay.total_seconds() * min(max(failures, 1), _MOST_FAILURES))
+        return _apply_jitter(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
 
     def describe(self) -> str:
-        return _described(f"{describe(self.delay)} more each time", self.cap, self.jitter)
+        return _describe(f"{describe(self.delay)} more each time", self.cap, self.jitter)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential:
-    """The delay, then each time `factor` times as long."""
+    """The delay, multiplied by `factor` after each further failure."""
 
     delay: timedelta
     factor: float
@@ -142,26 +143,26 @@ class Exponential:
         )
 
     def __call__(self, failures: int, previous_delay: timedelta | None, draw: float) -> timedelta:
-        delay = _bounded(self.delay.total_seconds() * _power(self.factor, max(failures, 1) - 1))
-        return _jittered(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
+        delay = _limit(self.delay.total_seconds() * _power(self.factor, max(failures, 1) - 1))
+        return _apply_jitter(delay, self.jitter, previous_delay, draw, first=self.delay, cap=self.cap)
 
     def describe(self) -> str:
-        return _described(f"{describe(self.delay)} ×{self.factor:g}", self.cap, self.jitter)
+        return _describe(f"{describe(self.delay)} ×{self.factor:g}", self.cap, self.jitter)
 
 
 def _power(factor: float, exponent: int) -> float:
     try:
         return factor**exponent
     except OverflowError:
-        # Finite, so that a delay of zero times this is still zero.
+        # Finite, so that zero times this is zero.
         return 1e300
 
 
-def _bounded(seconds: float) -> timedelta:
+def _limit(seconds: float) -> timedelta:
     return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
 
 
-def _jittered(
+def _apply_jitter(
     delay: timedelta,
     jitter: Jitter,
     previous_delay: timedelta | None,
@@ -170,7 +171,7 @@ def _jittered(
     first: timedelta,
     cap: timedelta | None = None,
 ) -> timedelta:
-    # The cap also counts before: jitter of a delay far above it would always end at the cap itself.
+    # Capped before jitter too: otherwise a delay far above the cap would always end at the cap itself.
     most = LONGEST_DELAY if cap is None else cap
     delay = min(delay, most)
     match jitter:
@@ -207,14 +208,14 @@ def _jitter(owner: str, jitter: Jitter) -> Jitter:
     return float(jitter)
 
 
-def _listed(delays: Iterable[Duration]) -> list[Duration]:
+def _check_list(delays: Iterable[Duration]) -> list[Duration]:
     listed = list(delays) if isinstance(delays, Iterable) and not isinstance(delays, str) else []
     if not listed:
         raise bad_value("the list of Steps", delays, "a list of one delay or more, such as ['1m', '5m', '15m']")
     return listed
 
 
-def _described(delays: str, cap: timedelta | None, jitter: Jitter) -> str:
+def _describe(delays: str, cap: timedelta | None, jitter: Jitter) -> str:
     parts = [delays]
     if cap is not None:
         parts.append(f"at most {describe(cap)}")

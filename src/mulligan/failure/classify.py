@@ -1,16 +1,24 @@
-"""Rules turn a failure into a verdict: what *is* it?
+"""Classifies a failure: rules turn it into a verdict.
 
-The error's own word counts first: a task that raised `FinalError` knows best. Then the rules, in the
-order given. What nobody knows is `UNKNOWN`, and tried again.
+An error that states its own class goes first: a task that raised `FinalError` knows best. Then come the rules, in the
+given order. Unclassified errors get the code `UNKNOWN` and are retried.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from mulligan.failure import evidence
-from mulligan.failure.catalogue import CODE_ALLOWED, DEFAULT, Catalogue, ErrorClass, blame, is_code, without_promise
 from mulligan.failure.checks import bad_value
-from mulligan.failure.redact import kept
+from mulligan.failure.error_codes import (
+    CODE_ALLOWED,
+    DEFAULT,
+    Catalogue,
+    ErrorClass,
+    check_blame,
+    is_code,
+    without_promise,
+)
+from mulligan.failure.redact import sanitize
 from mulligan.failure.rule import AnyRule, Rule, name_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import (
@@ -42,23 +50,27 @@ __all__ = [
 ]
 
 _MOST_NOTES = 5
-_UNSAID = {ErrorClass.FINAL: "REJECTED", ErrorClass.RETRYABLE: "UNKNOWN", ErrorClass.RATE_LIMITED: "RATE_LIMITED"}
+_DEFAULT_CODES = {
+    ErrorClass.FINAL: "REJECTED",
+    ErrorClass.RETRYABLE: "UNKNOWN",
+    ErrorClass.RATE_LIMITED: "RATE_LIMITED",
+}
 
 
 def classify(failure: Failure, *, kind: str, rules: Iterable[AnyRule] = (), catalogue: Catalogue = DEFAULT) -> Verdict:
-    """What the failure is. Never raises: a rule that does is skipped and named in the notes."""
+    """The verdict on a failure. Never raises: a rule that raises is skipped and named in the notes."""
     notes: list[str] = []
-    verdict = _own_word(failure, notes) or _first_match(failure, kind, rules, notes) or _unknown(failure)
-    return _completed(verdict, failure, kind=kind, catalogue=catalogue, notes=notes)
+    verdict = _own_verdict(failure, notes) or _first_match(failure, kind, rules, notes) or _unknown(failure)
+    return _complete(verdict, failure, kind=kind, catalogue=catalogue, notes=notes)
 
 
-def _own_word(failure: Failure, notes: list[str]) -> Verdict | None:
+def _own_verdict(failure: Failure, notes: list[str]) -> Verdict | None:
     if failure.error_class is None:
         return None
     code = failure.code
     if code is None or not is_code(code):
         notes += [] if code is None else [f"code {first_line(code, 80)!r} is not {CODE_ALLOWED}"]
-        code = _UNSAID[failure.error_class]
+        code = _DEFAULT_CODES[failure.error_class]
     return Verdict(
         code=code,
         error_class=failure.error_class,
@@ -76,15 +88,15 @@ def _first_match(failure: Failure, kind: str, rules: Iterable[AnyRule], notes: l
         try:
             verdict = rule(failure)
             if verdict is not None:
-                return _checked(verdict, rule)
+                return _normalize(verdict, rule)
         except Exception as problem:
             said = first_line(evidence.message_of(problem), 200)
             notes.append(f"rule {name_of(rule)!r} was skipped, it raised {evidence.type_name(type(problem))}: {said}")
     return None
 
 
-def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
-    """A verdict made by anybody, as one that can be stored and decided about."""
+def _normalize(verdict: Verdict, rule: AnyRule) -> Verdict:
+    """The verdict of any rule, in a form that can be stored and decided on."""
     if not isinstance(verdict, Verdict):
         raise bad_value("what a rule returns", verdict, "a Verdict or None")
     if not is_code(verdict.code):
@@ -96,17 +108,17 @@ def _checked(verdict: Verdict, rule: AnyRule) -> Verdict:
         final_message=_line(verdict.final_message),
         rule=first_line(verdict.rule or name_of(rule), 200),
         group=first_line(verdict.group, 64),
-        detail=kept(verdict.detail, evidence.DETAIL_LIMIT),
+        detail=sanitize(verdict.detail, evidence.DETAIL_LIMIT),
         retry_after=None if verdict.retry_after is None else parse(verdict.retry_after),
         ledger=Ledger(verdict.ledger),
-        blames_service=blame("blames_service of a verdict", verdict.blames_service),
+        blames_service=check_blame("blames_service of a verdict", verdict.blames_service),
         holds_service=bool(verdict.holds_service),
         notes=tuple(_line(note) for note in verdict.notes),
     )
 
 
 def _line(text: str) -> str:
-    return first_line(kept(text, evidence.MESSAGE_LIMIT))
+    return first_line(sanitize(text, evidence.MESSAGE_LIMIT))
 
 
 def _unknown(failure: Failure) -> Verdict:
@@ -118,9 +130,9 @@ def _unknown(failure: Failure) -> Verdict:
     )
 
 
-def _completed(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Catalogue, notes: list[str]) -> Verdict:
+def _complete(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Catalogue, notes: list[str]) -> Verdict:
     entry = catalogue.get(verdict.code)
-    last_word = without_promise(verdict.message) if verdict.message else entry.last_word
+    last_word = without_promise(verdict.message) if verdict.message else entry.last_message
     return replace(
         verdict,
         message=verdict.message or entry.message,
@@ -129,5 +141,5 @@ def _completed(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Cata
         detail=verdict.detail or failure.detail,
         notes=(*verdict.notes, *notes)[:_MOST_NOTES],
         blames_service=entry.blames_service if verdict.blames_service is None else verdict.blames_service,
-        failure=failure.kept,
+        failure=failure.compact,
     )

@@ -1,4 +1,4 @@
-"""What is done about the end of an attempt, with the reasons: plain values that can be stored as JSON."""
+"""Decisions about the end of an attempt, with their reasons: plain values that can be stored as JSON."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,18 +10,18 @@ Reasons: TypeAlias = dict[str, Any]
 
 
 class Succeed(NamedTuple):
-    """`result` is JSON text."""
+    """`result` is a JSON string."""
 
     result: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Wait for the service of the job, which is charged for the failed call: no attempt is used up.
+    """Wait for the service of the job. The service is charged for the failed call, so no attempt is used up.
 
-    While the service is closed the job waits for `delay`; while it is not, its gate holds the job, for `least` at
-    least. `returns` counts the failed calls of the job that a closed service was charged for, this one included: probes
-    are not among them, so that no outage, however long, uses them up.
+    While the service is closed, the job waits for `delay`. While it is not closed, its gate holds the job for at least
+    `least`. `returns` counts the failed calls of the job that a closed service was charged for, including this one.
+    Probes are not counted, so an outage of any length does not use them up.
     """
 
     delay: timedelta
@@ -35,8 +35,8 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """`max_attempts` is the limit it was judged by, which the job keeps; None leaves what it has. `spared` is what is
-    done instead if the service of the job bears the failure, which only the store knows."""
+    """`max_attempts` is the limit that applied, which the job keeps; None leaves the job's own. `spared` is applied
+    instead if the service of the job is charged, which only the store can tell."""
 
     delay: timedelta
     verdict: Verdict
@@ -47,7 +47,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """`max_attempts` and `spared` as in `Retry`; a final verdict spares nobody."""
+    """`max_attempts` and `spared` as in `Retry`. A final verdict has no `spared`."""
 
     verdict: Verdict
     reasons: Reasons
@@ -57,7 +57,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """Run again after exactly this long; no attempt is used up. `spared` as in `Retry`."""
+    """Run again after exactly this delay. No attempt is used up. `spared` as in `Retry`."""
 
     delay: timedelta
     verdict: Verdict
@@ -67,7 +67,7 @@ class Postpone:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Back to the queue at once; `ledger` says what is charged, if anything."""
+    """Return the job to the queue at once. `ledger` is the count that is charged, if any."""
 
     reasons: Reasons
     ledger: Ledger | None = None

@@ -1,4 +1,4 @@
-"""The delays of a policy: after one failure, and all of them as a table."""
+"""The delays of a policy: after one failure, and as a table."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,10 +13,10 @@ from mulligan.values.duration import parse
 _HIGHEST_DRAW = 1 - 2**-53
 
 
-def backed_off(
+def backoff_delay(
     policy: RetryPolicy, failures: int, previous_delay: timedelta | None, draw: float
 ) -> tuple[timedelta, Reasons]:
-    """The delay after this failure. A backoff may be user code: an error in it must not stop a worker."""
+    """The delay after this failure. A backoff may be user code, and an error in it must not stop a worker."""
     try:
         delay = policy.backoff(failures, previous_delay, draw)
         if not isinstance(delay, timedelta):
@@ -24,13 +24,13 @@ def backed_off(
         return min(max(delay, timedelta(0)), LONGEST_DELAY), {}
     except Exception as problem:
         said = first_line(evidence.message_of(problem), 200)
-        note = f"the default was used, for this one raised {evidence.type_name(type(problem))}: {said}"
+        note = f"the default was used, because this one raised {evidence.type_name(type(problem))}: {said}"
         return DEFAULT_BACKOFF(failures, previous_delay, draw), {"backoff": note}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What follows a failure: the delay, by chance from `shortest` to `longest`, or the end."""
+    """What follows a failure: a delay, at random from `shortest` to `longest`, or the end."""
 
     failure: int
     then: str
@@ -41,14 +41,14 @@ class Row:
 
 
 def schedule(policy: RetryPolicy, *, draw: float | None = None, at_most: int = 100) -> list[Row]:
-    """The policy as a table: a row for each failure, `at_most` retries of them, and the last one.
+    """The policy as a table: one row for each failure with a retry, `at_most` of them, and one for the last failure.
 
-    Without `draw` the delays are those in the middle of the jitter. `elapsed` is all the waiting so far.
-    Hints, code limits and windows are left out: they depend on the failure and on the day.
+    Without `draw` the delays are the middle of the jitter. `elapsed` is the sum of the delays so far. Hints, code
+    limits and windows are left out: they depend on the failure and on the date.
     """
     retries = min(policy.max_attempts - 1, at_most)
     shortest, delays, longest = (
-        _delays(policy, retries, chance) for chance in (0.0, 0.5 if draw is None else draw, _HIGHEST_DRAW)
+        _delays(policy, retries, drawn) for drawn in (0.0, 0.5 if draw is None else draw, _HIGHEST_DRAW)
     )
     rows, elapsed = [], timedelta(0)
     for failure, (least, delay, most) in enumerate(zip(shortest, delays, longest, strict=True), start=1):
@@ -60,6 +60,6 @@ def schedule(policy: RetryPolicy, *, draw: float | None = None, at_most: int = 1
 def _delays(policy: RetryPolicy, retries: int, draw: float) -> list[timedelta]:
     delays: list[timedelta] = []
     for failure in range(1, retries + 1):
-        delay, _ = backed_off(policy, failure, delays[-1] if delays else None, draw)
+        delay, _ = backoff_delay(policy, failure, delays[-1] if delays else None, draw)
         delays.append(delay)
     return delays

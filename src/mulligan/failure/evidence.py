@@ -1,6 +1,7 @@
-"""What an exception can tell, asked so that nothing it answers or raises can do harm.
+"""Reads an exception safely, whatever its attributes return or raise.
 
-Exceptions come from anybody's code: `__str__` may raise, a property may lie, a text may be a gigabyte.
+Exceptions come from foreign code: `__str__` may raise, a property may have the wrong type, a message may take a
+gigabyte.
 """
 
 from collections.abc import Callable
@@ -11,15 +12,15 @@ from traceback import TracebackException
 from typing import TypeGuard, TypeVar
 
 from mulligan.errors import FinalError, ProgramFailed, Snooze
-from mulligan.failure.redact import kept
-from mulligan.failure.text import clipped
+from mulligan.failure.redact import sanitize
+from mulligan.failure.text import clip
 from mulligan.values.duration import Duration, parse
 
 T = TypeVar("T")
 
 MESSAGE_LIMIT = 16 * 1024
 DETAIL_LIMIT = 64 * 1024
-# Of what is kept to be judged again: enough for rules, little for a log.
+# The size of a message that is stored for reclassification: enough for rules, small for a log.
 KEPT_LIMIT = 4 * 1024
 KEPT_TYPES = 10
 _NAME_LIMIT = 200
@@ -27,12 +28,12 @@ _MOST_MEMBERS = 1_000
 _MOST_OUTPUT = 256 * 1024
 _LARGEST = 2**31
 _DEEPEST = 10
-# aiohttp says 400 of an answer that it could not read. Nobody sent that.
+# aiohttp reports 400 for a response that it could not read, which no server sent.
 _READ_BY_AIOHTTP = "aiohttp.http_exceptions.HttpProcessingError"
 
 
-def tried(ask: Callable[[], T], otherwise: T) -> T:
-    """The answer of code we don't know, or `otherwise` when it raises."""
+def try_or(ask: Callable[[], T], otherwise: T) -> T:
+    """The result of foreign code, or `otherwise` if it raises."""
     try:
         return ask()
     except BaseException:
@@ -40,16 +41,16 @@ def tried(ask: Callable[[], T], otherwise: T) -> T:
 
 
 def attribute(holder: object, name: str) -> object:
-    return tried(lambda: getattr(holder, name, None), None)
+    return try_or(lambda: getattr(holder, name, None), None)
 
 
 def is_a(exception: BaseException, kind: type | tuple[type, ...]) -> bool:
-    # isinstance would also ask `__class__`, which is one more thing that can raise.
+    # isinstance would also read `__class__`, which may raise.
     return issubclass(type(exception), kind)
 
 
-def speaker(exception: BaseException) -> BaseException:
-    """Who speaks for an exception group: one that is final, or the first when all are alike."""
+def representative(exception: BaseException) -> BaseException:
+    """The member that represents an exception group: a final one, or the first if all have the same type."""
     members = _members(exception) or [exception]
     alike = len({type(member) for member in members}) == 1
     final = [member for member in members if is_a(member, FinalError)]
@@ -57,10 +58,10 @@ def speaker(exception: BaseException) -> BaseException:
 
 
 def _members(exception: BaseException) -> list[BaseException]:
-    """The exceptions of a group and of the groups in it; none when they are too many to look at."""
+    """The exceptions of a group and of its nested groups; none if there are too many."""
     pending = [exception]
     members: list[BaseException] = []
-    # Counted, for a group might say that it contains itself.
+    # Bounded, because a group may claim to contain itself.
     for _ in range(_MOST_MEMBERS):
         if not pending:
             return members
@@ -74,7 +75,7 @@ def _members(exception: BaseException) -> list[BaseException]:
 
 
 def chain(exception: BaseException) -> list[BaseException]:
-    """The exception and what lies beneath it, the outermost first."""
+    """The exception and its causes, the outermost first."""
     found = [exception]
     while len(found) < _DEEPEST and (inner := _beneath(found[-1])) is not None:
         if any(inner is known for known in found):
@@ -84,7 +85,7 @@ def chain(exception: BaseException) -> list[BaseException]:
 
 
 def _beneath(exception: BaseException) -> BaseException | None:
-    """What it was raised from, or what libraries wrap: `URLError.reason`, SQLAlchemy's `orig`, an argument."""
+    """The exception that it was raised from or wraps: `URLError.reason`, SQLAlchemy's `orig`, an argument."""
     arguments = attribute(exception, "args")
     wrapped = [attribute(exception, name) for name in ("__cause__", "reason", "orig")]
     wrapped += arguments[:_DEEPEST] if isinstance(arguments, tuple) else ()
@@ -96,62 +97,62 @@ def _is_exception(value: object) -> TypeGuard[BaseException]:
 
 
 def first(ask: Callable[[BaseException], T | None], exceptions: list[BaseException]) -> T | None:
-    """The first answer that one of them gives."""
+    """The first answer that is not None."""
     answers = (ask(exception) for exception in exceptions)
     return next((answer for answer in answers if answer is not None), None)
 
 
 def type_name(kind: type) -> str:
     """`OSError`, `socket.gaierror`, `app.tasks.Refused`."""
-    module = tried(lambda: str(kind.__module__), "")
-    name = tried(lambda: str(kind.__qualname__), "") or "nameless"
-    return clipped(name if module in ("", "builtins") else f"{module}.{name}", _NAME_LIMIT)
+    module = try_or(lambda: str(kind.__module__), "")
+    name = try_or(lambda: str(kind.__qualname__), "") or "nameless"
+    return clip(name if module in ("", "builtins") else f"{module}.{name}", _NAME_LIMIT)
 
 
 def type_names(exception: BaseException) -> tuple[str, ...]:
-    """The names of its class and of all that one is derived from."""
+    """The names of its class and of all base classes."""
     kinds: tuple[type, ...] = (type(exception),)
-    kinds = tried(lambda: type(exception).__mro__[:-1], kinds)
+    kinds = try_or(lambda: type(exception).__mro__[:-1], kinds)
     return tuple(type_name(kind) for kind in kinds)
 
 
 def cause_names(exceptions: list[BaseException]) -> tuple[str, ...]:
-    """The names of all classes beneath the outermost."""
+    """The names of the classes of all causes."""
     return tuple(dict.fromkeys(name for inner in exceptions[1:] for name in type_names(inner)))
 
 
 def message_of(exception: BaseException) -> str:
     unreadable = f"(the text of this {type_name(type(exception))} cannot be read)"
-    # What str() returns may be a subclass with a will of its own; str.__str__ makes it plain.
-    text = kept(tried(lambda: str.__str__(str(exception)), unreadable), MESSAGE_LIMIT)
-    said = tried(lambda: _program_output(exception), "")
-    return clipped(f"{text}\n{said}", MESSAGE_LIMIT) if said else text
+    # str() may return a subclass with its own behaviour; str.__str__ makes it a plain string.
+    text = sanitize(try_or(lambda: str.__str__(str(exception)), unreadable), MESSAGE_LIMIT)
+    said = try_or(lambda: _program_output(exception), "")
+    return clip(f"{text}\n{said}", MESSAGE_LIMIT) if said else text
 
 
 def _program_output(exception: BaseException) -> str:
-    """What a failed program wrote last: the reason stands there, not in the exception's own text."""
+    """The last output of a failed program, which contains the reason; the exception's own text does not."""
     said = attribute(exception, "stderr") if is_a(exception, (SubprocessError, ProgramFailed)) else None
     if isinstance(said, bytes):
         said = said[-_MOST_OUTPUT:].decode(errors="replace")
-    return kept(said[-_MOST_OUTPUT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
+    return sanitize(said[-_MOST_OUTPUT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
 
 
 def detail_of(exception: BaseException) -> str:
     """The traceback with its causes, without the values of variables."""
     short = f"{type_name(type(exception))}: {message_of(exception)}\n"
-    traceback = tried(lambda: _traceback(exception), short) if _members(exception) else short
-    # Ours carries it as a note, which is part of the traceback.
-    said = tried(lambda: _program_output(exception), "") if is_a(exception, SubprocessError) else ""
-    return kept(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
+    traceback = try_or(lambda: _traceback(exception), short) if _members(exception) else short
+    # ProgramFailed carries the output as a note, which is part of the traceback.
+    said = try_or(lambda: _program_output(exception), "") if is_a(exception, SubprocessError) else ""
+    return sanitize(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
 
 
 def _traceback(exception: BaseException) -> str:
     lines = TracebackException.from_exception(exception).format()
-    return "".join(kept(line, MESSAGE_LIMIT) if len(line) > MESSAGE_LIMIT // 4 else line for line in lines)
+    return "".join(sanitize(line, MESSAGE_LIMIT) if len(line) > MESSAGE_LIMIT // 4 else line for line in lines)
 
 
 def status_of(exceptions: list[BaseException]) -> int | None:
-    """The HTTP status that the other side gave."""
+    """The HTTP status of the response."""
     status = first(_status, exceptions)
     if status is None or any(_READ_BY_AIOHTTP in type_names(exception) for exception in exceptions):
         return None
@@ -159,7 +160,7 @@ def status_of(exceptions: list[BaseException]) -> int | None:
 
 
 def _status(exception: BaseException) -> int | None:
-    """The status, wherever client libraries put it."""
+    """The status, from wherever the client library keeps it."""
     if not is_a(exception, Exception):
         return None  # SystemExit has a `code` too
     response = attribute(exception, "response")
@@ -168,7 +169,7 @@ def _status(exception: BaseException) -> int | None:
         (response, "status"),
         (exception, "status_code"),
         (exception, "status"),
-        # A `code` alone may be that of another protocol: SMTP's 450 asks to come back.
+        # A `code` alone may belong to another protocol, such as SMTP's 450.
         *([(exception, "code")] if response is not None or attribute(exception, "headers") is not None else []),
     ]
     numbers = (_integer(attribute(holder, name)) for holder, name in places)
@@ -180,23 +181,23 @@ def errno_of(exception: BaseException) -> int | None:
 
 
 def sqlstate_of(exception: BaseException) -> str | None:
-    """What a database calls it: the SQLSTATE, or SQLite's name such as `SQLITE_BUSY`."""
+    """The database's error code: the SQLSTATE, or SQLite's name such as `SQLITE_BUSY`."""
     said = (attribute(exception, name) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
-    return next((clipped(code, _NAME_LIMIT) for code in said if type(code) is str and code), None)
+    return next((clip(code, _NAME_LIMIT) for code in said if type(code) is str and code), None)
 
 
 def exit_of(exception: BaseException) -> int | None:
-    """The exit status of a program; for one ended by a signal, its number below zero."""
+    """The exit status of a program; the negative number of the signal that ended it."""
     return _integer(attribute(exception, "returncode"))
 
 
 def _integer(value: object) -> int | None:
-    number = tried(lambda: int.__int__(value) if isinstance(value, int) else None, None)
+    number = try_or(lambda: int.__int__(value) if isinstance(value, int) else None, None)
     return number if number is not None and type(value) is not bool and abs(number) < _LARGEST else None
 
 
 def hint_of(exception: BaseException) -> timedelta | None:
-    """How long to wait, as the task or the other side asked."""
+    """The delay that the task or the server asked for."""
     if is_a(exception, Snooze):
         return _duration(attribute(exception, "delay"))
     hint = _duration(attribute(exception, "retry_after"))
@@ -215,18 +216,18 @@ def _header(exception: BaseException) -> timedelta | None:
 
 
 def _until(moment: object, sent: object) -> timedelta | None:
-    """From the `Date` of the answer to the date it names: both by the other side's clock, so it may be wrong."""
+    """The time from the response's `Date` to the given date. Both are by the server's clock, which may be wrong."""
     if not isinstance(moment, str) or not isinstance(sent, str):
         return None
-    return tried(lambda: max(parsedate_to_datetime(moment) - parsedate_to_datetime(sent), timedelta(0)), None)
+    return try_or(lambda: max(parsedate_to_datetime(moment) - parsedate_to_datetime(sent), timedelta(0)), None)
 
 
 def _entry(mapping: object, key: str) -> object:
-    return tried(lambda: mapping.get(key), None)  # type: ignore[attr-defined]
+    return try_or(lambda: mapping.get(key), None)  # type: ignore[attr-defined]
 
 
 def _duration(value: object) -> timedelta | None:
-    return tried(lambda: parse(_seconds(value)), None)
+    return try_or(lambda: parse(_seconds(value)), None)
 
 
 def _seconds(value: object) -> Duration:

@@ -1,4 +1,4 @@
-"""Failures that are the same failure: a message without what differs from one time to the next."""
+"""Groups equal failures by a fingerprint of the message without its variable parts."""
 
 import re
 from hashlib import blake2b
@@ -6,7 +6,7 @@ from hashlib import blake2b
 # The masks read this many characters of a message, half from each end.
 _READ = 4_000
 
-# Listed, not asked of the library, whose wording changes: groups must not depend on the Python version.
+# Listed here because the library's wording changes: groups must not depend on the Python version.
 _PHRASES = r"""
     Bad\ Request|Unauthorized|Payment\ Required|Forbidden|Not\ Found|Method\ Not\ Allowed|Not\ Acceptable
     |Proxy\ Authentication|Request\ Time|Conflict|Gone|Length\ Required|Precondition|Payload\ Too|Content\ Too
@@ -14,16 +14,16 @@ _PHRASES = r"""
     |Internal\ Server|Not\ Implemented|Bad\ Gateway|Service\ Unavailable|Gateway\ Time|Insufficient\ Storage
 """
 
-# Numbers that tell failures apart.
+# Numbers that distinguish failures.
 _TELLING = rf"""
       (?i:\b(?:HTTP(?:/\d(?:\.\d)?)?|status(?:[ _-]?code)?|errno|winerror|sqlstate|(?:error[ _]?)?code|error
        |exit(?:[ _]?(?:status|code))?|return[ _]?code|signal)) [ :=#]{{0,3}} -?\d{{1,5}} (?!\w|[.,]\d)
     | \b[1-5]\d\d (?=\ (?:(?:Client|Server)\ Error|{_PHRASES})\b)
 """
 
-# One alternation, tried in this order at every place, so that what tells is kept before anything is
-# masked. What can be scanned again from every place is bounded: no text takes long. No mask is longer than
-# the shortest text it stands for.
+# One alternation, tried in this order at every position, so that distinguishing numbers are kept before anything is
+# masked. Every part that can be rescanned from each position is bounded, so no message takes long. No mask is longer
+# than the shortest string it replaces.
 _MASKS = re.compile(
     rf"""
       (?P<telling> {_TELLING} )
@@ -50,7 +50,7 @@ _IN_PLACE = re.compile(r"(?P<ip>\d{1,3}(?:\.\d{1,3}){3})|(?P<number>\d+)")
 def fingerprint(type: str, message: str, *telling: int | None, kind: str = "") -> str:  # noqa: A002
     """Twelve hex digits, the same whenever this kind of job fails in this way.
 
-    `telling` are numbers that tell failures apart wherever they stood: HTTP status, errno, exit status.
+    `telling` are numbers that distinguish failures: HTTP status, errno, exit status.
     """
     parts = [kind, type, *(str(number) for number in telling), template(message)]
     return blake2b("\x1f".join(parts).encode(errors="backslashreplace"), digest_size=6).hexdigest()
@@ -60,37 +60,37 @@ def template(message: str) -> str:
     """The message with its variable parts masked, for people: `Connection to <ip>:# refused`."""
     if len(message) > _READ:
         message = message[: _READ // 2] + "…" + message[1 - _READ // 2 :]
-    # A mask can bring out another beside it, so again until nothing is left to mask.
+    # A mask can expose another match next to it, so repeat until nothing changes.
     for _ in range(10):
-        masked = _MASKS.sub(_masked, message)
+        masked = _MASKS.sub(_mask, message)
         if masked == message:
             break
         message = masked
     return message
 
 
-def _masked(match: re.Match[str]) -> str:
+def _mask(match: re.Match[str]) -> str:
     match match.lastgroup:
         case "telling":
             return match.group()
         case "url":
-            return _place(match)
+            return _mask_url(match)
         case "quoted":
-            return _quoted(match.group())
+            return _mask_quoted(match.group())
         case other:
             return _MASK[str(other)]
 
 
-def _place(match: re.Match[str]) -> str:
-    """A URL says which host; who asked and for what differs each time."""
+def _mask_url(match: re.Match[str]) -> str:
+    """The scheme and host of a URL. User, path and query differ each time."""
     host = match["place"].rpartition("@")[2]
     host = _IN_PLACE.sub(lambda part: _MASK[str(part.lastgroup)], host)
     rest = match["rest"]
     return f"{match['scheme']}://{host}{rest if len(rest) < 2 else '/…'}"
 
 
-def _quoted(text: str) -> str:
-    """Libraries quote the error they met: what it says is masked but not thrown away."""
+def _mask_quoted(text: str) -> str:
+    """Libraries quote the underlying error: it is masked inside, not removed."""
     inside = text[1:-1]
-    inside = _MASKS.sub(_masked, inside) if _TELLING_INSIDE.search(inside) else "…"
+    inside = _MASKS.sub(_mask, inside) if _TELLING_INSIDE.search(inside) else "…"
     return text[0] + inside + text[-1]

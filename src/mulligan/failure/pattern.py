@@ -1,9 +1,9 @@
-"""A pattern of a rule, and how much of a text it may be searched for in.
+"""The regular expression of a rule, and the length of the message it is searched in.
 
-Patterns come from people and texts from anybody. Where a repeat and what follows it can match the same characters,
-the search tries every way to share them out: two such repeats in a row take the cube of the text's length, one inside
-another takes for ever. So the steps of the worst text are estimated from the pattern. What takes too many is refused;
-what takes many sees the head and the tail of a long text.
+Patterns come from users and messages from foreign code. Where a repeat and the part after it can match the same
+characters, the search tries every way to divide them: two such repeats in a row take time cubic in the length, and a
+repeat inside a repeat takes exponential time. So the steps for the worst message are estimated from the pattern. A
+pattern with too many steps is refused; one with many steps is searched only in the head and the tail of a long message.
 """
 
 import re
@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from mulligan.failure.text import LEFT_OUT
 
-# Less than a second; the lengths of text for which that may be enough.
+# This many steps take less than a second. REACHES are the lengths that a pattern may be allowed.
 MOST_STEPS = 2.2e9
 LONGEST_PATTERN = 1_000
-# A group that is repeated takes more than a character.
+# A repeated group takes more steps than a repeated character.
 _GROUP_WEIGHT = 4
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512)
 
 QUICK = (
-    "a regular expression that is quick on every text: no repeat inside a repeat such as (a+)+, and at most two of "
-    "'.*' and its like in a row; '.{0,50}' counts as 50 only, '[^,]*,' and '\\d+/' hardly count"
+    "a regular expression that is quick on every string: no repeat inside a repeat such as (a+)+, and at most two such "
+    "as '.*' in a row; '.{0,50}' counts as 50 only, '[^,]*,' and '\\d+/' hardly count"
 )
 
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(\d*)(,?)(\d*)\})([?+]?)")
@@ -34,7 +34,7 @@ _ALPHABET = [*map(chr, range(128)), "é", "ß", "中", "\u00a0", "\u2028", "\U00
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Searched for without regard to case, in the first and the last `reach` / 2 characters."""
+    """Searched, ignoring case, in the first and the last `reach` / 2 characters."""
 
     compiled: re.Pattern[str]
     reach: int
@@ -51,17 +51,17 @@ class Pattern:
 
 
 def reach_of(compiled: re.Pattern[str]) -> int | None:
-    """In how many characters it can be searched for without taking long; None when it takes long in the fewest."""
-    return next((reach for reach in REACHES if steps(compiled, reach) <= MOST_STEPS), None)
+    """The length in which it can be searched quickly; None if it is slow even in the shortest."""
+    return next((reach for reach in REACHES if estimate_steps(compiled, reach) <= MOST_STEPS), None)
 
 
-def steps(compiled: re.Pattern[str], length: int) -> float:
-    """What the worst text of that length may take: each beginning, times all that can be tried from there."""
+def estimate_steps(compiled: re.Pattern[str], length: int) -> float:
+    """The steps for the worst message of this length: each start position, times all ways to match from there."""
     return length * _Reader(compiled, length).alternatives().work
 
 
 class _Cost(NamedTuple):
-    """In how many ways a part can match from one place on, and the steps to try them all."""
+    """In how many ways a part can match from one position, and the steps to try them all."""
 
     ways: float = 1
     work: float = 1
@@ -71,7 +71,7 @@ PLAIN = _Cost()
 
 
 class _Reader:
-    """Reads a pattern that compiles, from the left to the right."""
+    """Reads a valid pattern from left to right."""
 
     def __init__(self, compiled: re.Pattern[str], length: int) -> None:
         self._text = compiled.pattern
@@ -93,27 +93,27 @@ class _Reader:
         ways, work, before = 1.0, 1.0, PLAIN
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             part = self._part()
-            # Everything behind is tried once more for each way; of plain characters mostly the first one only.
+            # The rest is tried again for each way. Of plain characters, mostly only the first is tried.
             work += 0 if part == before == PLAIN else _times(ways, part.work)
             ways, before = _times(ways, part.ways), part
         return _Cost(ways, work)
 
     def _part(self) -> _Cost:
-        if self._skipped():
+        if self._skip_blanks():
             return PLAIN
         begin = self._at
         is_group = self._text[begin] == "("
         cost = self._group() if is_group else self._atom()
         atom = None if is_group else self._text[begin : self._at]
-        self._skipped()
+        self._skip_blanks()
         found = _QUANTIFIER.match(self._text, self._at)
         if found is None or found[0] == "{}":
             return cost
         self._at = found.end()
-        return self._repeated(cost, found, atom)
+        return self._repeat(cost, found, atom)
 
-    def _skipped(self) -> bool:
-        """Blanks and comments of a verbose pattern."""
+    def _skip_blanks(self) -> bool:
+        """Skip the blanks and comments of a verbose pattern."""
         found = _BLANK.match(self._text, self._at) if self._flags & re.VERBOSE else None
         self._at = found.end() if found else self._at
         return found is not None
@@ -136,10 +136,10 @@ class _Reader:
             return PLAIN
         cost = self.alternatives()
         self._next(")")
-        # Left once, never entered again.
+        # The search does not backtrack into these.
         return _Cost(1, cost.work) if kind in ("=", "!", "<=", "<!", ">") else cost
 
-    def _repeated(self, cost: _Cost, found: re.Match[str], atom: str | None) -> _Cost:
+    def _repeat(self, cost: _Cost, found: re.Match[str], atom: str | None) -> _Cost:
         least, most = self._bounds(found)
         each = _times(most, cost.work if atom else _GROUP_WEIGHT * cost.work)
         if found[5] == "+" or (atom is not None and self._is_determined(atom)):
@@ -157,7 +157,7 @@ class _Reader:
         return low, min(int(most), self._length) if most else self._length if comma else low
 
     def _is_determined(self, atom: str) -> bool:
-        """Whether what follows tells where the repeat ends: nothing does, or a character that is not one of its own."""
+        """Whether the next part fixes the end of the repeat: there is none, or it cannot match the same characters."""
         at = self._at
         while self._text.startswith(")", at) and not _QUANTIFIER.match(self._text, at + 1):
             at += 1
@@ -170,7 +170,7 @@ class _Reader:
 
 
 def _characters(atom: str, flags: int) -> set[str]:
-    """Those of the alphabet that it matches; all of them, if it is no character but a place or a reference."""
+    """The characters of the alphabet that it matches; all of them if it is a position or a reference."""
     try:
         compiled = re.compile(atom, flags)
     except re.error:

@@ -1,4 +1,4 @@
-"""How often, how soon and when a failed job is tried again."""
+"""The retry policy: how often, how soon and when a failed job is retried."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from mulligan.failure import checks
 from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
-from mulligan.failure.catalogue import CODE_ALLOWED, is_code
 from mulligan.failure.checks import bad_value, set_fields
+from mulligan.failure.error_codes import CODE_ALLOWED, is_code
 from mulligan.failure.windows import Window, require_an_instant
 from mulligan.values.duration import LONGEST, Duration
 
@@ -18,10 +18,10 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetryPolicy:
-    """How often, how soon and when a failed job is tried again.
+    """How often, how soon and when a failed job is retried.
 
-    `max_attempts` counts the first try. `limits` are retries per error code: `{"IO_ERROR": 1}` retries an
-    IO_ERROR once. `deadline` counts from enqueue. `longest_hint` bounds what a server may ask us to wait.
+    `max_attempts` includes the first attempt. `limits` are retries per error code: `{"IO_ERROR": 1}` retries an
+    IO_ERROR once. `deadline` counts from enqueue. `longest_hint` is the longest delay that a server may ask for.
     """
 
     max_attempts: int

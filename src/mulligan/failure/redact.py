@@ -1,7 +1,7 @@
-"""Secrets in texts of others: what looks like one, or is known to be one, is masked before anything is kept.
+"""Masks secrets in foreign strings before they are stored: those that are known, and those that look like one.
 
-Every pattern is tried only where a word that belongs to it occurs, and none can go back over what it read: a
-hostile text takes no longer than a harmless one.
+A pattern is tried only if one of its words occurs, and no pattern can backtrack: a hostile string takes no longer than
+a harmless one.
 """
 
 import json
@@ -12,25 +12,25 @@ from typing import overload
 from urllib.parse import quote, quote_plus, unquote
 
 from mulligan.failure.checks import bad_value
-from mulligan.failure.text import LEFT_OUT, clipped
+from mulligan.failure.text import LEFT_OUT, clip
 
 MASK = "•••"
-# A shorter text would be found in the middle of harmless words.
+# A shorter string would occur inside harmless words.
 SHORTEST_SECRET = 6
-# In bytes: who did something and why, how far a task has come, why it allows no retry.
+# In bytes: actor, reason, progress, and the refusal of a retry.
 LONGEST_TEXT = 500
-# What is looked at around the text that stays: a secret must not be cut in two before it is seen.
+# How much more than the stored part is searched: a secret must not be cut in two before it is found.
 _REACH = 2
 
 Secret = str | re.Pattern[str]
 
 
-def kept(text: str, limit: int) -> str:
-    """Text of others as it may be kept: without secrets, storable, at most `limit` bytes."""
+def sanitize(text: str, limit: int) -> str:
+    """A foreign string as it may be stored: without secrets, valid for every database, at most `limit` bytes."""
     reach = _REACH * limit
     if len(text) > 2 * reach:
         text = text[:reach] + LEFT_OUT + _from_a_word_on(text[-reach:])
-    return clipped(redacted(text), limit)
+    return clip(mask_secrets(text), limit)
 
 
 @overload
@@ -38,20 +38,20 @@ def bounded(text: str) -> str: ...
 @overload
 def bounded(text: str | None) -> str | None: ...
 def bounded(text: str | None) -> str | None:
-    """What a person or a task says about something, as it is kept beside that."""
-    return None if text is None else kept(text, LONGEST_TEXT)
+    """A short note of a person or a task, such as a reason, as it is stored."""
+    return None if text is None else sanitize(text, LONGEST_TEXT)
 
 
 def _from_a_word_on(tail: str) -> str:
-    """Without its first word, which may be the end of something secret."""
+    """The string without its first word, which may be the end of a secret."""
     half = len(tail) // 2
     found = _SPACE.search(tail, 0, half)
     return tail[found.start() if found else half :]
 
 
-def redacted(text: str) -> str:
-    """The text with every secret in it masked. Doing it again changes nothing."""
-    text = _known.masked(text)
+def mask_secrets(text: str) -> str:
+    """The string with every secret masked. Masking it again changes nothing."""
+    text = _known.mask(text)
     lowered = text.lower()
     for look in _LOOKS:
         if any(word in lowered for word in look.words):
@@ -60,25 +60,26 @@ def redacted(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is a secret: `password`, `X-Api-Key`, `client_secret`."""
+    """Whether a value with this name is a secret: `password`, `X-Api-Key`, `client_secret`."""
     return _NAMED.search(f"{name}=") is not None
 
 
 def redact(*secrets: Secret) -> None:
-    """Mask these from now on, wherever they occur in this process: texts, or patterns for what varies."""
+    """Mask these strings, and the matches of these patterns, from now on wherever they occur in this process."""
     global _known
     _known = _known.with_secrets(secrets)
 
 
 def password_of(url: str) -> tuple[str, ...]:
-    """The passwords of a database URL that can be looked for everywhere: not those that are short, or `postgres`."""
+    """The passwords of a database URL that can be masked everywhere: not short ones, and not one such as `postgres`
+    that occurs elsewhere in the URL."""
     found = [match["secret"] for pattern in (_USERINFO, _URL_PASSWORD) for match in pattern.finditer(url)]
     return tuple(unquote(each) for each in found if len(unquote(each)) >= SHORTEST_SECRET and url.count(each) == 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Secrets that were named. One that somebody else holds is none the less one, so they are kept for the process."""
+    """The known secrets. They stay known for the life of the process, because other objects may still hold them."""
 
     values: tuple[str, ...] = ()
     patterns: tuple[re.Pattern[str], ...] = ()
@@ -87,13 +88,13 @@ class _Known:
         values, patterns = set(self.values), dict.fromkeys(self.patterns)
         for secret in secrets:
             if isinstance(secret, re.Pattern):
-                patterns[_checked_pattern(secret)] = None
+                patterns[_check_pattern(secret)] = None
             else:
-                values |= _forms(_checked_value(secret))
+                values |= _forms(_check_value(secret))
         # The longest first: one may contain another.
         return _Known(tuple(sorted(values, key=len, reverse=True)), tuple(patterns))
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         for value in self.values:
             text = text.replace(value, MASK)
         for pattern in self.patterns:
@@ -101,17 +102,19 @@ class _Known:
         return text
 
 
-def _checked_value(secret: object) -> str:
+def _check_value(secret: object) -> str:
     if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET or secret in MASK * 2:
-        # Said without the value, which is a secret after all.
-        given = f"text of {len(secret)}" if isinstance(secret, str) else type(secret).__name__
-        raise bad_value("a secret", given, f"text of at least {SHORTEST_SECRET} characters, or a compiled pattern")
+        # The message must not contain the value.
+        given = f"string of {len(secret)}" if isinstance(secret, str) else type(secret).__name__
+        raise bad_value("a secret", given, f"a string of at least {SHORTEST_SECRET} characters, or a compiled pattern")
     return secret
 
 
-def _checked_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
+def _check_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
     if not isinstance(pattern.pattern, str) or pattern.search("") or pattern.search(MASK):
-        raise bad_value("a pattern of secrets", pattern.pattern, "of text, and matches neither nothing nor the mask")
+        raise bad_value(
+            "a pattern of secrets", pattern.pattern, "a pattern of strings that matches neither '' nor the mask"
+        )
     return pattern
 
 
@@ -133,7 +136,7 @@ def _quoted(value: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one kind of secret looks like. Without one of its words in the text the pattern is not tried."""
+    """One kind of secret. The pattern is tried only if one of its words occurs in the string."""
 
     words: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -146,7 +149,7 @@ def _without(match: re.Match[str]) -> str:
 
 
 def _masked(match: re.Match[str], group: str) -> str:
-    """Unless it is the mask already, or says that there is none."""
+    """Mask the group, unless it is the mask already or means that there is no value."""
     if _EMPTY.fullmatch(match[group]):
         return match[0]
     start, end = match.start(group) - match.start(), match.end(group) - match.start()
@@ -157,7 +160,7 @@ _SPACE = re.compile(r"\s")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _EMPTY = re.compile(rf"(?i:none|null|nil|true|false|undefined|{MASK}|\*+|<[\w ]*>|\.\.\.|…)?")
 
-# The name of a secret. After these endings it is only about one.
+# The name of a secret. A name with one of these endings is only about a secret.
 _ABOUT = r"(?![\w-]{0,24}?[_-]?(?:(?:type|count|limit|length|ur[il]|file|path|field)s?|expir\w{0,8}|ttl)\b)"
 _FIRST = r"(?=[abcejopstx])"
 _STRONG = r"""
@@ -172,12 +175,12 @@ _NAMES = (
     "token", "sig", "otp", "pin", "jwt", "bearer",
 )  # fmt: skip
 
-# A quoted value, also one inside a quoted text, whose own quotes have backslashes before them.
+# A quoted value, also inside a quoted string, where its quotes are escaped by backslashes.
 _QUOTED = r"""
     [bru]{0,2} (?: " (?P<a> (?: [^"\\\n]++ | \\. )*+ ) | ' (?P<b> (?: [^'\\\n]++ | \\. )*+ )
                  | (?P<q> \\{1,8} ["'] ) (?P<c> (?: (?!(?P=q)) [^\n] )*+ ) )
 """
-# What closes or divides is part of a secret only in the middle of it: `;Database=x`, `)` and `, x` are not.
+# Closing and separating characters are part of a secret only in its middle: `;Database=x`, `)` and `, x` are not.
 _BARE = r"""
     (?: [^\s"'`,;&)\]}>\\]++ | [,;&] (?! \s | [\w.-]{1,40}[ ]?[=:] ) (?=[^"'`]) | [)\]}>] (?=\w) | \\ (?! [nrt"'] ) )++
 """
@@ -189,14 +192,14 @@ def _secret_value(match: re.Match[str]) -> str:
 
 
 def _is_prose(match: re.Match[str], group: str) -> bool:
-    """`Unexpected token: semicolon` and `token: '<'` are no secrets; `token=x` and `"token": "x"` are."""
+    """`Unexpected token: semicolon` and `token: '<'` are not secrets; `token=x` and `"token": "x"` are."""
     value, after = match[group], match["after"]
     if "=" in after or "%" in after or (group != "bare" and match["close"]):
         return False
     return len(value) < SHORTEST_SECRET if group != "bare" else len(value) < 16 and not any(map(str.isdigit, value))
 
 
-# What follows a name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`, `%3Dx`.
+# What follows the name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`, `%3Dx`.
 _ASSIGNED = re.compile(
     rf"""(?ix)
     {_FIRST} (?: (?P<line> authorization | cookie | passphrase ) | {_STRONG} | (?P<weak> {_WEAK} ) ) {_ABOUT}
@@ -217,7 +220,7 @@ _OPTION = re.compile(
     """,
     re.VERBOSE,
 )
-# The same without a space, which only the program's name tells from other options.
+# The same without a space, which only the program's name distinguishes from other options.
 _CURL = re.compile(r"""\bcurl\b[^\n;|]{0,200}?[\s"']-u[^\s:"']{1,200}+:(?P<secret>[^\s"'`]++)""")
 _MYSQL = re.compile(
     r"""\b (?:mysql|mariadb) [\w-]{0,16}+ [^\n;|]{0,200}? [\s"'] -p
@@ -235,7 +238,8 @@ _PAIR = re.compile(
     """,
     re.VERBOSE,
 )
-# `password 'hunter2'`, and `password is hunter2` where a digit among letters tells it from `password is wrong`.
+# `password 'hunter2'`, and `password is hunter2`, where a digit among letters distinguishes it from `password is
+# wrong`.
 _SAID = re.compile(
     r"""(?ix) (?: pass(?:word|wd|phrase|code) (?P<verb> \s{1,4}(?:is|was):? )? | identified\s{1,4}by ) \s{1,4}
     (?P<open> \\{0,8}["'] )? (?P<secret> (?(open) [^\s"'\\]{1,200}+ (?=\\{0,8}["']) | (?(verb)
@@ -248,8 +252,7 @@ _ELEMENT = re.compile(
     rf"(?ix) <[\w:-]{{0,40}}? {_NAME} (?:\s[^<>]{{0,200}}+)? > (?P<secret> [^<]++ ) (?=<)",
     re.VERBOSE,
 )
-# In JSON a slash may have a backslash before it. A slash that was not encoded may be part of a password, unless a port
-# stands before it.
+# In JSON a slash may be escaped by a backslash. An unencoded slash may be part of a password, unless it follows a port.
 _USERINFO = re.compile(
     r"""(?x) :(?://|\\/\\/) [^\s/?\#"'@:]{0,200}+ : (?! \d{1,5}+ \\?/ )
     (?P<secret> [^\s/"'\\]{0,1000} (?=@) | [^\s/"'\\]{1,100}+ / [^\s"'\\:]{0,100} (?=@) )"""
@@ -260,7 +263,7 @@ _ENCODED_USERINFO = re.compile(
     (?P<secret> (?: (?!%(?:25)?2f) [^\s"'&] ){0,1000} ) (?= %(?:25)?40 )""",
     re.VERBOSE,
 )
-# `ann:p%40ss@host` without a scheme: only the percent sign tells it from `image:tag@sha256` and `cc:ann@host`.
+# `ann:p%40ss@host` without a scheme: only the percent sign distinguishes it from `image:tag@sha256` and `cc:ann@host`.
 _ENCODED_PASSWORD = re.compile(
     r"""(?ix) (?<![\w.+%-]) (?! (?: mailto | file | data | about | urn | pkg ): )
     [a-z_] (?: [\w.+-] | %[0-9a-f]{2} ){0,100}+ :
@@ -269,7 +272,7 @@ _ENCODED_PASSWORD = re.compile(
 )
 _URL_PASSWORD = re.compile(r"[?&](?:ssl)?password=(?P<secret>[^&\s]++)")
 _TOKEN_AS_USER = re.compile(r""":(?://|\\/\\/)(?P<secret>[^\s/?#"'@:\\]{16,1000}+)(?=@)""")
-# A Sentry DSN: the key stands where a user would, the project is the number at the end.
+# A Sentry DSN: the key is in the place of the user, the project is the number at the end.
 _PROJECT = r"\d{1,20}+ (?! [\w/-] | \.\w )"
 _DSN = re.compile(
     rf"""(?ix) \bhttps? :(?://|\\/\\/) (?P<secret> [^\s/?\#"'@:\\]{{1,200}}+ ) (?=
@@ -285,13 +288,13 @@ _ENCODED_DSN = re.compile(
       | [\w.-]{1,200}+ (?: %(?:25)?3a\d{1,5}+ )? %(?:25)?2f \d{1,20}+ (?! [\w-] | %(?:25)?2f ) ) )""",
     re.VERBOSE,
 )
-# Telegram's `/bot<id>:<token>/` and Discord's `Bot <token>`; their ids are no secrets.
+# Telegram's `/bot<id>:<token>/` and Discord's `Bot <token>`; their ids are not secrets.
 _BOT = re.compile(
     r"""(?ix) (?: / | %(?:25)?2f ) bot\d{1,20}+ (?: : | %(?:25)?3a ) (?P<secret> [\w-]{6,}+ )
       | (?<![a-z]) bot [ ]{1,4} (?P<token> [\w-]{8,}+ \. [\w-]{2,}+ \. [\w-]{8,}+ )""",
     re.VERBOSE,
 )
-# Whoever knows such an address may post there.
+# Knowing such an address is enough to post there.
 _WEBHOOK = re.compile(
     r"""(?ix) (?: hooks\.slack(?:-gov)?\.com/(?: services | workflows | triggers )/
       | discord(?:app)?\.com/api/(?:v\d{1,3}+/)?(?: webhooks | interactions )/\d{1,30}+/
@@ -323,7 +326,7 @@ _SHAPE_WORDS = (
     "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
 )  # fmt: skip
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?P<secret>{'|'.join(_SHAPES)})")
-# A key without its end, or without its beginning, was cut: what is left of it is masked all the same.
+# A key without its end or its beginning was truncated: the rest is masked all the same.
 _ARMOUR = re.compile(
     r"""-----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----(?P<secret>[^-]*+)
       | ^(?P<tail>[A-Za-z0-9+/=\s\\]{40,}+)(?=-----END[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY)""",

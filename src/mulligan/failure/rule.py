@@ -1,4 +1,4 @@
-"""A rule: a code and a class for the failures that meet its conditions."""
+"""A rule gives a code and a class to the failures that meet its conditions."""
 
 import errno
 import re
@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from mulligan.errors import BadTask
 from mulligan.failure import checks, evidence
-from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, blame, is_code
 from mulligan.failure.checks import bad_value, require
+from mulligan.failure.error_codes import CODE_ALLOWED, ErrorClass, check_blame, is_code
 from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict
@@ -25,26 +25,24 @@ Numbers: TypeAlias = int | range | Collection[int | range]
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{2,5}|SQLITE_[A-Z_]{2,40}")
 _WHOLE_SQLSTATE = 5
-# As long as the line for people is kept.
+# The length at which the line for users is stored.
 LONGEST_LINE = 500
-# Where a number has two names, the first by the alphabet: `errno.errorcode` has the one or the other.
+# Of a number with two names, the alphabetically first: `errno.errorcode` varies by platform.
 _ERRNO_NAMES = {number: name for name, number in sorted(vars(errno).items(), reverse=True) if name.startswith("E")}
 _TYPES_ALLOWED = "an exception type, its qualified name, a tuple of these"
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Rule:
-    """A code and a class for the failures that meet every condition given.
+    """Gives a code and a class to the failures that meet every given condition.
 
-    `when` is an exception type (or its qualified name, which spares the import), a tuple of them, or a
-    function of the failure. `cause` is one or more exception types too, and is also met by what the exception
-    was raised from or wraps. `status`, `exit` and `errno` are a number, a range, or several of these.
-    `sqlstate` is what a database says or how it begins, or several: `"40"`, `"23505"`, `"SQLITE_BUSY"`.
-    `message` is a regular expression, searched for without regard to case; one that
-    may take long is refused. `retry_after` is the hint
-    when the failure brings none. `line` is what people are told; without one it is the catalogue's line for the code.
-    `blames_service` says whether the service of the task is at fault; None leaves that to
-    the catalogue's word about the code.
+    `when` is an exception type (or its qualified name, which needs no import), a tuple of these, or a function of the
+    failure. `cause` takes the same types, and also matches exceptions that the raised one was raised from or wraps.
+    `status`, `exit` and `errno` are a number, a range, or several of these. `sqlstate` is a code of a database or its
+    beginning, or several of these: `"40"`, `"23505"`, `"SQLITE_BUSY"`. `message` is a regular expression, searched
+    ignoring case; one that could be slow is refused. `retry_after` is the hint if the failure brings none. `line` is
+    the message for users; the default is the catalogue's. `blames_service` says whether the service of the task is at
+    fault; None leaves that to the catalogue.
     """
 
     code: str
@@ -102,7 +100,7 @@ class Rule:
             retry_after=None
             if retry_after is None
             else checks.check_duration(f"retry_after {where}", retry_after, most=LONGEST),
-            blames_service=blame(f"blames_service {where}", blames_service),
+            blames_service=check_blame(f"blames_service {where}", blames_service),
             line=_line(f"line {where}", line),
         )
 
@@ -118,7 +116,7 @@ class Rule:
         )
 
     def describe(self) -> str:
-        """In words when it holds, which takes all of it: `status 500 to 599; message /busy/`."""
+        """Its conditions in words: `status 500 to 599; message /busy/`."""
         said = [
             _when_in_words(self.when),
             _listed("is or wraps", self.cause),
@@ -129,7 +127,7 @@ class Rule:
             "" if self.message is None else f"message /{self.message.text}/",
             "" if self.kind is None else f"kind {self.kind}",
             "" if self.retry_after is None else f"the hint is {describe(self.retry_after)}",
-            f'people are told "{self.line}"' if self.line else "",
+            f'the message for users is "{self.line}"' if self.line else "",
             {True: "blames the service", False: "does not blame the service", None: ""}[self.blames_service],
         ]
         return "; ".join(part for part in said if part)
@@ -168,7 +166,7 @@ def _is_type(kind: ExceptionType, failure: Failure) -> bool:
     if isinstance(kind, str):
         return kind in failure.types
     if failure.exception is None:
-        # From a child process or from history: only the names of its classes are left.
+        # From a child process or from the log: only the names of its classes are known.
         return evidence.type_name(kind) in failure.types
     return evidence.is_a(failure.exception, kind)
 

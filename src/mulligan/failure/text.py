@@ -1,4 +1,4 @@
-"""Text that every store can keep and every page can show."""
+"""Strings that every store can keep and every page can show."""
 
 import re
 
@@ -13,10 +13,10 @@ def storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def clipped(text: str, limit: int) -> str:
-    """Storable text of at most `limit` bytes as UTF-8: the whole, or its head and its tail."""
+def clip(text: str, limit: int) -> str:
+    """A storable string of at most `limit` bytes as UTF-8: the whole, or its head and its tail."""
     if len(text) > 2 * limit:
-        # A character takes at least a byte, so nothing further inside could stay.
+        # A character takes at least one byte, so nothing between these parts could remain.
         text = text[:limit] + text[-limit:]
     encoded = storable(text).encode()
     if len(encoded) <= limit:
@@ -26,7 +26,7 @@ def clipped(text: str, limit: int) -> str:
 
 
 def first_line(text: str, limit: int = 500) -> str:
-    """The first line that says something, at most `limit` characters, safe for a terminal."""
+    """The first line that is not empty, at most `limit` characters, safe for a terminal."""
     lines = (line.strip() for line in text[: 4 * limit].splitlines())
     line = next((line for line in lines if line), "")
     line = storable(_CONTROL.sub(" ", line))

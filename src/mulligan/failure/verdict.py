@@ -1,4 +1,4 @@
-"""The two records of a failure: what went wrong, and what it is. And the verdicts that need no exception."""
+"""The failure of an attempt, the verdict on it, and the engine's own verdicts, which need no exception."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -7,29 +7,29 @@ from signal import Signals
 
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
 from mulligan.failure import evidence
-from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.redact import kept
-from mulligan.failure.text import clipped, first_line
+from mulligan.failure.redact import sanitize
+from mulligan.failure.text import clip, first_line
 from mulligan.values.duration import describe
 
 
 class Ledger(StrEnum):
-    """Which allowance a failure is charged to."""
+    """The count that a failure is charged to."""
 
     FAILURES = "failures"
     CRASHES = "crashes"
     LOSSES = "losses"
     MISFITS = "misfits"
-    """Counted under their code, with the failures of each code: there is no counter for them alone."""
+    """Counted among the failures by code. They have no counter of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong in an attempt, as plain values. Text is bounded, and rid of secrets, when it is taken in.
+    """What went wrong in an attempt, as plain values. Strings are bounded and without secrets from the start.
 
-    `types` are the names of the exception's classes, `causes` of those of what it was raised from or wraps. The
-    numbers, `sqlstate` and the hint are the exception's own, or the nearest cause's.
+    `types` are the names of the exception's classes, `causes` those of the exceptions it was raised from or wraps. The
+    numbers, `sqlstate` and the hint are the exception's own, or those of the nearest cause.
     """
 
     type: str
@@ -49,42 +49,42 @@ class Failure:
 
     @classmethod
     def of(cls, exception: BaseException) -> "Failure":
-        """What the exception tells. Never raises, whatever the exception does."""
-        speaker = evidence.speaker(exception)
-        chain = evidence.chain(speaker)
-        types = evidence.type_names(speaker)
-        error_class = _own_class(speaker)
+        """The failure that an exception describes. Never raises, whatever the exception does."""
+        raised = evidence.representative(exception)
+        chain = evidence.chain(raised)
+        types = evidence.type_names(raised)
+        error_class = _own_class(raised)
         return cls(
             type=types[0],
             types=types,
             causes=evidence.cause_names(chain),
-            message=evidence.message_of(speaker),
+            message=evidence.message_of(raised),
             detail=evidence.detail_of(exception),
             status=evidence.status_of(chain),
             exit=evidence.first(evidence.exit_of, chain),
             errno=evidence.first(evidence.errno_of, chain),
             sqlstate=evidence.first(evidence.sqlstate_of, chain),
-            code=_own_code(speaker) if error_class else None,
+            code=_own_code(raised) if error_class else None,
             error_class=error_class,
             retry_after=evidence.first(evidence.hint_of, chain),
-            holds_service=_holds_service(speaker),
-            exception=speaker,
+            holds_service=_holds_service(raised),
+            exception=raised,
         )
 
     @property
-    def kept(self) -> "Failure":
-        """What is kept of it, so that it can be judged again: without the exception and the traceback, and small."""
-        message = clipped(self.message, evidence.KEPT_LIMIT)
+    def compact(self) -> "Failure":
+        """The part that is stored for reclassification: small, without the exception and the traceback."""
+        message = clip(self.message, evidence.KEPT_LIMIT)
         return replace(self, types=self.types[: evidence.KEPT_TYPES], message=message, detail="", exception=None)
 
     @property
     def line(self) -> str:
-        """Its type and the first line of what it says: `ValueError: no such page`."""
+        """Its type and the first line of its message: `ValueError: no such page`."""
         said = first_line(self.message)
         return f"{self.type}: {said}" if said else self.type
 
     def group(self, kind: str) -> str:
-        """The fingerprint it shares with the same failure of other jobs of this kind."""
+        """The fingerprint, which equal failures of other jobs of this kind share."""
         return fingerprint(self.type, self.message, self.status, self.errno, self.exit, kind=kind)
 
 
@@ -105,7 +105,7 @@ def _own_code(exception: BaseException) -> str | None:
     if evidence.is_a(exception, Snooze):
         return "SNOOZED"
     code = evidence.attribute(exception, "code")
-    return kept(code, 200) if type(code) is str else None
+    return sanitize(code, 200) if type(code) is str else None
 
 
 def _holds_service(exception: BaseException) -> bool:
@@ -114,12 +114,12 @@ def _holds_service(exception: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a failure is. A rule of your own may leave out all but code and class.
+    """The classification of a failure. Your own rule may leave out everything but code and class.
 
-    `message` is the line for people while a retry is coming, `final_message` when none is; `detail` is
-    for those who mend it. `notes` say what went wrong while judging. `blames_service` is True when the service of the
-    task is at fault, False when it answered in good health, None when nothing is known of it; `holds_service`, when all
-    of that service wants the quiet of `retry_after`.
+    `message` is the line for users while a retry is pending, `final_message` the line when none is; `detail` is for
+    developers. `notes` report problems of the classification itself. `blames_service` is True if the service of the
+    task is at fault, False if it answered in good health, None if that is unknown. `holds_service`: all jobs of the
+    service must wait for `retry_after`.
     """
 
     code: str
@@ -135,13 +135,13 @@ class Verdict:
     blames_service: bool | None = None
     holds_service: bool = False
     has_begun: bool = True
-    """The task's code ran, or may have; False only where it is certain that it did not."""
+    """The task's code ran, or may have run. False only if it certainly did not."""
     failure: Failure | None = field(default=None, compare=False, repr=False)
-    """What was judged, as far as it is kept; None when the engine itself knew."""
+    """The stored part of the failure; None for a verdict of the engine."""
 
     @property
     def seen(self) -> str:
-        """What happened, in one line for those who mend it; `message` is the line for everybody else."""
+        """What happened, in one line for developers; `message` is the line for users."""
         return self.failure.line if self.failure else first_line(self.detail)
 
 
@@ -153,16 +153,16 @@ def engine_verdict(
     ledger: Ledger = Ledger.FAILURES,
     catalogue: Catalogue = DEFAULT,
 ) -> Verdict:
-    """What the engine itself knows about an attempt; the class is the catalogue's."""
+    """The engine's own verdict on an attempt. The class is the catalogue's."""
     entry = catalogue.get(code)
     return Verdict(
         code=entry.code,
         error_class=entry.error_class,
         message=entry.message,
-        final_message=entry.last_word,
+        final_message=entry.last_message,
         rule="engine",
         group=fingerprint(entry.code, "", kind=kind),
-        detail=kept(detail, evidence.DETAIL_LIMIT),
+        detail=sanitize(detail, evidence.DETAIL_LIMIT),
         ledger=ledger,
         blames_service=entry.blames_service,
     )
@@ -171,11 +171,11 @@ def engine_verdict(
 def worker_lost(
     *,
     kind: str = "",
-    detail: str = "the lease expired without a word from the worker",
+    detail: str = "the lease expired, and the worker sent no heartbeat",
     has_begun: bool = True,
     catalogue: Catalogue = DEFAULT,
 ) -> Verdict:
-    """The lease ran out and nobody knows why: the process, the machine or the network went away."""
+    """The lease expired for an unknown reason: the process, the machine or the network was lost."""
     verdict = engine_verdict("WORKER_LOST", kind=kind, detail=detail, ledger=Ledger.LOSSES, catalogue=catalogue)
     return replace(verdict, has_begun=has_begun)
 
@@ -187,7 +187,7 @@ def crashed(
     detail: str = "",
     catalogue: Catalogue = DEFAULT,
 ) -> Verdict:
-    """The job's own process died under it, seen by its parent."""
+    """The child process of the job died, as its parent saw."""
     seen = f"the process of this job {_ended(exit)}"
     return engine_verdict(
         _DEATHS.get(exit, "CRASHED"),
@@ -198,7 +198,7 @@ def crashed(
     )
 
 
-# The kernel's killer of last resort sends 9, and it is nearly always the one who did.
+# A SIGKILL nearly always comes from the kernel's out-of-memory killer.
 _DEATHS: dict[int | None, str] = {
     -Signals.SIGKILL: "OUT_OF_MEMORY",
     -Signals.SIGSEGV: "SEGFAULT",
@@ -207,24 +207,24 @@ _DEATHS: dict[int | None, str] = {
 
 
 def misfit(problem: str, *, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
-    """Its arguments are those of another version of the task, so it was not run here."""
+    """The arguments belong to another version of the task, so the job did not run."""
     verdict = engine_verdict("VERSION_MISMATCH", kind=kind, detail=problem, ledger=Ledger.MISFITS, catalogue=catalogue)
     return replace(verdict, notes=(verdict.detail,), has_begun=False)
 
 
 def timed_out(timeout: timedelta, *, kind: str = "", detail: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
-    """It ran longer than it may."""
+    """The attempt ran longer than its timeout."""
     seen = f"the attempt had not ended after {describe(timeout)}"
     return engine_verdict("TIMEOUT", kind=kind, detail=f"{seen}\n{detail}" if detail else seen, catalogue=catalogue)
 
 
 def deadline_passed(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
-    """The deadline came while the job was still waiting for its turn."""
+    """The deadline passed before the job ran."""
     return engine_verdict("DEADLINE", kind=kind, catalogue=catalogue)
 
 
 def budget_exhausted(*, kind: str = "", catalogue: Catalogue = DEFAULT) -> Verdict:
-    """Its owner has no retries left in this period, and is set to fail then."""
+    """The owner's retry budget for this period is used up, and `over_budget` is "fail"."""
     return engine_verdict("BUDGET_EXHAUSTED", kind=kind, catalogue=catalogue)
 
 
@@ -237,4 +237,4 @@ def _ended(exit: int | None) -> str:  # noqa: A002
 
 
 def _signal_name(number: int) -> str:
-    return evidence.tried(lambda: Signals(number).name, "unknown")
+    return evidence.try_or(lambda: Signals(number).name, "unknown")

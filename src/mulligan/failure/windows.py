@@ -1,7 +1,7 @@
-"""When retries may run: times of the day and days of the week, by the clock on the wall of some place.
+"""When retries may run: times of day and days of the week, in a time zone.
 
-An instant is in a window when the local clock shows a time in it. So when the clocks go forward, a
-window whose start is skipped begins right after the gap; when they go back, both passes belong.
+A moment is in a window if the local clock shows a time in it. So when the clocks go forward, a window whose start is
+skipped begins right after the gap; when they go back, both passes are inside.
 """
 
 import re
@@ -20,17 +20,17 @@ _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")
 
-# Two places may agree only in the weeks between their changes of clocks: look through a whole year.
+# Windows in two zones may overlap only in the weeks between their clock changes, so search a whole year.
 _HORIZON = timedelta(days=400)
 _ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Window:
-    """From `start` until before `end` on the given days; past midnight when `end` is not after `start`.
+    """From `start` up to `end` on the given days; past midnight if `end` is not after `start`.
 
-    With `allow=True` retries run only inside such windows, with `allow=False` never inside.
-    `days` are those on which the window starts: `"mon-fri"`, `"sat,sun"`, `"fri-mon"`.
+    With `allow=True` retries run only inside such windows, with `allow=False` only outside. `days` are the days on
+    which the window starts: `"mon-fri"`, `"sat,sun"`, `"fri-mon"`.
     """
 
     opens: timedelta
@@ -71,7 +71,7 @@ class Window:
         return moment.astimezone(self.zone).replace(tzinfo=None)
 
     def next_edge(self, moment: datetime) -> datetime:
-        """The next instant at which being inside may change: an edge of the window, or the clocks' change."""
+        """The next moment at which being inside may change: an edge of the window, or a clock change."""
         wall = self._wall(moment)
         midnights = (_midnight(wall.date() + days * _DAY) for days in (-1, 0, 1))
         edges = [midnight + edge for midnight in midnights for edge in (self.opens, self.closes)]
@@ -79,7 +79,7 @@ class Window:
         return following if self._offset(following) == self._offset(moment) else self._change(moment, following)
 
     def _change(self, before: datetime, after: datetime) -> datetime:
-        """The first instant after `before` at which the clocks have been changed."""
+        """The first moment after `before` at which the clocks have changed."""
         offset = self._offset(before)
         while after - before > _INSTANT:
             middle = before + (after - before) / 2
@@ -99,9 +99,9 @@ class Window:
 
 
 def next_allowed(moment: datetime, windows: Sequence[Window]) -> datetime:
-    """The first instant from `moment` on at which a retry may run, in UTC.
+    """The first moment from `moment` on at which a retry may run, in UTC.
 
-    Raises BadPolicy when there is none within a year.
+    Raises BadPolicy if there is none within a year.
     """
     moment = moment.astimezone(UTC)
     end = moment + _HORIZON
@@ -109,11 +109,11 @@ def next_allowed(moment: datetime, windows: Sequence[Window]) -> datetime:
         if is_allowed(moment, windows):
             return moment
         moment = min(window.next_edge(moment) for window in windows)
-    raise BadPolicy(f"the windows allow no instant at all: {', '.join(window.describe() for window in windows)}")
+    raise BadPolicy(f"the windows never allow a retry: {', '.join(window.describe() for window in windows)}")
 
 
 def is_allowed(moment: datetime, windows: Sequence[Window]) -> bool:
-    """Outside every window that forbids, and inside one that allows if there is any such."""
+    """Outside every forbidding window and, if there are allowing windows, inside one of them."""
     if any(moment in window for window in windows if not window.allow):
         return False
     allowing = [window for window in windows if window.allow]
@@ -121,7 +121,7 @@ def is_allowed(moment: datetime, windows: Sequence[Window]) -> bool:
 
 
 def require_an_instant(windows: Sequence[Window]) -> None:
-    """Raise BadPolicy when the windows together allow nothing."""
+    """Raise BadPolicy if the windows together never allow a retry."""
     next_allowed(_ANY_DAY, windows)
 
 

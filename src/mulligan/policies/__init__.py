@@ -1,4 +1,4 @@
-"""Policies at run time: a YAML file that overrides what the code says, per kind and owner, without a restart."""
+"""Policies at run time: a YAML file that overrides the code, per kind and owner, without a restart."""
 
 from mulligan.policies.file import NO_FILE, PolicyFile, load
 from mulligan.policies.in_force import InForce

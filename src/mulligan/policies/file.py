@@ -1,4 +1,4 @@
-"""The policies file of an app: the version in force, and the problem of a newer one that cannot be."""
+"""The policies file of an app: the version in force, and the problem of a newer version that is invalid."""
 
 import logging
 import threading
@@ -16,9 +16,9 @@ NOTHING = Policies()
 
 
 class PolicyFile:
-    """Looked at every few seconds: by a worker as one of its duties, elsewhere when somebody asks.
+    """Read again every few seconds: in a worker by a duty, elsewhere on use.
 
-    A file that is broken, or gone, is reported once and changes nothing.
+    An invalid or missing file is reported once and changes nothing.
     """
 
     name = "policies"
@@ -35,18 +35,18 @@ class PolicyFile:
 
     @property
     def current(self) -> Policies:
-        """What is in force; without a file, or before there was a sound one, nothing."""
+        """The policies in force; empty without a file, or before there was a valid one."""
         if self.path is not None and self._is_stale:
             self.look()
         return self._current
 
     @property
     def _is_stale(self) -> bool:
-        # Later than the duty's own look: a worker's loop does not wait for a disk.
+        # Longer than the duty's interval: a worker's event loop must not wait for a disk.
         return self._looked_at is None or not 0 <= self._clock().monotonic() - self._looked_at < 2 * self.interval
 
     def require(self) -> None:
-        """Raises BadPolicies when the file cannot be in force as it is: nothing is to start so."""
+        """Raise BadPolicies if the file is invalid, so that nothing starts with it."""
         self.look()
         if self.problem is not None:
             raise self.problem
@@ -58,7 +58,7 @@ class PolicyFile:
         if self.path is not None and self._looking.acquire(blocking=self._looked_at is None):
             try:
                 self._look(self.path)
-                # Not before: whoever else asks for the first time waits for the answer.
+                # Set last: another thread that asks for the first time waits for the result.
                 self._looked_at = self._clock().monotonic()
             finally:
                 self._looking.release()
@@ -69,21 +69,21 @@ class PolicyFile:
             if content != self._content or self.problem is not None:
                 self._take(read(content, str(path)), content)
         except BadPolicies as problem:
-            self._missed(problem)
+            self._report(problem)
 
     def _take(self, policies: Policies, content: bytes) -> None:
         if policies.version != self._current.version:
             logger.info("policies %s of %s are in force", policies.version, self.path)
         self._current, self._content, self.problem = policies, content, None
 
-    def _missed(self, problem: BadPolicies) -> None:
+    def _report(self, problem: BadPolicies) -> None:
         if self.problem is None or problem.mistakes != self.problem.mistakes:
             before = self._current.version
-            instead = f"version {before}" if before else "what the code says"
+            instead = f"version {before}" if before else "the policies in the code"
             logger.error("%s; %s stays in force", problem, instead)
         self.problem = problem
 
-    # A child judges by what is in force in its worker, and does not look for itself.
+    # A child process uses the policies of its worker and does not read the file.
 
     @property
     def content(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Owners: what each may take, and how much of it is his."""
+"""Owners: their weights, limits and retry budgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,12 +14,13 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1_000.0
 MOST_IN_A_PERIOD = 2**53
 OVER_BUDGET = ("wait", "fail")
 
-SaidOwners = Mapping[str, Mapping[str, Any]]
+OwnerChanges = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What is left out is that of `"*"`, which stands for every owner; then no limit, and a weight of 1."""
+    """Values that are left out come from `"*"`, which stands for every owner; else there is no limit, and a weight of
+    1."""
 
     name: str
     weight: float | None = None
@@ -45,11 +46,11 @@ class Owner:
 
     @property
     def rate(self) -> Rate | None:
-        """How fast he may submit."""
+        """The limit on submissions."""
         return None if self.submit_rate is None else parse_rate(self.submit_rate)
 
-    def over(self, other: "Owner") -> "Owner":
-        """This one, with the other's words for what it leaves out."""
+    def with_defaults(self, other: "Owner") -> "Owner":
+        """This owner, with the other's values where this one has none."""
         left_out = {key: getattr(other, key) for key in KEYS if getattr(self, key) is None}
         return replace(self, **left_out)
 
@@ -60,7 +61,7 @@ KEYS = tuple(field.name for field in fields(Owner) if field.name != "name")
 def check_owner_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
     if "*" in check_name(what, name) and name != EVERYBODY:
-        raise bad_value(what, name, "the name of one owner, or '*' for every owner: there are no patterns of owners")
+        raise bad_value(what, name, "the name of one owner, or '*' for every owner; patterns are not possible")
     return str(name)
 
 

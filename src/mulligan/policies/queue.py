@@ -1,4 +1,4 @@
-"""Queues: how their jobs take turns."""
+"""Queues: the order of their jobs and their concurrency."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -9,12 +9,12 @@ from mulligan.values.check import NAME
 
 MOST_AT_ONCE = 1_000_000
 
-SaidQueues = Mapping[str, Mapping[str, Any]]
+QueueChanges = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A plain queue goes strictly by submission. In a fair one the owners take turns, each by his weight."""
+    """A plain queue is ordered by submission. In a fair queue the owners take turns by weight."""
 
     name: str
     fair: bool = False
@@ -40,7 +40,7 @@ def check_name(what: str, name: Any) -> str:
 def check_queue_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
     if "*" in check_name(what, name):
-        raise bad_value(what, name, "the name of one queue, without '*': there are no patterns of queues")
+        raise bad_value(what, name, "the name of one queue, without '*'; patterns are not possible")
     return str(name)
 
 

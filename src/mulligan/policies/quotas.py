@@ -1,4 +1,4 @@
-"""What queues and owners have: the code's word, with the policies file's on top, taken up while all runs."""
+"""The quotas of queues and owners: those of the code with the policies file's changes, reloaded at run time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from mulligan.errors import BadPolicy
 from mulligan.policies.file import NO_FILE, PolicyFile
-from mulligan.policies.owner import EVERYBODY, Owner, SaidOwners
-from mulligan.policies.queue import Queue, SaidQueues
+from mulligan.policies.owner import EVERYBODY, Owner, OwnerChanges
+from mulligan.policies.queue import Queue, QueueChanges
 from mulligan.policies.reading import Policies
 from mulligan.records.job import FollowUp, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget
@@ -17,12 +17,12 @@ T = TypeVar("T", Queue, Owner)
 
 @dataclass(frozen=True, slots=True)
 class QuotasInForce:
-    """As things stand. Jobs without an owner are nobody's: they have a weight of 1, and no limit."""
+    """The quotas in force. Jobs without an owner have a weight of 1 and no limit."""
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How many of them may run at once, by the policies file."""
+    """The concurrency limits of kinds, from the policies file."""
 
     @property
     def fair_queues(self) -> tuple[str, ...]:
@@ -54,63 +54,63 @@ class Quotas:
         self._book: tuple[QuotasInForce | None, dict[str, int], LimitBook] = (None, {}, LimitBook())
 
     @property
-    def standing(self) -> QuotasInForce:
+    def in_force(self) -> QuotasInForce:
         current = self._file.current
-        policies, standing = self._found
+        policies, in_force = self._found
         if policies is not current:
-            standing = self._standing(current)
-            self._found = (current, standing)
-        return standing
+            in_force = self._compute(current)
+            self._found = (current, in_force)
+        return in_force
 
-    def _standing(self, policies: Policies) -> QuotasInForce:
-        """An owner's own words first, then those for everybody."""
-        owners = _over(self._owners, policies.quotas, Owner)
+    def _compute(self, policies: Policies) -> QuotasInForce:
+        """An owner's own values first, then those of `"*"`."""
+        owners = _override(self._owners, policies.quotas, Owner)
         everybody = owners.get(EVERYBODY, NOBODY)
         return QuotasInForce(
-            queues=_over(self._queues, policies.queues, Queue),
-            owners={name: owner.over(everybody) for name, owner in owners.items()},
+            queues=_override(self._queues, policies.queues, Queue),
+            owners={name: owner.with_defaults(everybody) for name, owner in owners.items()},
             kinds={name: kind.concurrency for name, kind in policies.kinds.items() if kind.concurrency is not None},
         )
 
     def fair_queues(self) -> tuple[str, ...]:
-        return self.standing.fair_queues
+        return self.in_force.fair_queues
 
     @property
     def named_queues(self) -> list[str]:
-        """Those of the code."""
+        """The queues of the code."""
         return list(self._queues)
 
     def limits(self, kinds: dict[str, int]) -> LimitBook:
         """The limits in force; `kinds` are those of the code."""
-        standing = self.standing
+        in_force = self.in_force
         of, before, book = self._book
-        if of is not standing or before != kinds:
-            book = _limits(standing, kinds)
-            self._book = (standing, kinds, book)
+        if of is not in_force or before != kinds:
+            book = _limits(in_force, kinds)
+            self._book = (in_force, kinds, book)
         return book
 
-    def over(self, job: NewJob) -> NewJob:
-        """The job with what is its owner's: the weight in a fair queue, and how fast he may submit."""
-        standing = self.standing
-        if not standing.queues and not standing.owners:
+    def apply_to(self, job: NewJob) -> NewJob:
+        """The job with its owner's weight in a fair queue and limit on submissions."""
+        in_force = self.in_force
+        if not in_force.queues and not in_force.owners:
             return job
-        weight, rate = standing.weight(job.queue, job.owner), standing.owner(job.owner).rate
-        on_failed = None if job.on_failed is None else _weighed(job.on_failed, job.owner, standing)
+        weight, rate = in_force.weight(job.queue, job.owner), in_force.owner(job.owner).rate
+        on_failed = None if job.on_failed is None else _add_weight(job.on_failed, job.owner, in_force)
         if weight is None and rate is None and on_failed is job.on_failed:
             return job
         return replace(job, weight=weight, submit_rate=rate, on_failed=on_failed)
 
-    def weighed(self, follow_up: FollowUp, owner: str) -> FollowUp:
-        """What is to be stored later, with its owner's weight."""
-        return _weighed(follow_up, owner, self.standing)
+    def add_weight(self, follow_up: FollowUp, owner: str) -> FollowUp:
+        """The follow-up with its owner's weight."""
+        return _add_weight(follow_up, owner, self.in_force)
 
 
-def _limits(standing: QuotasInForce, kinds: Mapping[str, int]) -> LimitBook:
-    budgets = {name: _budget(owner) for name, owner in standing.owners.items()}
+def _limits(in_force: QuotasInForce, kinds: Mapping[str, int]) -> LimitBook:
+    budgets = {name: _budget(owner) for name, owner in in_force.owners.items()}
     return LimitBook(
-        kinds={**kinds, **standing.kinds},
-        queues={name: one.concurrency for name, one in standing.queues.items() if one.concurrency is not None},
-        owners={name: one.concurrency for name, one in standing.owners.items() if one.concurrency is not None},
+        kinds={**kinds, **in_force.kinds},
+        queues={name: one.concurrency for name, one in in_force.queues.items() if one.concurrency is not None},
+        owners={name: one.concurrency for name, one in in_force.owners.items() if one.concurrency is not None},
         budgets={name: budget for name, budget in budgets.items() if budget is not None},
     )
 
@@ -122,9 +122,9 @@ def _budget(owner: Owner) -> RetryBudget | None:
     return RetryBudget(*found, over=owner.over_budget or "wait")
 
 
-def _weighed(follow_up: FollowUp, owner: str, standing: QuotasInForce) -> FollowUp:
-    weight, then = standing.weight(follow_up.queue, owner), follow_up.on_failed
-    then = None if then is None else _weighed(then, owner, standing)
+def _add_weight(follow_up: FollowUp, owner: str, in_force: QuotasInForce) -> FollowUp:
+    weight, then = in_force.weight(follow_up.queue, owner), follow_up.on_failed
+    then = None if then is None else _add_weight(then, owner, in_force)
     if weight is None and then is follow_up.on_failed:
         return follow_up
     return replace(follow_up, weight=weight, on_failed=then)
@@ -137,10 +137,10 @@ def _by_name(what: str, kind: type[T], given: Iterable[T]) -> dict[str, T]:
     found = {one.name: one for one in listed}
     if len(found) < len(listed):
         twice = next(name for name in found if sum(one.name == name for one in listed) > 1)
-        raise BadPolicy(f"{what} names {twice!r} twice; say it in one place")
+        raise BadPolicy(f"{what} names {twice!r} twice; give it once")
     return found
 
 
-def _over(code: Mapping[str, T], said: SaidQueues | SaidOwners, kind: Callable[[str], T]) -> dict[str, T]:
-    changes: dict[str, Any] = {name: replace(code.get(name) or kind(name), **one) for name, one in said.items()}
-    return {**code, **changes}
+def _override(code: Mapping[str, T], changes: QueueChanges | OwnerChanges, kind: Callable[[str], T]) -> dict[str, T]:
+    changed: dict[str, Any] = {name: replace(code.get(name) or kind(name), **one) for name, one in changes.items()}
+    return {**code, **changed}

@@ -1,4 +1,4 @@
-"""A policies file as values. Every mistake is found in one go, each with the path to it and what is possible."""
+"""Reads a policies file. Reports all mistakes at once, each with its path and what is possible."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from mulligan.failure.rule import Rule
 from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
 from mulligan.policies.in_force import InForce
-from mulligan.policies.section import BACKOFFS, KEYS, SaidBackoff, Section, parts_of
+from mulligan.policies.section import BACKOFFS, KEYS, BackoffChange, Section, parts_of
 from mulligan.service.config import ServiceBook, check_name
 from mulligan.values.check import shown
 from mulligan.values.duration import LONGEST
@@ -23,7 +23,7 @@ from mulligan.values.suggest import did_you_mean
 
 T = TypeVar("T")
 
-# Bytes of a file.
+# The largest file, in bytes.
 LARGEST = 2**20
 TOP = ("default", "kinds", "owners", "queues", "services", "retry")
 PLAIN = ("max_attempts", "deadline", "max_crashes", "max_snoozes", "longest_hint")
@@ -41,7 +41,7 @@ RULE_KEYS = {"code": "code", "class": "error_class", "exception": "when", "statu
     "line": "line",
 }
 CONDITIONS = ("exception", "status", "exit", "errno", "message")
-# Another spelling of the same, and what it means.
+# Alternative spellings, and how to convert their values.
 SPELLINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "maxRetries": ("max_attempts", lambda retries: checks.check_integer("", retries, least=0, most=999_999) + 1),
     "backoffStrategy": ("backoff", lambda strategy: strategy),
@@ -58,41 +58,41 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """A whole file. `version` is a short hash of its content; None is no file at all."""
+    """A whole file. `version` is a short hash of its content; None: there is no file."""
 
     version: str | None = None
     default: Section | None = None
     owners: Mapping[str, Section] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     job_types: Mapping[str, Kind] = field(default_factory=dict)
-    """Kinds of the other spelling, in small letters: these are compared without regard to case."""
-    services: service.SaidServices = field(default_factory=dict)
-    queues: queue.SaidQueues = field(default_factory=dict)
-    quotas: owner.SaidOwners = field(default_factory=dict)
-    """What else it says of owners: their weights and limits."""
+    """Kinds of the alternative spelling, in lower case: they are compared ignoring case."""
+    services: service.ServiceChanges = field(default_factory=dict)
+    queues: queue.QueueChanges = field(default_factory=dict)
+    quotas: owner.OwnerChanges = field(default_factory=dict)
+    """The weights and limits of owners."""
 
     @property
     def all_kinds(self) -> list[str]:
         return [*self.kinds, *self.job_types]
 
     def unknown_kinds(self, kinds: Iterable[str]) -> list[str]:
-        """Those of its kinds that are none of these."""
+        """The kinds of the file that are not among these."""
         known = set(kinds)
         folded = {name.casefold() for name in known}
         return [name for name in self.kinds if name not in known] + [
             name for name in self.job_types if name not in folded
         ]
 
-    def over(self, code: InForce, *, kind: str, owner: str) -> InForce:
-        """What the code says, then the file's default, owner, kind, and the owner in the kind: the last word counts."""
+    def override(self, code: InForce, *, kind: str, owner: str) -> InForce:
+        """The code's policy, overridden by the file's default, owner, kind, and owner in the kind, in this order."""
         found = replace(code, version=self.version)
         for section in self.sections(kind, owner):
-            found = found.under(section)
+            found = found.with_section(section)
         return found
 
-    def services_over(self, book: ServiceBook) -> ServiceBook:
-        """The services of the code with what the file says of them."""
-        return service.over(book, self.services) if self.services else book
+    def override_services(self, book: ServiceBook) -> ServiceBook:
+        """The services of the code with the file's changes."""
+        return service.override(book, self.services) if self.services else book
 
     def sections(self, kind: str, owner: str) -> list[Section]:
         found = [self.default, *_owned(self.owners, owner)]
@@ -102,13 +102,13 @@ class Policies:
 
 
 def _owned(sections: Mapping[str, Section], name: str) -> list[Section | None]:
-    """Of everybody, then of this owner; a job without one is nobody's."""
+    """The section of `"*"`, then that of this owner; none for a job without an owner."""
     return [sections.get(owner.EVERYBODY), sections.get(name)] if name else []
 
 
 def read(content: bytes, shown: str) -> Policies:
     """The policies in a file's content. Raises BadPolicies with every mistake."""
-    # Whoever has no file needs no YAML.
+    # Imported late: without a file, YAML is not needed.
     from mulligan.policies import yaml
 
     reading = _Reading()
@@ -128,7 +128,7 @@ def version_of(content: bytes) -> str:
 
 
 class _Reading:
-    """Reads what it can. What it cannot read is noted and left out."""
+    """Reads what is valid. The rest is noted and left out."""
 
     def __init__(self) -> None:
         self.mistakes: list[str] = []
@@ -140,7 +140,7 @@ class _Reading:
         owners = self._named("owners", top.get("owners"), self._owner)
         for name in kinds:
             if name.casefold() in job_types:
-                self._note(f"kinds.{name}", "is named in retry.policies too; say it in one place")
+                self._note(f"kinds.{name}", "is named in retry.policies too; give it in one place")
         return Policies(
             version=version,
             default=self._section("default", top["default"]) if "default" in top else None,
@@ -149,7 +149,7 @@ class _Reading:
             job_types=job_types,
             services=self._named("services", top.get("services"), self._service),
             queues=self._named("queues", top.get("queues"), self._queue),
-            quotas={name: said for name, (_, said) in owners.items() if said},
+            quotas={name: changes for name, (_, changes) in owners.items() if changes},
         )
 
     # Sections
@@ -159,7 +159,7 @@ class _Reading:
         owners = self._named(f"{path}.owners", given.pop("owners", None), self._section)
         for name in owners:
             self._part(f"{path}.owners.{name}", owner.check_owner_name, "", name)
-        at_once = self._checked(path, _part_of(given, "concurrency"), queue.check_queue).get("concurrency")
+        at_once = self._check_all(path, _part_of(given, "concurrency"), queue.check_queue).get("concurrency")
         return Kind(self._section(path, given), owners, at_once)
 
     def _job_types(self, path: str, value: Any) -> dict[str, Kind]:
@@ -171,39 +171,39 @@ class _Reading:
             if not isinstance(name, str) or not name:
                 self._note(f"{path_of_one}.{JOB_TYPE}", f"is {name!r}, but it must be the name of a kind")
             elif name.casefold() in found:
-                self._note(f"{path_of_one}.{JOB_TYPE}", f"is {name!r}, which was named before; say it in one place")
+                self._note(f"{path_of_one}.{JOB_TYPE}", f"is {name!r}, which was named before; give it in one place")
             else:
                 found[name.casefold()] = kind
         return found
 
     def _service(self, path: str, value: Any) -> dict[str, Any]:
         self._part(path, check_name, path.removeprefix("services."))
-        said = self._mapping(path, value, service.KEYS)
+        changes = self._mapping(path, value, service.KEYS)
         before = len(self.mistakes)
-        for key, one in said.items():
+        for key, one in changes.items():
             self._part(f"{path}.{key}", service.check_key, key, one)
         if len(self.mistakes) == before:
-            self._part(f"{path}.min_calls", service.check_together, said)
-        return said
+            self._part(f"{path}.min_calls", service.check_together, changes)
+        return changes
 
     def _owner(self, path: str, value: Any) -> tuple[Section, dict[str, Any]]:
         self._part(path, owner.check_owner_name, "", path.removeprefix("owners."))
         given = self._mapping(path, value, (*KEYS, *SPELLINGS, *owner.KEYS))
-        said = {key: given.pop(key) for key in owner.KEYS if key in given}
-        return self._section(path, given), self._checked(path, said, owner.check_owner)
+        changes = {key: given.pop(key) for key in owner.KEYS if key in given}
+        return self._section(path, given), self._check_all(path, changes, owner.check_owner)
 
     def _queue(self, path: str, value: Any) -> dict[str, Any]:
         self._part(path, queue.check_queue_name, "", path.removeprefix("queues."))
-        return self._checked(path, self._mapping(path, value, queue.KEYS), queue.check_queue)
+        return self._check_all(path, self._mapping(path, value, queue.KEYS), queue.check_queue)
 
-    def _checked(self, path: str, said: dict[str, Any], check: Callable[[str, Any], None]) -> dict[str, Any]:
-        for key, one in said.items():
-            self._part(f"{path}.{key}", _something, one)
+    def _check_all(self, path: str, changes: dict[str, Any], check: Callable[[str, Any], None]) -> dict[str, Any]:
+        for key, one in changes.items():
+            self._part(f"{path}.{key}", _require_value, one)
             self._part(f"{path}.{key}", check, key, one)
-        return said
+        return changes
 
     def _section(self, path: str, value: Any) -> Section:
-        given = self._spelled(path, self._mapping(path, value, (*KEYS, *SPELLINGS)))
+        given = self._by_key(path, self._mapping(path, value, (*KEYS, *SPELLINGS)))
         readers = {
             **dict.fromkeys(PLAIN, self._plain),
             "timeout": self._timeout,
@@ -215,13 +215,13 @@ class _Reading:
         read = {key: readers[key](f"{path}.{spelled}", key, one) for key, (spelled, one) in given.items()}
         return Section(path=path, **{key: one for key, one in read.items() if one is not _WRONG})
 
-    def _spelled(self, path: str, given: dict[str, Any]) -> dict[str, tuple[str, Any]]:
-        """By our keys, each with the key it was given by."""
+    def _by_key(self, path: str, given: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+        """By canonical key, each with the spelling that was used."""
         found: dict[str, tuple[str, Any]] = {}
         for spelled, value in given.items():
             key, meant = SPELLINGS.get(spelled, (spelled, lambda same: same))
             if key in found:
-                self._note(f"{path}.{spelled}", f"says what {found[key][0]} says; give one of them")
+                self._note(f"{path}.{spelled}", f"means the same as {found[key][0]}; give one of them")
             elif (one := self._part(f"{path}.{spelled}", meant, value)) is not _WRONG:
                 found[key] = (spelled, one)
         return found
@@ -229,7 +229,7 @@ class _Reading:
     # Keys
 
     def _plain(self, path: str, key: str, value: Any) -> Any:
-        return self._part(path, _of_policy, key, value)
+        return self._part(path, _check_policy_key, key, value)
 
     def _timeout(self, path: str, _key: str, value: Any) -> Any:
         return self._part(path, _check_timeout, value)
@@ -240,7 +240,7 @@ class _Reading:
         return {code: limit for code, limit in read.items() if limit is not _WRONG}
 
     def _backoff(self, path: str, _key: str, value: Any) -> Any:
-        # A bare word is the type alone.
+        # A bare string is only the type.
         is_word = isinstance(value, str)
         given = {"type": value} if is_word else self._mapping(path, value, BACKOFF_KEYS)
         if (type_ := str(given.get("type")).lower()) not in BACKOFFS:
@@ -255,12 +255,12 @@ class _Reading:
             parts[BACKOFF_KEYS[key]] = part
         if type_ == "steps" and "delays" not in parts:
             return self._note(f"{path}.delays", "is missing; it must be a list such as [1m, 5m, 15m]")
-        return _WRONG if _WRONG in parts.values() else SaidBackoff(type_, parts)
+        return _WRONG if _WRONG in parts.values() else BackoffChange(type_, parts)
 
     def _backoff_part(self, path: str, type_: str, part: str, value: Any) -> Any:
         if part not in parts_of(type_):
             takes = [key for key, name in BACKOFF_KEYS.items() if name in parts_of(type_)]
-            return self._note(path, f"is nothing that {type_} has; it takes: {', '.join(takes)}")
+            return self._note(path, f"is not a key of {type_}; it takes: {', '.join(takes)}")
         required = {"delays": ["1s"]} if type_ == "steps" else {"delay": "1s"}
 
         def make() -> Any:
@@ -273,7 +273,7 @@ class _Reading:
         read = [self._window(path_of_one, one) for path_of_one, one in self._each(path, value)]
         if _WRONG in read:
             return _WRONG
-        return self._part(path, _of_policy, "windows", read)
+        return self._part(path, _check_policy_key, "windows", read)
 
     def _window(self, path: str, value: Any) -> Any:
         given = self._mapping(path, value, WINDOW_KEYS)
@@ -281,8 +281,8 @@ class _Reading:
         for key in missing:
             self._note(f"{path}.{key}", "is missing; it must be a time such as '09:00'")
         for key, one in given.items():
-            self._part(f"{path}.{key}", _checked_window, key, one)
-        return _WRONG if missing else _made(Window, given)
+            self._part(f"{path}.{key}", _check_window, key, one)
+        return _WRONG if missing else _make(Window, given)
 
     def _rules(self, path: str, _key: str, value: Any) -> Any:
         read = [self._rule(path_of_one, one) for path_of_one, one in self._each(path, value)]
@@ -297,17 +297,17 @@ class _Reading:
             missing.append("condition")
             self._note(path, f"has no condition; give at least one of {', '.join(CONDITIONS)}")
         for key, one in given.items():
-            self._part(f"{path}.{key}", _checked_rule, RULE_KEYS[key], one)
+            self._part(f"{path}.{key}", _check_rule, RULE_KEYS[key], one)
         named = {"name": path} | {RULE_KEYS[key]: one for key, one in given.items()}
-        return _WRONG if missing else _made(Rule, named)
+        return _WRONG if missing else _make(Rule, named)
 
-    # What all of it is made of
+    # Values
 
     def _named(self, path: str, value: Any, read: Callable[[str, Any], T]) -> dict[str, T]:
         return {name: read(f"{path}.{name}", one) for name, one in self._mapping(path, value, None).items()}
 
     def _mapping(self, path: str, value: Any, known: Collection[str] | None) -> dict[str, Any]:
-        """What stands under the known keys; with None, under any."""
+        """The values under the known keys; with None, under any key."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -317,7 +317,8 @@ class _Reading:
         for key in value:
             if not isinstance(key, str) or not key:
                 self._note(
-                    _below(path, str(key)), f"is no name, it is {key!r}; a name is a string, in quotes if necessary"
+                    _below(path, str(key)),
+                    f"is {key!r}, which is not a name; use a string, in quotes if necessary",
                 )
             elif known is not None and key not in known:
                 possible = f"{did_you_mean(key, known)}known are: {', '.join(known)}"
@@ -333,7 +334,7 @@ class _Reading:
         return [(f"{path}[{number}]", one) for number, one in enumerate(value)]
 
     def _part(self, path: str, make: Callable[..., Any], *given: Any) -> Any:
-        """What is made of it; a mistake is noted."""
+        """The result of `make`; a mistake is noted."""
         try:
             return make(*given)
         except BadPolicy as error:
@@ -355,31 +356,31 @@ def _is_in(key: str, known: Collection[str] | None) -> bool:
     return known is None or key in known
 
 
-def _made(kind: Callable[..., T], given: dict[str, Any]) -> Any:
-    """One of these, after its parts were looked at one by one: what is wrong was said."""
+def _make(kind: Callable[..., T], given: dict[str, Any]) -> Any:
+    """The value, unless a part is wrong: the parts were checked and noted one by one."""
     try:
         return kind(**given)
     except BadPolicy:
         return _WRONG
 
 
-def _something(value: Any) -> None:
+def _require_value(value: Any) -> None:
     if value is None:
         raise BadPolicy("", "is empty; leave it out")
 
 
-def _of_policy(key: str, value: Any) -> Any:
+def _check_policy_key(key: str, value: Any) -> Any:
     return getattr(RetryPolicy(**{key: value}), key)
 
 
-def _checked_window(key: str, value: Any) -> None:
+def _check_window(key: str, value: Any) -> None:
     if key == "allow" and not isinstance(value, bool):
         raise bad_value("", value, "true (retries run only inside) or false (never inside)")
     given: dict[str, Any] = {"start": "00:00", "end": "24:00", key: value}
     Window(**given)
 
 
-def _checked_rule(key: str, value: Any) -> None:
+def _check_rule(key: str, value: Any) -> None:
     given: dict[str, Any] = {"code": "SOUND", "error_class": "final", "message": ".", key: value}
     Rule(**given)
 

@@ -1,4 +1,4 @@
-"""What one place of the file says. What it leaves out is left to the next place, and at last to the code."""
+"""One section of the file. Values that it leaves out come from the next section, and at last from the code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,14 +16,14 @@ BACKOFFS: dict[str, Any] = {"exponential": Exponential, "fixed": Fixed, "linear"
 
 
 @dataclass(frozen=True, slots=True)
-class SaidBackoff:
-    """A type and those of its parts that the file gives."""
+class BackoffChange:
+    """A backoff's type and the parts that the file gives."""
 
     type: str
     parts: Mapping[str, Any]
 
-    def over(self, before: Backoff) -> Backoff:
-        """Of the same type: the parts not given stay. Of another: only the first delay does."""
+    def override(self, before: Backoff) -> Backoff:
+        """The new backoff. If the type is the same, other parts stay; otherwise only the first delay stays."""
         made = BACKOFFS[self.type]
         kept: dict[str, Any] = _parts(before) if type(before) is made else {"delay": _first_delay(before)}
         given = {name: part for name, part in {**kept, **self.parts}.items() if name in parts_of(self.type)}
@@ -49,11 +49,11 @@ def _first_delay(backoff: Backoff) -> timedelta:
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """`path` is where it stands, such as `kinds.convert.owners.acme`."""
+    """`path` is its place in the file, such as `kinds.convert.owners.acme`."""
 
     path: str
     max_attempts: int | UnsetType = UNSET
-    backoff: SaidBackoff | UnsetType = UNSET
+    backoff: BackoffChange | UnsetType = UNSET
     limits: Mapping[str, int] | UnsetType = UNSET
     deadline: timedelta | UnsetType | None = UNSET
     windows: tuple[Window, ...] | UnsetType = UNSET
@@ -63,8 +63,8 @@ class Section(Struct, frozen=True, kw_only=True):
     timeout: timedelta | UnsetType = UNSET
     rules: tuple[Rule, ...] | UnsetType = UNSET
 
-    def said(self) -> dict[str, Any]:
-        """What it says, by key."""
+    def values(self) -> dict[str, Any]:
+        """The given values by key."""
         found = {name: getattr(self, name) for name in KEYS}
         return {name: value for name, value in found.items() if value is not UNSET}
 

@@ -1,4 +1,4 @@
-"""What the file says of services, over what the code says of them."""
+"""The services of the file, which override those of the code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,18 +7,18 @@ from mulligan.service.config import LARGEST_WINDOW, Service, ServiceBook
 
 KEYS = ("mode", "window", "min_calls", "open_at", "cooldown", "probes", "budget", "rate", "fail_code", "most")
 
-SaidServices = Mapping[str, Mapping[str, Any]]
+ServiceChanges = Mapping[str, Mapping[str, Any]]
 
 
-def over(book: ServiceBook, said: SaidServices) -> ServiceBook:
-    """The book with what the file says on top. What it leaves out is that of the service the name had without it."""
-    for name in sorted(said, key=_generality):
-        book = book.with_services([book.of(name).with_changes(name=name, **said[name])])
+def override(book: ServiceBook, changes: ServiceChanges) -> ServiceBook:
+    """The book with the file's changes. Values that the file leaves out are those the name had without it."""
+    for name in sorted(changes, key=_generality):
+        book = book.with_services([book.of(name).with_changes(name=name, **changes[name])])
     return book
 
 
 def _generality(name: str) -> tuple[bool, int]:
-    """Patterns first, the shortest before all: what they say is the ground for those they match."""
+    """Patterns first, the shortest before all: their values are the defaults for the names they match."""
     return not name.endswith("*"), len(name)
 
 
@@ -28,7 +28,7 @@ def check_key(key: str, value: Any) -> None:
     Service("sound", **{**room, key: value})
 
 
-def check_together(said: Mapping[str, Any]) -> None:
-    """Raises BadPolicy for keys that are sound one by one only."""
-    if {"window", "min_calls"} <= set(said):
-        Service("sound", window=said["window"], min_calls=said["min_calls"])
+def check_together(changes: Mapping[str, Any]) -> None:
+    """Raise BadPolicy for keys that are valid only one by one."""
+    if {"window", "min_calls"} <= set(changes):
+        Service("sound", window=changes["window"], min_calls=changes["min_calls"])

@@ -1,4 +1,4 @@
-"""Names in the policies file that the app does not have: nothing of what is said there is ever used."""
+"""Names in the policies file that the app does not have: their values would never be used."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from mulligan.policies.reading import Policies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What an app has, by its code. `services` may be patterns; every name `is_possible` where a task computes it."""
+    """The names in an app's code. `services` may be patterns. `is_possible`: a task computes names, so any may
+    occur."""
 
     kinds: Collection[str]
     queues: Collection[str]
@@ -16,26 +17,26 @@ class Names:
     is_possible: bool = False
 
     def has_service(self, name: str) -> bool:
-        # That of everybody says nothing of who there is.
+        # The pattern '*' matches everything and proves nothing.
         return self.is_possible or name == "*" or any(_meet(name, known) for known in self.services if known != "*")
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownNames:
-    """Names by what they are said to be."""
+    """The unknown names, by section of the file."""
 
     kinds: Sequence[str] = ()
     queues: Sequence[str] = ()
     services: Sequence[str] = ()
 
     def __iter__(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Of what there are some."""
+        """The sections with unknown names."""
         every = (("kinds", self.kinds), ("queues", self.queues), ("services", self.services))
         return iter([(what, names) for what, names in every if names])
 
 
 def find_unknown_names(policies: Policies, names: Names) -> UnknownNames:
-    """Without tasks nothing can be said of it."""
+    """The names that the app does not have; none if the app has no tasks."""
     if not names.kinds:
         return UnknownNames()
     return UnknownNames(
@@ -45,12 +46,12 @@ def find_unknown_names(policies: Policies, names: Names) -> UnknownNames:
     )
 
 
-def _missing(said: Iterable[str], known: Collection[str]) -> list[str]:
-    return [name for name in said if name not in known]
+def _missing(given: Iterable[str], known: Collection[str]) -> list[str]:
+    return [name for name in given if name not in known]
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether there is a name that both mean."""
+    """Whether a name can match both."""
     stem, other_stem = one.removesuffix("*"), other.removesuffix("*")
     if one == stem and other == other_stem:
         return one == other

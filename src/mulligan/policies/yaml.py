@@ -1,4 +1,4 @@
-"""YAML as plain values: the core schema, so that 22:00 is a time and `no` a word, and no key stands twice."""
+"""Reads YAML with the core schema, in which 22:00 and `no` are strings. Duplicate keys are an error."""
 
 import re
 from collections.abc import Hashable
@@ -18,7 +18,7 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
             seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
         return super().construct_mapping(node, deep)
 
@@ -35,26 +35,26 @@ for _name, _pattern, _first in (
 
 
 def parse(content: bytes) -> Any:
-    """The values in a file's content. Raises BadPolicy with the line when it is no YAML."""
+    """The values in a file's content. Raises BadPolicy with the line if it is not YAML."""
     try:
         loader = _Loader(content.decode())
         node = loader.get_single_node()
         if node is None:
             return None
-        # Before anything is made of it: an alias of an alias of many is written in a line, and fills the memory.
+        # Checked before construction: nested aliases fit in a line but could fill the memory.
         if _size(node, {}) > MOST_VALUES:
-            raise BadPolicy(f"it has more than {MOST_VALUES:,} values, its aliases written out, which is the limit")
+            raise BadPolicy(f"it has more than {MOST_VALUES:,} values with its aliases expanded, which is the limit")
         return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
-        raise BadPolicy(f"it is not YAML that can be read: {_told(error)}") from None
+        raise BadPolicy(f"it is not valid YAML: {_describe(error)}") from None
     except UnicodeDecodeError as error:
-        raise BadPolicy(f"it is not YAML but something else: byte {error.start + 1:,} is no text in UTF-8") from None
+        raise BadPolicy(f"it is not YAML: byte {error.start + 1:,} is not valid UTF-8") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise BadPolicy(f"it is not YAML that can be read: {str(error).splitlines()[0]}") from None
+        raise BadPolicy(f"it is not valid YAML: {str(error).splitlines()[0]}") from None
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many values it has when every alias in it is written out."""
+    """The number of values with every alias expanded."""
     if id(node) in sizes:
         if not sizes[id(node)]:
             raise yaml.constructor.ConstructorError(None, None, "it contains itself", node.start_mark)
@@ -71,7 +71,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-def _told(error: yaml.MarkedYAMLError) -> str:
+def _describe(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
     return f"{error.problem or error.context}{where}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from mulligan.errors import Snooze, TaskError
-from mulligan.failure.redact import kept
+from mulligan.failure.redact import sanitize
 
 logger = logging.getLogger("mulligan.program")
 
@@ -34,7 +34,7 @@ class Reporter:
             self._progress = None
             logger.warning(
                 "progress= raised at line %r; the program continues, but its progress is no longer reported",
-                kept(line, 200),
+                sanitize(line, 200),
                 exc_info=True,
             )
 

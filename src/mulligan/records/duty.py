@@ -56,7 +56,7 @@ def duty_of(waiting_for: str | None) -> KnownDuty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DutyRun:
-    """A duty done, by a worker or by hand. `did` is how many jobs it moved since the record before."""
+    """A run of a duty, by a worker or manual. `did` is the number of jobs moved since the previous record."""
 
     duty: str
     worker: str

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mulligan.records.job import NewJob
-from mulligan.values.clock import id_from, microseconds
+from mulligan.values.ids import id_from
+from mulligan.values.moment import microseconds
 
 TAG = "schedule:"
 # If no worker has reported a schedule for this long, no code has it any more.

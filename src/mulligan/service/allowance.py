@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Verdict
 from mulligan.records.rate import TokenBucket
@@ -131,8 +131,8 @@ def service_open_verdict(service: Service, name: str, *, kind: str = "", catalog
     return Verdict(
         code=entry.code,
         error_class=ErrorClass.FINAL,
-        message=entry.last_word,
-        final_message=entry.last_word,
+        message=entry.last_message,
+        final_message=entry.last_message,
         rule=FAILS_FAST,
         group=fingerprint(entry.code, name, kind=kind),
         detail=f"service {name} is open and set to fail fast: the task did not run",

@@ -9,7 +9,8 @@ import msgspec
 
 from mulligan.records.batch import BatchRecord
 from mulligan.records.job import FollowUp, NewJob
-from mulligan.values.clock import id_from, microseconds
+from mulligan.values.ids import id_from
+from mulligan.values.moment import microseconds
 
 logger = logging.getLogger("mulligan.store")
 

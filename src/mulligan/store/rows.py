@@ -18,7 +18,7 @@ from mulligan.records.pause import Pause
 from mulligan.records.retention import EndedCount
 from mulligan.records.schedule import Definition, ScheduleRecord
 from mulligan.store.messages import Lane, WorkerRecord
-from mulligan.values.clock import EPOCH, microseconds
+from mulligan.values.moment import EPOCH, microseconds
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)

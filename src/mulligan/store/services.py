@@ -226,10 +226,7 @@ class ServiceOperations:
             if (tally := _tally(row["tally"])).epoch <= known[row["service"]].epoch
         }
         news = [
-            {
-                "service": name,
-                "tally": encode_counts(mine.get(name, CallCounts()).add(heard, self._book().of(name))),
-            }
+            {"service": name, "tally": encode_counts(mine.get(name, CallCounts()).add(heard, self._book().of(name)))}
             for name in names
             for heard in [current[name]]
         ]

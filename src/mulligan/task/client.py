@@ -52,11 +52,11 @@ class Client:
     def new_job(self, binding: "Binding[Any]", job_id: str) -> NewJob:
         """The job, with the policy and quotas in force now for its kind, queue and owner."""
         job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
-        return self._quotas.over(job)
+        return self._quotas.apply_to(job)
 
     def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:
         """The task's follow-up, with its owner's weight if its queue is fair."""
-        return self._quotas.weighed(task.follow_up, owner)
+        return self._quotas.add_weight(task.follow_up, owner)
 
     def _used(self, bindings: "Sequence[Binding[Any]]", connection: Any) -> Any:
         given = [

@@ -10,7 +10,7 @@ from mulligan.errors import InvalidArguments
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import EVERYBODY
 from mulligan.values.check import LONGEST_NAME, NAME, Requirement, not_allowed, one_of, string
-from mulligan.values.clock import is_id
+from mulligan.values.ids import is_id
 
 LONGEST_KEY = 500
 MOST_TAGS = 50

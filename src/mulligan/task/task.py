@@ -47,8 +47,8 @@ from mulligan.task.options import (
 )
 from mulligan.task.payload import Payload
 from mulligan.values.check import not_allowed
-from mulligan.values.clock import id_from, is_id
 from mulligan.values.duration import Duration, parse
+from mulligan.values.ids import id_from, is_id
 
 P = ParamSpec("P")
 C = TypeVar("C", covariant=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 from mulligan.attempt import CURRENT
 from mulligan.errors import MulliganError, StoreError
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import misfit, worker_lost
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import MESSAGE_LIMIT
-from mulligan.failure.redact import kept
+from mulligan.failure.redact import sanitize
 from mulligan.failure.verdict import Failure
 from mulligan.store.store import Store
 from mulligan.task.payload import Misfit, PayloadError
@@ -102,4 +102,4 @@ def end_once(running: Running, ended: Ended) -> Ended:
 
 
 def _final(code: str, error: MulliganError) -> Failure:
-    return Failure(type=code, message=kept(str(error), MESSAGE_LIMIT), code=code, error_class=ErrorClass.FINAL)
+    return Failure(type=code, message=sanitize(str(error), MESSAGE_LIMIT), code=code, error_class=ErrorClass.FINAL)

@@ -1,10 +1,10 @@
-"""Rules for what fails everywhere. Ask the packs last: a task and its app know better."""
+"""Rules for common failures. The packs are asked last: the rules of a task and its app take precedence."""
 
 from mulligan.failure.packs import database, http, process, system
 from mulligan.failure.rule import Rule
 
-# In the order they are asked. Clients wrap what the system says. Programs come before it too: one that cannot be
-# started is more than a missing file.
+# In the order in which they are asked. System comes last: clients wrap its errors, and a program that cannot be started
+# is more than a missing file.
 BUILT_IN: dict[str, tuple[Rule, ...]] = {
     "http": http.RULES,
     "database": database.RULES,

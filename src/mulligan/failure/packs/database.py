@@ -1,6 +1,6 @@
-"""What databases report: PostgreSQL by its SQLSTATE, whichever driver asked; SQLite by the name of its result.
+"""Errors of databases: PostgreSQL by SQLSTATE with any driver, SQLite by the name of its result code.
 
-SQLAlchemy and others that wrap a driver's error change nothing. The libraries are not imported.
+Errors wrapped by SQLAlchemy and others match too. The libraries are not imported.
 """
 
 from mulligan.failure.rule import Rule
@@ -10,7 +10,7 @@ _SQLITE_ERROR = r"no such (table|column|index|function|view|trigger)|syntax erro
 RULES: tuple[Rule, ...] = (
     Rule("DISK_FULL", "retryable", sqlstate=("53100", "SQLITE_FULL"), name="database.disk_full"),
     Rule("OUT_OF_MEMORY", "retryable", sqlstate=("53200", "SQLITE_NOMEM"), name="database.memory"),
-    # Serialization failures and deadlocks: the database undid it so that it can be done again.
+    # Serialization failures and deadlocks: the database rolled back so that the transaction can be repeated.
     Rule("DATABASE_BUSY", "retryable", sqlstate="40", name="database.conflict"),
     Rule(
         "DATABASE_BUSY",
@@ -19,11 +19,11 @@ RULES: tuple[Rule, ...] = (
         name="database.locked",
     ),
     Rule("DATABASE_BUSY", "retryable", cause="sqlalchemy.exc.TimeoutError", name="database.pool"),
-    # The statement's time was up, or somebody stopped it.
+    # The statement timed out, or it was cancelled.
     Rule("TIMEOUT", "retryable", sqlstate=("57014", "SQLITE_INTERRUPT"), name="database.timeout"),
     Rule("CONSTRAINT_VIOLATED", "final", sqlstate=("23", "SQLITE_CONSTRAINT"), name="database.constraint"),
     Rule("NOT_PERMITTED", "final", sqlstate=("42501", "SQLITE_PERM", "SQLITE_AUTH"), name="database.permission"),
-    # A proxy that pools gave us the session of another: its prepared statements are not ours.
+    # A pooling proxy gave us another session, without our prepared statements.
     Rule("DATABASE_BUSY", "retryable", sqlstate=("26000", "42P05"), name="database.session"),
     Rule(
         "QUERY_INVALID",
@@ -38,15 +38,15 @@ RULES: tuple[Rule, ...] = (
         sqlstate=("XX001", "XX002", "SQLITE_CORRUPT", "SQLITE_NOTADB"),
         name="database.damaged",
     ),
-    # A disk that came up read-only, or not at all, comes back.
+    # A disk that is read-only or missing comes back.
     Rule(
         "IO_ERROR",
         "retryable",
         sqlstate=("58", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"),
         name="database.io",
     ),
-    # Also a login that is refused: passwords are changed under running workers, and libpq gives no SQLSTATE when
-    # connecting fails. Read-only is a standby before it takes over.
+    # A refused login too: passwords change while workers run, and libpq gives no SQLSTATE if connecting fails. A
+    # read-only server is a standby before it takes over.
     Rule(
         "DATABASE_UNAVAILABLE",
         "retryable",

@@ -1,7 +1,7 @@
-"""What HTTP clients report: httpx and httpx2, requests, aiohttp, urllib.
+"""Errors of HTTP clients: httpx and httpx2, requests, aiohttp, urllib.
 
-A status counts wherever it comes from, and so does trouble with TLS; the other errors only where a client
-raised them. The libraries are not imported: their errors are known by name.
+A status and a TLS error match whatever raised them; the other errors only if a client raised them. The libraries are
+not imported: their errors are matched by name.
 """
 
 from mulligan.failure.rule import Rule
@@ -66,18 +66,18 @@ RULES: tuple[Rule, ...] = (
     Rule("HTTP_3XX", "final", status=range(300, 400), name="http.3xx"),
     Rule("RATE_LIMITED", "rate_limited", status=429, name="http.429"),
     Rule("TIMEOUT", "retryable", status=408, name="http.408"),
-    # Conflict, misdirected, locked, failed dependency, too early: each is about this moment.
+    # Conflict, misdirected, locked, failed dependency, too early: each is temporary.
     Rule("HTTP_BUSY", "retryable", status=(409, 421, 423, 424, 425), name="http.busy"),
     Rule("HTTP_4XX", "final", status=range(400, 500), name="http.4xx"),
-    # A Retry-After of a 503 makes the wait longer, but the attempt counts: it is an outage, not our haste.
+    # A Retry-After of a 503 lengthens the delay, but the attempt counts: it is an outage, not a rate limit.
     Rule("HTTP_5XX", "retryable", status=range(500, 600), name="http.5xx"),
     Rule("URL_INVALID", "final", when=_client, cause=_URL, name="http.url"),
     Rule("URL_INVALID", "final", when="urllib.error.URLError", message="unknown url type", name="http.scheme"),
-    # It does not mend itself: somebody has to renew or to trust it, and can retry by hand then.
+    # A person has to renew or trust the certificate, and can retry manually then.
     Rule("CERTIFICATE_INVALID", "final", cause="ssl.SSLCertVerificationError", name="http.certificate"),
-    # Unknown names too: resolvers say so of names that are only just being made known.
+    # Unknown names too: resolvers report them for names that are just being published.
     Rule("NETWORK", "retryable", when=_client, cause=("socket.gaierror", "socket.herror"), name="http.dns"),
-    # Before timeouts: urllib3 of old derives these from them.
+    # Before timeouts: old versions of urllib3 derive it from them.
     Rule("NETWORK", "retryable", when=_client, cause="ConnectionRefusedError", name="http.refused"),
     Rule("TIMEOUT", "retryable", when=_client, cause=_TIMEOUT, name="http.timeout"),
     Rule(

@@ -1,4 +1,4 @@
-"""Rule packs: those of installed distributions (entry points `mulligan.packs`), and ours."""
+"""Rule packs: those of installed distributions (entry points `mulligan.packs`), then the built-in ones."""
 
 import logging
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ GROUP = "mulligan.packs"
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Rules under a name. One that cannot be used has none, and says what the problem is."""
+    """Rules under a name. A pack that cannot be loaded has no rules but a `problem`."""
 
     name: str
     source: str
@@ -30,12 +30,12 @@ class Pack:
 
 @cache
 def packs() -> tuple[Pack, ...]:
-    """All there are, in the order they are asked: others' by name, then ours. Looked for once."""
+    """All packs in the order in which they are asked: installed ones by name, then built-in ones. Searched once."""
     from importlib.metadata import entry_points
 
     found = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
     ours = (Pack(name, "mulligan", rules) for name, rules in BUILT_IN.items())
-    return (*map(_loaded, found), *ours)
+    return (*map(_load, found), *ours)
 
 
 @cache
@@ -43,19 +43,19 @@ def rules() -> tuple[AnyRule, ...]:
     return tuple(rule for pack in packs() for rule in pack.rules)
 
 
-def _loaded(entry: "EntryPoint") -> Pack:
+def _load(entry: "EntryPoint") -> Pack:
     source = _source(entry)
     try:
         return Pack(entry.name, source, check_rules(entry.load(), f"a pack ({entry.value})"))
     except (Exception, SystemExit) as error:
-        # Somebody's mistake costs his rules; it must not cost everybody's work.
+        # A broken pack loses its rules; it must not stop the worker.
         problem = first_line(f"{evidence.type_name(type(error))}: {evidence.message_of(error)}")
         logger.warning("the rule pack %r of %s is left out: %s", entry.name, source, problem)
         return Pack(entry.name, source, problem=problem)
 
 
 def _source(entry: "EntryPoint") -> str:
-    """The distribution and its version. Metadata may be damaged."""
+    """The distribution and its version. The metadata may be damaged."""
     found = entry.dist
     unknown = "an unknown distribution"
-    return unknown if found is None else evidence.tried(lambda: f"{found.name} {found.version}", unknown)
+    return unknown if found is None else evidence.try_or(lambda: f"{found.name} {found.version}", unknown)

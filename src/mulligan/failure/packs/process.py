@@ -1,4 +1,4 @@
-"""What programs report by the way they end. A shell says 128 + n for signal n, Python says -n."""
+"""Failures of programs, by how they end. A shell reports 128 + n for signal n, Python -n."""
 
 import errno
 
@@ -16,10 +16,10 @@ def _was_not_started(failure: Failure) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule("TIMEOUT", "retryable", when=("subprocess.TimeoutExpired", ProgramTimedOut), name="process.timeout"),
-    # The kernel's killer of last resort sends 9, and it is nearly always the one who did.
+    # A SIGKILL nearly always comes from the kernel's out-of-memory killer.
     Rule("OUT_OF_MEMORY", "retryable", exit=(-9, 137), name="process.killed"),
     Rule("PROGRAM_CRASHED", "retryable", exit=(-11, 139), name="process.segfault"),
-    # Retried: a container that came up without its volume gets it back.
+    # Retried: a container that started without its volume may get it later.
     Rule("PROGRAM_MISSING", "retryable", exit=(126, 127), name="process.missing"),
     Rule("PROGRAM_MISSING", "retryable", when=_was_not_started, name="process.not_started"),
     Rule("PROGRAM_FAILED", "retryable", exit=(range(-64, 0), range(129, 193)), name="process.signal"),

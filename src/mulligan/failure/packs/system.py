@@ -1,7 +1,7 @@
-"""What the operating system and the interpreter report.
+"""Errors of the operating system and the interpreter.
 
-Nothing here says that an error is a mistake in the job's input: a ValueError may as well be a bug that
-the next deploy mends. Only refused permission is final.
+None of them proves a mistake in the job's input: a ValueError may be a bug that the next deploy fixes. Only a refused
+permission is final.
 """
 
 import errno
@@ -30,10 +30,10 @@ RULES: tuple[Rule, ...] = (
         ),
         name="system.network",
     ),
-    # It does not mend itself: somebody has to grant the permission, and can retry by hand then.
+    # A person has to grant the permission, and can retry manually then.
     Rule("NOT_PERMITTED", "final", when=PermissionError, name="system.permission"),
-    # The system cannot tell "gone" from "not there yet" (a mount, a volume, a slow share), and a wrong
-    # final loses work where a wrong retry costs a few tries.
+    # The system cannot distinguish "deleted" from "not there yet" (a mount, a volume, a slow network drive). A wrong
+    # final verdict loses work; a wrong retry costs a few attempts.
     Rule("FILE_MISSING", "retryable", when=FileNotFoundError, name="system.file_missing"),
     Rule("OUT_OF_MEMORY", "retryable", when=MemoryError, name="system.memory"),
     Rule("OUT_OF_MEMORY", "retryable", errno=errno.ENOMEM, name="system.no_memory"),
@@ -57,6 +57,6 @@ RULES: tuple[Rule, ...] = (
         ),
         name="system.io",
     ),
-    # In the middle of a deploy half of the program is old.
+    # During a deploy, half of the program may be old.
     Rule("IMPORT_FAILED", "retryable", when=ImportError, name="system.import"),
 )

@@ -27,7 +27,7 @@ from mulligan.attempt import Ports
 from mulligan.errors import LifespanFailed, StoreDamaged
 from mulligan.failure import evidence
 from mulligan.failure.evidence import DETAIL_LIMIT
-from mulligan.failure.redact import kept, password_of
+from mulligan.failure.redact import password_of, sanitize
 from mulligan.failure.verdict import Failure, Ledger
 from mulligan.logs import JobContext, extras
 from mulligan.program.interrupt import Interrupted
@@ -135,8 +135,8 @@ class WorkerLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(LineClosed):
-            text = evidence.tried(lambda: self.format(record), "(a line that cannot be formatted)")
-            self._line.send(LogLine(record.name, record.levelno, kept(text, DETAIL_LIMIT), extras(record)))
+            text = evidence.try_or(lambda: self.format(record), "(a line that cannot be formatted)")
+            self._line.send(LogLine(record.name, record.levelno, sanitize(text, DETAIL_LIMIT), extras(record)))
 
 
 class ChildProgram:

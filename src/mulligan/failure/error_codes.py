@@ -1,4 +1,4 @@
-"""Error codes: what each is called, what it means for people, whether trying again can help."""
+"""Error codes, each with its message for users, its class and its HTTP status."""
 
 # ruff: noqa: RUF001 - the messages of the source documents have typographic apostrophes
 
@@ -35,16 +35,17 @@ def is_code(value: object) -> bool:
 
 
 def without_promise(message: str) -> str:
-    """The message for when no retry follows: the same, less the sentence that announces one."""
+    """The message without the sentence that announces a retry."""
     return _PROMISE.sub(" ", message).strip() or message
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class ErrorCode:
-    """`message` is shown while a retry is coming; `final_message`, or it without its promise, when none is.
+    """`message` is shown while a retry is pending. Without a retry, `final_message` is shown, or `message` without the
+    sentence that announces one.
 
-    `blames_service`: True for what is the fault of the service a task calls, False for what it answered in good
-    health, None for what says nothing about it.
+    `blames_service`: True if the service that the task calls is at fault, False if it answered in good health, None if
+    the code says nothing about it.
     """
 
     code: str
@@ -73,18 +74,18 @@ class ErrorCode:
             error_class=ErrorClass.of(error_class),
             status=check_integer(f"the status of {code}", status, least=100, most=599),
             final_message=None if final_message is None else _line(f"the final message of {code}", final_message),
-            blames_service=blame(f"blames_service of {code}", blames_service),
+            blames_service=check_blame(f"blames_service of {code}", blames_service),
         )
 
     @property
-    def last_word(self) -> str:
-        """The message when nothing follows."""
+    def last_message(self) -> str:
+        """The message when no retry follows."""
         return self.final_message or without_promise(self.message)
 
 
-def blame(field: str, blames: bool | None) -> bool | None:  # noqa: FBT001
+def check_blame(field: str, blames: bool | None) -> bool | None:  # noqa: FBT001
     if blames not in (True, False, None):
-        raise bad_value(field, blames, "True (the service is at fault), False (it answered), or None (it says nothing)")
+        raise bad_value(field, blames, "True (the service is at fault), False (it answered), or None (unknown)")
     return blames
 
 
@@ -95,7 +96,7 @@ def _line(field: str, text: str) -> str:
 
 
 class Catalogue:
-    """The codes an app knows. Never changes: `with_codes` makes another one."""
+    """The codes that an app knows. Immutable: `with_codes` returns another catalogue."""
 
     __slots__ = ("_codes",)
 
@@ -107,16 +108,16 @@ class Catalogue:
         return DEFAULT
 
     def with_codes(self, codes: Iterable[ErrorCode]) -> "Catalogue":
-        """This catalogue with more codes, or with other words for codes it has."""
+        """A copy with these codes added. They replace codes of the same name."""
         return Catalogue({**self._codes, **_by_code(codes)}.values())
 
     def get(self, code: str) -> ErrorCode:
-        """The entry of a code; a generic one for a code that nobody described."""
-        return self._codes.get(code) or _undescribed(code)
+        """The entry of a code; a generic entry for a code without one."""
+        return self._codes.get(code) or _generic_entry(code)
 
     def message_for(self, code: str, *, retrying: bool) -> str:
         entry = self.get(code)
-        return entry.message if retrying else entry.last_word
+        return entry.message if retrying else entry.last_message
 
     def __contains__(self, code: object) -> bool:
         return code in self._codes
@@ -137,11 +138,11 @@ def _by_code(codes: Iterable[ErrorCode]) -> dict[str, ErrorCode]:
         if not isinstance(entry, ErrorCode):
             raise bad_value("an entry of the catalogue", entry, "an ErrorCode")
         if found.setdefault(entry.code, entry) != entry:
-            raise bad_value("an entry of the catalogue", entry.code, "given once, not twice with different words")
+            raise bad_value("an entry of the catalogue", entry.code, "given once, not twice with different texts")
     return found
 
 
-def _undescribed(code: str) -> ErrorCode:
+def _generic_entry(code: str) -> ErrorCode:
     return ErrorCode(code if is_code(code) else "UNKNOWN", "Something went wrong. We’ll retry.")
 
 

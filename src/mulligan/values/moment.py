@@ -1,0 +1,11 @@
+"""Moments as integers, as the stores keep them."""
+
+from datetime import UTC, datetime
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as integer microseconds since 1970: exact, sortable, and the same in every store."""
+    delta = moment - EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
