@@ -9,7 +9,7 @@ import pytest
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
 from mulligan.failure.decision import Decision, Fail, Park, Postpone, Retry, Succeed
 from mulligan.lifecycle import Move, State
-from mulligan.records.job import RECOVERING, Called, Job, Lease
+from mulligan.records.job import RECOVERING, Job, Lease, ReportedCall
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.service import MOST_RETURNS, Service, ServiceBook
@@ -153,7 +153,7 @@ class ChargeRules(Bench):
 
     def test_what_the_task_reports_of_its_service_goes_before_its_end(self) -> None:
         lease = self._probing()
-        self.store.settle([Outcome(lease, exhausted(), calls=(Called(NAME, ok=True),))])
+        self.store.settle([Outcome(lease, exhausted(), calls=(ReportedCall(NAME, ok=True),))])
         assert self.job(lease.fence.id).state is State.FAILED
 
     def test_a_probe_of_the_service_s_own_never_waits_for_it(self) -> None:

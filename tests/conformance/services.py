@@ -23,7 +23,7 @@ from conformance.bench import (
 from mulligan.failure.decision import Fail, Postpone, Release, Retry, Succeed
 from mulligan.lifecycle import SERVICE_EVENTS, Move, State
 from mulligan.records.event import Event
-from mulligan.records.job import Called, Job, Lease
+from mulligan.records.job import Job, Lease, ReportedCall
 from mulligan.records.pause import PauseRequest
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRecord, ServiceRequest
@@ -138,7 +138,8 @@ class ServiceRules(Bench):
         self._serves(window=4, min_calls=2)
         lease = self._running()
         self._end(
-            [(lease, Succeed("null"))], calls=[Called(NAME, ok=False), Called(NAME, ok=False), Called(OTHER, ok=True)]
+            [(lease, Succeed("null"))],
+            calls=[ReportedCall(NAME, ok=False), ReportedCall(NAME, ok=False), ReportedCall(OTHER, ok=True)],
         )
         assert self._state() == "open"
 
@@ -746,7 +747,7 @@ class ServiceRules(Bench):
     def _running(self, *, service: str = NAME, by: str = WORKER) -> Lease:
         return self.leased(service=service, by=by)
 
-    def _end(self, ends: Sequence[tuple[Lease, Any]], *, calls: Sequence[Called] = ()) -> Answers:
+    def _end(self, ends: Sequence[tuple[Lease, Any]], *, calls: Sequence[ReportedCall] = ()) -> Answers:
         return self.store.settle([Outcome(lease, decision, calls=tuple(calls)) for lease, decision in ends])
 
     def _hear(self, *decisions: Any, service: str = NAME, by: str = WORKER) -> None:

@@ -11,7 +11,7 @@ from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
-from mulligan.records.limit import EVERYBODY
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.messages import Request
 from mulligan.store.store import Store
 from mulligan.task.checks import check_name
@@ -218,7 +218,7 @@ def _name(what: str, name: str) -> str:
 
 
 def _owner(owner: str) -> str:
-    if owner == EVERYBODY:
+    if owner == EVERY_OWNER:
         raise BadBatch("the owner of a batch is '*', which stands for every owner; a batch has one, or none")
     return _name("the owner of a batch", owner)
 

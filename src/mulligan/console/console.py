@@ -30,7 +30,7 @@ from mulligan.records.duty import RETRY_REASONS, DutyRun
 from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Job, JobFilter, Page
-from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord, subjects_of
+from mulligan.records.limit import EVERY_OWNER, LimitRecord, SpendingRecord, subjects_of
 from mulligan.records.pause import Pause
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
@@ -166,7 +166,7 @@ class Console:
 
     def limit_of_everybody(self) -> int | None:
         """How many places each owner has who is not named."""
-        found = self._store().limits([f"owner/{EVERYBODY}"])
+        found = self._store().limits([f"owner/{EVERY_OWNER}"])
         return found[0].most if found else None
 
     def spending(self, owner: str) -> SpendingRecord | None:

@@ -209,7 +209,7 @@ class Fence(NamedTuple):
     claim: int
 
 
-class Called(NamedTuple):
+class ReportedCall(NamedTuple):
     """A call of a service as a task reports it. `ok`: the service did not fail."""
 
     service: str
