@@ -168,7 +168,7 @@ def last_values(verdict: Verdict | None) -> dict[str, Any]:
         "last_code": failed and failed.code,
         "last_class": failed and str(failed.error_class),
         "last_message": failed and failed.message,
-        "last_detail": failed and failed.seen,
+        "last_detail": failed and failed.technical_line,
     }
 
 
