@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from mulligan import App
-from mulligan.app import Parts
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
 from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.values.clock import SystemClock
+from mulligan.wiring import Parts
 
 NOTHING = timedelta(0)
 EVERYTHING = Limits(lease=NOTHING, wait=NOTHING, pause=NOTHING, cursor=NOTHING)
@@ -110,7 +110,7 @@ class WrongClock(SystemClock):
 )
 def test_a_clock_that_is_wrong_is_told(app: App, off: Any, expected: Level, side: str) -> None:
     app.migrate()
-    with app.made_of(Parts(clock=WrongClock(off if isinstance(off, timedelta) else timedelta(seconds=off)))):
+    with app.wiring.use(Parts(clock=WrongClock(off if isinstance(off, timedelta) else timedelta(seconds=off)))):
         finding = found(app, Check.CLOCK)
     assert (finding.level, side in finding.found) == (expected, True)
 
@@ -194,7 +194,7 @@ def test_a_pause_is_told_and_one_without_an_end_is_a_problem_after_a_day(app: Ap
     assert level(app, Check.DUTIES_PAUSED) is Level.WARNING
     finding = found(app, Check.DUTIES_PAUSED, EVERYTHING)
     assert (finding.level, finding.remedy) == (Level.PROBLEM, "mulligan resume --duty expire")
-    assert "by bob, with no end" in finding.found
+    assert "by bob, without an end" in finding.found
 
 
 def test_the_remedy_for_a_paused_schedule_resumes_it(app: App) -> None:

@@ -168,7 +168,7 @@ def test_django_stores_jobs_in_its_transactions_and_its_command_works_them_off(p
         counted = python(project, "manage.py", "shell", "--no-imports", "-c", SCRIPT)
         assert counted.splitlines()[-1] == "1", "a child process finds Django set up"
         assert worker.stop() == 0
-        assert "2 at once" in worker.said
+        assert "2 jobs at a time" in worker.said
         assert "Traceback" not in worker.said
     listed = python(project, "manage.py", "mulligan", "jobs", "list", "--version", "1.0", "--kind", "ship", "--json")
     assert listed.count('"kind": "ship"') == 1, "the one that was rolled back is not there"
@@ -178,7 +178,7 @@ def test_django_settings_that_cannot_work_are_named(project: Path) -> None:
     settings = project / "project" / "settings.py"
     good = settings.read_text()
     for bad, words in (
-        ('MULLIGAN = {"speed": 9}', "MULLIGAN holds what App(…) does not take"),
+        ('MULLIGAN = {"speed": 9}', "MULLIGAN has an option that App(…) does not take"),
         ("MULLIGAN = 7", "MULLIGAN must be a dictionary"),
         ('DATABASES["default"]["ENGINE"] = "django.db.backends.mysql"', "set MULLIGAN = {'url': …}"),
     ):

@@ -173,7 +173,7 @@ def test_packs_are_listed(install: Install, tmp_path: Path) -> None:
     lines = [line.split() for line in listed(tmp_path).splitlines()]
     assert ["acme,", "from", "acme_rules", "1.2"] in lines
     assert ["acme.teapot", "TEAPOT", "final", "status", "418"] in lines
-    assert ["moody", "as", "the", "function", "says"] in lines
+    assert ["moody", "decided", "by", "the", "function"] in lines
     assert ["http.5xx", "HTTP_5XX", "retryable", "status", "500", "to", "599"] in lines
     assert ["It", "is", "left", "out:", "ModuleNotFoundError:", "No", "module", "named", "'no_such_module'"] in lines
 

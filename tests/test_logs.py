@@ -1,4 +1,4 @@
-"""What is logged: which lines, with which fields, safe from the texts of others."""
+"""Log lines: which ones, with which fields, and safe from logged values."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
 
 
-def test_a_worker_says_once_a_minute_what_it_did_and_nothing_when_nothing_happened(app: App, lines: Lines) -> None:
+def test_a_worker_logs_a_summary_once_a_minute_and_nothing_when_nothing_happened(app: App, lines: Lines) -> None:
     @app.task
     async def quick() -> None: ...
 
@@ -107,7 +107,7 @@ def test_a_worker_says_once_a_minute_what_it_did_and_nothing_when_nothing_happen
     assert set(said[0]) <= set(FIELDS)
 
 
-def test_what_is_charged_to_a_service_counts_as_parked_not_as_retried(tmp_path: Path, lines: Lines) -> None:
+def test_a_failure_charged_to_a_service_counts_as_parked_not_as_retried(tmp_path: Path, lines: Lines) -> None:
     app = App(f"sqlite:///{tmp_path}/jobs.db", services=[Service("gateway", min_calls=5)])
 
     @app.task(service="gateway")
@@ -122,12 +122,12 @@ def test_what_is_charged_to_a_service_counts_as_parked_not_as_retried(tmp_path: 
         app.enqueue_many([*[call.bind()] * 5, long.bind(70), long.bind(130)])
         box.run()
     counted = [line for line in lines.documents if "seconds" in line]
-    # Probes alone make no line a minute: the outage has lines of its own.
+    # Probes alone make no summary: the outage is logged separately.
     assert counted[0]["message"] == "in 1m 10s: 1 succeeded, 7 parked; 1 running now"
     assert all("succeeded" in line for line in counted)
 
 
-def test_a_worker_that_stops_says_what_it_did_since_the_last_line(app: App, lines: Lines) -> None:
+def test_a_worker_that_stops_logs_what_it_did_since_the_last_summary(app: App, lines: Lines) -> None:
     @app.task
     def quick() -> None: ...
 
@@ -138,7 +138,7 @@ def test_a_worker_that_stops_says_what_it_did_since_the_last_line(app: App, line
     assert (said["succeeded"], said["running"]) == (1, 0)
 
 
-def test_what_was_raised_is_said_in_one_masked_line(app: App, lines: Lines) -> None:
+def test_the_exception_is_logged_in_one_masked_line(app: App, lines: Lines) -> None:
     @app.task(retry=RetryPolicy(max_attempts=1))
     def pay() -> None:
         raise ValueError(f"no, password=hunter2 {NASTY}")
@@ -156,7 +156,7 @@ def test_what_was_raised_is_said_in_one_masked_line(app: App, lines: Lines) -> N
     assert said["linger"] == "TimeoutError: no result after 50ms"
 
 
-def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: Lines) -> None:
+def test_a_manual_retry_names_the_automatic_one_that_it_replaces(app: App, lines: Lines) -> None:
     @app.task(retry=RetryPolicy(max_attempts=2, backoff=Steps(["1h"])))
     def convert() -> None:
         raise ConnectionError
@@ -166,7 +166,7 @@ def test_a_retry_by_hand_says_which_automatic_one_it_replaces(app: App, lines: L
     planned = app.job(job.id).due_at
     app.retry(job.id, actor="ann")
     (asked,) = lines.of("job.retry_requested")
-    assert f"by ann, in place of the automatic retry planned for {planned}" in asked["message"]
+    assert f"by ann; it replaces the automatic retry planned for {planned}" in asked["message"]
 
 
 def test_a_running_job_is_asked_to_stop(app: App, lines: Lines) -> None:
@@ -205,7 +205,7 @@ def test_the_lines_of_a_task_carry_its_job(app: App, lines: Lines, is_async: boo
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
-def test_no_text_of_others_forges_a_line_or_steers_a_terminal(formatter: logging.Formatter) -> None:
+def test_no_logged_value_forges_a_line_or_controls_a_terminal(formatter: logging.Formatter) -> None:
     try:
         raise ValueError(NASTY)
     except ValueError as error:
@@ -230,7 +230,7 @@ def test_secrets_in_lines_are_masked(formatter: logging.Formatter) -> None:
     assert "login with password=" in logged
 
 
-def test_what_cannot_be_written_costs_no_line() -> None:
+def test_a_value_that_cannot_be_formatted_costs_no_line() -> None:
     class Rude:
         def __str__(self) -> str:
             raise RuntimeError
@@ -247,7 +247,7 @@ def test_a_line_is_bounded() -> None:
     assert len(JsonFormatter().format(record)) < 40_000
 
 
-def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duty_that_fails_is_logged_once(app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def broken(*_: Any, **__: Any) -> int:
@@ -256,7 +256,7 @@ def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monk
 
     monkeypatch.setattr(type(app.store), "promote", broken)
     app.settings = type(app.settings)(
-        database_url=app.settings.database_url, duty_promote_interval_sec=timedelta(milliseconds=1)
+        database_url=app.settings.database_url, duty_promote_interval=timedelta(milliseconds=1)
     )
     with working(app):
         eventually(lambda: len(calls) > 20)
@@ -266,7 +266,7 @@ def test_a_duty_that_fails_is_complained_about_once(app: App, lines: Lines, monk
     assert "it is away" in outage["message"]
 
 
-def test_a_machine_that_goes_away_does_not_flood_the_log(lines: Lines, tmp_path: Path) -> None:
+def test_a_failing_machine_does_not_flood_the_log(lines: Lines, tmp_path: Path) -> None:
     from mulligan.duties.reclaim import LOST_NAMED, _report
 
     with App(f"sqlite:///{tmp_path}/lost.db") as app:
@@ -298,7 +298,7 @@ def test_a_final_failure_is_one_line(app: App, lines: Lines) -> None:
 STRUCTLOG = re.compile(r"```python\n(import structlog\n.*?)```", re.DOTALL)
 
 
-def test_what_structlog_writes_carries_the_job_as_the_reference_says(
+def test_structlog_lines_carry_the_job_as_the_reference_says(
     app: App, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     structlog = pytest.importorskip("structlog", reason="structlog is not installed: 'pip install structlog'")

@@ -92,7 +92,7 @@ def test_two_schedules_of_one_name_are_refused(app: App) -> None:
 def test_the_decorator_stands_above_the_task_of_its_own_app(app: App) -> None:
     def report() -> None: ...
 
-    with pytest.raises(BadSchedule, match=r"@app.cron stands above @app.task of the same app"):
+    with pytest.raises(BadSchedule, match=r"@app.cron must stand above @app.task of the same app"):
         app.cron("@daily")(report)  # type: ignore[type-var]
     with pytest.raises(BadSchedule, match=r"of the same app"):
         app.cron("@daily")(App("sqlite:///:memory:").task(report))

@@ -223,7 +223,7 @@ def test_what_people_do_to_a_service_is_logged(gateway: Gateway, caplog: pytest.
     with sandbox(app := shop(gateway)), caplog.at_level(logging.INFO, "mulligan.console"):
         app.service("gateway").open(actor="ann", reason="maintenance")
     (line,) = caplog.records
-    assert line.getMessage() == "service gateway is forced open, asked for by ann"
+    assert line.getMessage() == "service gateway forced open by ann"
     assert (line.event, line.service, line.actor) == ("service.forced", "gateway", "ann")  # type: ignore[attr-defined]
 
 
@@ -323,7 +323,7 @@ def test_the_doctor_finds_services_that_are_open_failing_or_forced(gateway: Gate
         box.run()
         level, found, remedy = trouble(app)
         assert (level, found.startswith("service 'gateway' is open since ")) == (Level.WARNING, True)
-        assert remedy.startswith("mulligan services show gateway; mend what it stands for")
+        assert remedy.startswith("mulligan services show gateway; fix the service")
         box.advance("15m")
         assert trouble(app)[0] is Level.PROBLEM
         app.service("gateway").open(actor="ann", reason="maintenance")
@@ -331,7 +331,7 @@ def test_the_doctor_finds_services_that_are_open_failing_or_forced(gateway: Gate
         assert level is Level.WARNING
         assert "is forced open by ann since" in found
         assert found.endswith('because "maintenance"')
-        assert remedy == "mulligan services auto gateway, to go by its calls again"
+        assert remedy == "mulligan services auto gateway, to let its calls decide again"
 
 
 def test_the_doctor_knows_how_to_end_a_pause_of_a_queue(gateway: Gateway) -> None:
@@ -535,9 +535,9 @@ def test_jobs_beyond_the_names_that_are_told_apart_are_run_and_explained(gateway
 @pytest.mark.parametrize(
     ("names", "level", "says"),
     [
-        (7, Level.OK, "there is room for more computed names of services"),
-        (8, Level.WARNING, "computed names of services: 8 of 10 names of 'site:*'"),
-        (12, Level.WARNING, "10 of 10 names of 'site:*'; new ones share service 'site:*', and wait together when"),
+        (7, Level.OK, "computed service names are below their limits"),
+        (8, Level.WARNING, "computed service names: 8 of 10 names of 'site:*'"),
+        (12, Level.WARNING, "10 of 10 names of 'site:*'; new names share service 'site:*', so its breaker holds"),
     ],
 )
 def test_the_doctor_warns_before_names_are_shared(names: int, level: Level, says: str) -> None:
@@ -756,7 +756,7 @@ def test_a_probe_goes_to_a_queue_that_its_worker_serves(gateway: Gateway) -> Non
     with sandbox(app := shop(gateway, probe=gateway.probe)):
         app.service("gateway").open()
         app.service("gateway").auto()
-        (probe,) = app._probes("money")
+        (probe,) = app.wiring.duty_builder.probes("money")
         probe.step()
         assert [job.queue for job in app.jobs(JobFilter(kind=PROBE_KIND)).jobs] == ["money"]
 

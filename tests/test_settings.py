@@ -10,7 +10,7 @@ from mulligan import App, RetryPolicy
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.delays import schedule
 from mulligan.service import Service
-from mulligan.settings import Settings, load
+from mulligan.settings import READERS, Settings, field_of, load
 
 
 def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_path: Path) -> None:
@@ -25,17 +25,17 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_p
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("MULLIGAN_WORKER_CONCURRENCY", "many", "a whole number from 1 to 10,000"),
-        ("MULLIGAN_WORKER_CONCURRENCY", "0", "a whole number from 1 to 10,000"),
+        ("MULLIGAN_WORKER_CONCURRENCY", "many", "an integer from 1 to 10,000"),
+        ("MULLIGAN_WORKER_CONCURRENCY", "0", "an integer from 1 to 10,000"),
         ("MULLIGAN_WORKER_LEASE_TTL_SEC", "-5", "between 1s and 1d"),
-        ("MULLIGAN_RETRY_MAX_ATTEMPTS", "3.5", "a whole number"),
+        ("MULLIGAN_RETRY_MAX_ATTEMPTS", "3.5", "an integer"),
         ("MULLIGAN_RETRY_BASE_DELAY_MS", "5s", "a number of milliseconds"),
         ("MULLIGAN_CIRCUIT_WINDOW", "0", "a number of calls from 1 to 500, or a duration between 1s and 1h"),
         ("MULLIGAN_CIRCUIT_WINDOW", "2h", "such as '2m'"),
         ("MULLIGAN_CIRCUIT_WINDOW", "all", "such as '2m'"),
-        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "0", "a share above 0, at most 1"),
-        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "nan", "a share above 0, at most 1"),
-        ("MULLIGAN_CIRCUIT_MOST_NAMES", "0", "a whole number from 1 to 10,000"),
+        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "0", "a fraction above 0, at most 1"),
+        ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "nan", "a fraction above 0, at most 1"),
+        ("MULLIGAN_CIRCUIT_MOST_NAMES", "0", "an integer from 1 to 10,000"),
         ("MULLIGAN_CIRCUIT_COOLDOWN_MS", "30s", "a number of milliseconds between 100ms and 1d"),
         ("MULLIGAN_LOG_LEVEL", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
     ],
@@ -105,7 +105,7 @@ def test_a_variable_that_is_nearly_a_setting_is_named_once(caplog: pytest.LogCap
     for _ in range(2):
         load(environment=environment, folder=tmp_path)
     assert [record.getMessage() for record in caplog.records] == [
-        "MULLIGAN_RETNTION_FAILED is no setting and is ignored; did you mean MULLIGAN_RETENTION_FAILED?"
+        "MULLIGAN_RETNTION_FAILED is not a setting and is ignored; did you mean MULLIGAN_RETENTION_FAILED?"
     ]
 
 
@@ -113,9 +113,15 @@ def test_the_guide_to_duties_gives_the_defaults_that_are_in_force() -> None:
     guide = (Path(__file__).parents[1] / "docs" / "guides" / "stuck-jobs.md").read_text()
     given = re.findall(r"`MULLIGAN_(DUTY_\w+)` \((\d+)", guide)
     in_force = {field.name: getattr(Settings(), field.name) for field in fields(Settings)}
-    in_force["duty_reclaim_interval_sec"] = Settings().reclaim_interval
-    found = {name.lower(): in_force[name.lower()] for name, _ in given}
+    in_force["duty_reclaim_interval"] = Settings().reclaim_interval
+    found = {name.lower(): in_force[field_of(name.lower())] for name, _ in given}
     assert {name.lower(): int(value) for name, value in given} == {
         name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in found.items()
     }
     assert len(given) == 16
+
+
+def test_every_field_has_a_key_and_no_name_of_a_duration_claims_a_unit() -> None:
+    names = [field.name for field in fields(Settings)]
+    assert sorted(map(field_of, READERS)) == sorted(names)
+    assert [name for name in names if name.endswith(("_sec", "_ms"))] == []

@@ -1,4 +1,4 @@
-"""Settings: code < file < environment. One typed object; nothing below reads either."""
+"""Settings: the environment overrides mulligan.toml, and that overrides the code. Nothing else reads them."""
 
 import logging
 import os
@@ -25,47 +25,49 @@ logger = logging.getLogger("mulligan.settings")
 
 PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
-# Bytes of it.
+# The largest settings file, in bytes.
 LARGEST = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
+    """Durations are timedeltas. In the environment and in mulligan.toml their names end with a unit: `READERS`."""
+
     database_url: str = "sqlite:///mulligan.db"
-    store_timeout_sec: timedelta = TIMEOUT
+    store_timeout: timedelta = TIMEOUT
     app: str | None = None
     policies_file: str | None = None
     retry_max_attempts: int | None = None
-    retry_base_delay_ms: timedelta | None = None
-    retry_jitter_max_ms: timedelta | None = None
+    retry_base_delay: timedelta | None = None
+    retry_jitter_max: timedelta | None = None
     circuit_window: int | timedelta = 20
     circuit_fail_threshold: float = 0.5
-    circuit_cooldown_ms: timedelta = timedelta(seconds=30)
+    circuit_cooldown: timedelta = timedelta(seconds=30)
     circuit_most_names: int = 1_000
     worker_concurrency: int = 10
-    worker_lease_ttl_sec: timedelta = timedelta(seconds=60)
-    stuck_after_sec: timedelta = timedelta(minutes=30)
-    duty_reclaim_interval_sec: timedelta | None = None
+    worker_lease_ttl: timedelta = timedelta(seconds=60)
+    stuck_after: timedelta = timedelta(minutes=30)
+    duty_reclaim_interval: timedelta | None = None
     duty_reclaim_limit: int = 200
-    duty_retry_interval_sec: timedelta = timedelta(seconds=15)
+    duty_retry_interval: timedelta = timedelta(seconds=15)
     duty_retry_limit: int = 1_000
-    duty_promote_interval_sec: timedelta = timedelta(seconds=15)
+    duty_promote_interval: timedelta = timedelta(seconds=15)
     duty_promote_limit: int = 1_000
-    duty_expire_interval_sec: timedelta = timedelta(seconds=1)
+    duty_expire_interval: timedelta = timedelta(seconds=1)
     duty_expire_limit: int = 500
-    duty_schedule_interval_sec: timedelta = timedelta(seconds=1)
+    duty_schedule_interval: timedelta = timedelta(seconds=1)
     duty_schedule_limit: int = 100
-    duty_redrive_interval_sec: timedelta = timedelta(seconds=1)
+    duty_redrive_interval: timedelta = timedelta(seconds=1)
     duty_redrive_limit: int = 100
-    duty_probe_interval_sec: timedelta = timedelta(seconds=1)
+    duty_probe_interval: timedelta = timedelta(seconds=1)
     duty_probe_limit: int = 100
-    duty_prune_interval_sec: timedelta = timedelta(seconds=10)
+    duty_prune_interval: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
     retention_succeeded_count: int | None = None
     retention_cancelled: timedelta | None = timedelta(days=7)
     retention_cancelled_count: int | None = None
-    # A failed job is somebody's business until he says otherwise.
+    # Failed jobs are kept until a person deals with them.
     retention_failed: timedelta | None = None
     retention_failed_count: int | None = None
     log_level: str = "INFO"
@@ -73,11 +75,11 @@ class Settings:
 
     @property
     def default_policy(self) -> RetryPolicy:
-        """The policy of tasks that give none."""
+        """The policy of tasks without `retry=`."""
         policy = RetryPolicy()
-        if self.retry_base_delay_ms is not None or self.retry_jitter_max_ms is not None:
-            base = "15s" if self.retry_base_delay_ms is None else self.retry_base_delay_ms
-            jitter = 0.2 if self.retry_jitter_max_ms is None else Added(self.retry_jitter_max_ms)
+        if self.retry_base_delay is not None or self.retry_jitter_max is not None:
+            base = "15s" if self.retry_base_delay is None else self.retry_base_delay
+            jitter = 0.2 if self.retry_jitter_max is None else Added(self.retry_jitter_max)
             policy = replace(policy, backoff=Exponential(base, jitter=jitter))
         if self.retry_max_attempts is not None:
             policy = replace(policy, max_attempts=self.retry_max_attempts)
@@ -85,23 +87,23 @@ class Settings:
 
     @property
     def default_service(self) -> Service:
-        """The service of names that nobody described."""
+        """The configuration of services that are not configured by name or pattern."""
         return Service(
             "*",
             window=self.circuit_window,
             open_at=self.circuit_fail_threshold,
-            cooldown=self.circuit_cooldown_ms,
+            cooldown=self.circuit_cooldown,
             most=self.circuit_most_names,
         )
 
     @property
     def reclaim_interval(self) -> timedelta:
-        """Ten looks a lease, and one a second at least, unless it is set."""
-        return self.duty_reclaim_interval_sec or min(timedelta(seconds=1), self.worker_lease_ttl_sec / 10)
+        """Unless it is set: a tenth of the lease, at most one second."""
+        return self.duty_reclaim_interval or min(timedelta(seconds=1), self.worker_lease_ttl / 10)
 
     @property
     def retention(self) -> list[Keep]:
-        """Until when jobs that are over are kept, by their state."""
+        """How long jobs that are over are kept, by state."""
         return [
             Keep(
                 state=state,
@@ -119,7 +121,7 @@ def _number(low: int, high: int) -> tuple[Callable[[str], int], str]:
             raise ValueError
         return number
 
-    return read, f"a whole number from {low:,} to {high:,}"
+    return read, f"an integer from {low:,} to {high:,}"
 
 
 def _duration(unit: str, low: str, high: str) -> tuple[Callable[[str], timedelta], str]:
@@ -146,14 +148,14 @@ def _window(calls: int, low: str, high: str) -> tuple[Callable[[str], int | time
     return read, f"a number of calls from 1 to {calls}, or a duration between {low} and {high} such as '2m'"
 
 
-def _share() -> tuple[Callable[[str], float], str]:
+def _fraction() -> tuple[Callable[[str], float], str]:
     def read(text: str) -> float:
-        share = float(text)
-        if not 0 < share <= 1:
+        fraction = float(text)
+        if not 0 < fraction <= 1:
             raise ValueError
-        return share
+        return fraction
 
-    return read, "a share above 0, at most 1"
+    return read, "a fraction above 0, at most 1"
 
 
 KEPT = "keep"
@@ -168,12 +170,12 @@ def _age(low: str, high: str) -> tuple[Callable[[str], timedelta | None], str]:
             raise ValueError
         return age
 
-    return read, f"a duration between {low} and {high} such as '7d', or {KEPT!r} for ever"
+    return read, f"a duration between {low} and {high} such as '7d', or {KEPT!r} to keep them forever"
 
 
 def _count(low: int, high: int) -> tuple[Callable[[str], int | None], str]:
     number, allowed = _number(low, high)
-    return lambda text: None if text.strip().lower() == KEPT else number(text), f"{allowed}, or {KEPT!r} for all"
+    return lambda text: None if text.strip().lower() == KEPT else number(text), f"{allowed}, or {KEPT!r} to keep all"
 
 
 def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
@@ -187,24 +189,24 @@ def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
 
 
 _DUTIES = ("retry", "promote", "expire", "schedule", "probe")
-_TEXT: tuple[Callable[[str], str], str] = (str, "text")
+_STRING: tuple[Callable[[str], str], str] = (str, "a string")
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "database_url": _TEXT,
+    "database_url": _STRING,
     "store_timeout_sec": _duration("s", "1s", "1h"),
-    "app": _TEXT,
-    "policies_file": _TEXT,
+    "app": _STRING,
+    "policies_file": _STRING,
     "retry_max_attempts": _number(1, 1_000),
     "retry_base_delay_ms": _duration("ms", "0s", "30d"),
     "retry_jitter_max_ms": _duration("ms", "0s", "30d"),
     "circuit_window": _window(LARGEST_WINDOW, "1s", "1h"),
-    "circuit_fail_threshold": _share(),
+    "circuit_fail_threshold": _fraction(),
     "circuit_cooldown_ms": _duration("ms", "100ms", "1d"),
     "circuit_most_names": _number(1, MOST_NAMES),
     "worker_concurrency": _number(1, 10_000),
     "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
     "stuck_after_sec": _duration("s", "1s", "365d"),
-    # Leases must not lie about for long.
+    # Jobs of lost workers must not wait for long.
     "duty_reclaim_interval_sec": _duration("s", "100ms", "5m"),
     "duty_reclaim_limit": _number(1, 10_000),
     **{f"duty_{duty}_interval_sec": _duration("s", "100ms", "1d") for duty in _DUTIES},
@@ -213,7 +215,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "duty_redrive_limit": _number(1, 1_000),
     "duty_prune_interval_sec": _duration("s", "1s", "1d"),
     "duty_prune_limit": _number(1, 10_000),
-    # Not sooner: a client that repeats an enqueue must find its job, not store it again.
+    # At least an hour: a client that repeats an enqueue must find its job, not store it again.
     **{f"retention_{state}": _age("1h", "3650d") for state in FINAL},
     **{f"retention_{state}_count": _count(1, 10**9) for state in FINAL},
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
@@ -227,28 +229,36 @@ def load(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """What the code gave, overridden by `mulligan.toml` in the folder, overridden by `MULLIGAN_…` variables."""
+    """Merge the fields given by the code, `mulligan.toml` in the folder, and the `MULLIGAN_…` variables, in this order.
+
+    Raises BadSetting or ConfigurationError, with the name, the value and what is allowed.
+    """
     environment = os.environ if environment is None else environment
     for variable in environment:
         _warn_of(variable)
     given = {name: value for name, value in (code or {}).items() if value is not None}
     given |= _from_file((folder or Path()) / FILE)
     given |= {
-        name: _read(PREFIX + name.upper(), name, text)
-        for name in READERS
-        if (text := environment.get(PREFIX + name.upper())) not in (None, "")
+        field_of(key): _read(PREFIX + key.upper(), key, text)
+        for key in READERS
+        if (text := environment.get(PREFIX + key.upper())) not in (None, "")
     }
     return Settings(**given)
 
 
+def field_of(key: str) -> str:
+    """The field of `Settings` for a key in the file: without the unit."""
+    return key.removesuffix("_sec").removesuffix("_ms")
+
+
 @cache
 def _warn_of(variable: str) -> None:
-    """Once, of a variable that is nearly a setting. Others may be somebody else's: `MULLIGAN_PORT` of a cluster."""
+    """Warn once about a variable that is nearly a setting. Others may belong to Kubernetes: `MULLIGAN_PORT`."""
     name = variable.removeprefix(PREFIX)
     if name == variable or name.lower() in READERS:
         return
     if near := nearest(name, READERS):
-        logger.warning("%s is no setting and is ignored; did you mean %s%s?", variable, PREFIX, near.upper())
+        logger.warning("%s is not a setting and is ignored; did you mean %s%s?", variable, PREFIX, near.upper())
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -268,11 +278,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     if unknown:
         possible = f"{did_you_mean(unknown[0], READERS)}known are: {', '.join(READERS)}"
         raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; {possible}")
-    return {name: _read(f"{path}: {name}", name, str(value)) for name, value in table.items()}
+    return {field_of(key): _read(f"{path}: {key}", key, str(value)) for key, value in table.items()}
 
 
-def _read(shown: str, name: str, text: str | None) -> Any:
-    reader, allowed = READERS[name]
+def _read(shown: str, key: str, text: str | None) -> Any:
+    reader, allowed = READERS[key]
     try:
         return reader(text or "")
     except (ValueError, BadDuration):

@@ -40,8 +40,8 @@ def modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("plain", "'plain' names no app: write MODULE:APP, such as 'shop.tasks:app'"),
-        (":app", "':app' names no app"),
+        ("plain", "'plain' does not name an app: write MODULE:APP, such as 'shop.tasks:app'"),
+        (":app", "':app' does not name an app"),
         ("nowhere:app", "there is no module 'nowhere': looked in "),
         ("nowhere.tasks:app", "there is no module 'nowhere': looked in "),
         ("package.nothing:app", "there is no module 'package.nothing': looked in "),
@@ -50,9 +50,9 @@ def modules(tmp_path: Path) -> None:
         ("raising:app", "importing 'raising' raised ValueError: no configuration ("),
         ("leaking:app", "importing 'leaking' raised ValueError: password=••• ("),
         ("leaving:app", "importing 'leaving' raised SystemExit: 3"),
-        ("plain:app", "'plain' has no 'app'; it has no App at all"),
+        ("plain:app", "'plain' has no 'app'; it has no App"),
         ("two:app", "'two' has no 'app'; its apps are: two:first, two:second"),
-        ("two:thing", "'two:thing' is no App but a str; its apps are: two:first, two:second"),
+        ("two:thing", "'two:thing' is not an App but a str; its apps are: two:first, two:second"),
         ("folder.py:app", "'folder.py' is a folder, not a file"),
         ("nowhere/shop.py:app", "there is no file 'nowhere/shop.py'"),
         ("two.py:app", "'two.py' has no 'app'; its apps are: two.py:first, two.py:second"),
@@ -114,7 +114,7 @@ def test_without_an_app_and_a_database_a_command_says_what_to_name(
 ) -> None:
     refused = invoke(*command)
     assert refused.exit_code == 2
-    assert "no app and no database is named" in refused.stderr
+    assert "neither an app nor a database is named" in refused.stderr
     assert "--database URL or --app MODULE:APP" in refused.stderr
     assert not list(tmp_path.glob("*.db*"))
 

@@ -47,7 +47,7 @@ def test_batches_are_listed_newest_first(invoke: Invoke, read_json: ReadJson, ap
 
 def test_without_batches_it_says_how_to_make_one(invoke: Invoke, app: App) -> None:
     app.migrate()
-    assert invoke("batches", *HERE).stdout == "There are no batches here. Make one with: app.batch(name)\n"
+    assert invoke("batches", *HERE).stdout == "No batches. Create one with: app.batch(name)\n"
 
 
 def test_a_batch_is_published_settled_and_retried(invoke: Invoke, read_json: ReadJson, app: App, batch: Batch) -> None:
@@ -77,7 +77,7 @@ def test_members_that_cannot_be_retried_are_named(invoke: Invoke, app: App) -> N
     batch.publish()
     app.run_until_idle()
     said = invoke("batches", "retry", batch.id, *HERE).stdout
-    assert "stays as it is: the source file is gone" in said
+    assert "was skipped: the source file is gone" in said
     assert said.endswith("0 members of marks retried, 1 skipped; it is failed.\n")
 
 
@@ -104,7 +104,7 @@ def test_an_expired_batch_cannot_be_retried_now(invoke: Invoke, works: App) -> N
     batch.add(works.tasks["convert"].bind("bad"))
     batch.publish()
     works.run_until_idle()
-    works.console.run_duty("expire")
+    works.run_duty("expire")
     answer = invoke("batches", "retry", batch.id, *HERE)
     assert answer.exit_code == 5
     assert "has expired" in answer.stderr

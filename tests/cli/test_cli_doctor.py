@@ -22,7 +22,7 @@ def test_what_is_wrong_comes_first_with_its_remedy_and_the_exit_code_is_5(
     result = invoke("doctor", *HERE)
     assert result.exit_code == 5
     lines = result.stdout.splitlines()
-    assert lines[0] == "problem  workers.alive: no worker is alive, and jobs wait for one"
+    assert lines[0] == "problem  workers.alive: no worker is alive, and jobs are waiting"
     assert lines[1] == "         → start one: mulligan worker MODULE:APP"
     assert re.fullmatch(r"1 problem, \d warnings?\.", lines[-1])
 

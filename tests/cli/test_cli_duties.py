@@ -38,7 +38,7 @@ def test_every_duty_is_listed_also_before_any_worker_came(invoke: Invoke, works:
     names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe", "prune"]
     assert [line.split()[0] for line in shown.splitlines()[1:9]] == names
     assert "never" in shown
-    assert "No worker does them now. Start one with: mulligan worker MODULE:APP" in shown
+    assert "No worker runs them now. Start one with: mulligan worker MODULE:APP" in shown
     duties = read_json(invoke("duties", "--json", *HERE))["duties"]
     aliases = "STUCK_JOBS FAILED_JOBS DELAYED_JOBS EXPIRED_JOBS SCHEDULED_JOBS REDRIVES SERVICE_PROBES OLD_JOBS"
     assert [duty["alias"] for duty in duties] == aliases.split()
@@ -59,7 +59,7 @@ def test_a_duty_is_paused_for_a_while_and_resumed(
     assert (paused["retry"]["actor"], paused["promote"]) == ("ann", None)
     assert "duty.paused" in invoke("events", *HERE).stdout
     again = ("resume", *words[1:]) if words[0] == "pause" else ("duties", "resume", "retry")
-    assert invoke(*again, *HERE).stdout == "retry goes on.\n"
+    assert invoke(*again, *HERE).stdout == "retry is resumed.\n"
     assert "was not paused" in invoke(*again, *HERE).stdout
     assert works.store.pauses() == []
 
@@ -80,12 +80,12 @@ def test_a_duty_is_run_by_hand_while_it_is_paused(
     works.pause(duty="promote")
     works.run_until_idle(timeout=20)
     assert works.job(job).state is State.WAITING
-    assert invoke("duties", "run", "DELAYED_JOBS", *HERE).stdout == "promote was done here: 1 job moved.\n"
-    assert invoke("duties", "run", "prune", *HERE).stdout == "prune was done here: 0 jobs deleted.\n"
+    assert invoke("duties", "run", "DELAYED_JOBS", *HERE).stdout == "promote ran here: 1 job moved.\n"
+    assert invoke("duties", "run", "prune", *HERE).stdout == "prune ran here: 0 jobs deleted.\n"
     assert works.job(job).state is State.QUEUED
     assert read_json(invoke("duties", "run", "promote", "--json", *HERE))["did"] == 0
     works.resume(duty="promote")
-    assert "by hand" in invoke("duties", *HERE).stdout
+    assert "run manually by" in invoke("duties", *HERE).stdout
 
 
 @pytest.mark.parametrize("verb", ["run", "pause", "resume"])

@@ -71,7 +71,7 @@ def test_the_events_of_a_job_that_is_not_there_are_not_found(
 
 def test_an_empty_log_says_what_to_do_next(invoke: Invoke, works: App) -> None:
     works.migrate()
-    assert invoke("events", *HERE).stdout.startswith("No events here.")
+    assert invoke("events", *HERE).stdout.startswith("No events.")
 
 
 def test_workers_are_listed_with_whether_they_are_alive(invoke: Invoke, works: App, read_json: ReadJson) -> None:
@@ -89,7 +89,7 @@ def test_workers_are_listed_with_whether_they_are_alive(invoke: Invoke, works: A
 
 def test_migrate_makes_a_database_and_says_so(invoke: Invoke, tmp_path: Path, read_json: ReadJson) -> None:
     made = invoke("migrate", "--database", "sqlite:///new.db")
-    assert made.stdout.endswith("sqlite:///new.db was made and is up to date.\n")
+    assert made.stdout.endswith("sqlite:///new.db was created and is up to date.\n")
     assert (tmp_path / "new.db").exists()
     again = read_json(invoke("migrate", "--database", "sqlite:///new.db", "--json"))
     assert again == {"database": "sqlite:///new.db", "is_new": False, "applied": []}

@@ -20,16 +20,16 @@ def test_a_worker_runs_jobs_and_ends_cleanly_on_sigterm(
     job = enqueue("fine")
     worker = start("worker", shop, "--concurrency", "3", "--queues", "default,bulk")
     assert worker.line() == (
-        "Worker of 2 tasks (convert, mark) on queues default, bulk, 3 at once, database sqlite:///jobs.db. "
+        "Worker for 2 tasks (convert, mark) on queues default, bulk, 3 jobs at a time, database sqlite:///jobs.db. "
         "Ctrl-C stops it.\n"
     )
     until(lambda: works.job(job).state is State.SUCCEEDED, "the job's success")
     worker.send(signal.SIGTERM)
     code, logged = worker.end()
     assert code == 0
-    assert "no queue is named 'bulk'; known are: 'default'; no job comes there but by options(queue='bulk')" in logged
+    assert "no queue is named 'bulk'; known are: 'default'; only options(queue='bulk')" in logged
     assert "no queue is named 'default'" not in logged
-    assert works.console.workers() == []
+    assert works.workers() == []
 
 
 def test_a_worker_logs_as_the_settings_say(
@@ -123,7 +123,7 @@ def test_a_schedule_is_printed_attempt_by_attempt(command: Run, shop: str) -> No
 def test_looking_makes_no_database(command: Run, shop: str, tmp_path: Path) -> None:
     nothing = command("jobs", "list")
     assert nothing.returncode == 2
-    assert "no app and no database is named" in nothing.stderr
+    assert "neither an app nor a database is named" in nothing.stderr
     of_app = command("jobs", "list", "--app", shop)
     assert of_app.returncode == 0
     assert "No jobs yet." in of_app.stdout

@@ -91,7 +91,7 @@ def test_a_long_list_comes_in_pages(invoke: Invoke, enqueue: Enqueue, read_json:
 def test_a_list_for_people_says_how_to_see_more(invoke: Invoke, enqueue: Enqueue) -> None:
     _, newest = enqueue(), enqueue()
     shown = invoke("jobs", "list", "--limit", "1", *HERE)
-    assert f"There are more: the same again with --cursor {newest}" in shown.stdout
+    assert f"There are more: repeat the command with --cursor {newest}" in shown.stdout
 
 
 def test_every_filter_finds_its_jobs_only(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App) -> None:
@@ -152,7 +152,7 @@ def test_a_row_damaged_by_hand_is_named_and_hides_no_other(
     found = read_json(invoke("jobs", "list", "--json", *HERE))
     assert ids(found) == [healthy]
     assert damaged in found["damaged"][0]
-    assert f"Left out: the row of job '{damaged}' is damaged" in invoke("jobs", "list", *HERE).stdout
+    assert f"Unreadable: the row of job '{damaged}' is damaged" in invoke("jobs", "list", *HERE).stdout
 
 
 def test_a_list_shows_what_was_raised_beside_the_line_for_people(
@@ -392,7 +392,7 @@ def test_what_cannot_be_a_cursor_is_wrong_usage(
     enqueue()
     result = invoke("--app", shop, group, "list", "--cursor", cursor)
     assert result.exit_code == 2
-    assert "the page before" in result.stderr
+    assert "the previous page" in result.stderr
 
 
 def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:

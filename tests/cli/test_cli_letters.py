@@ -9,12 +9,12 @@ import pytest
 from click.testing import Result
 
 from mulligan import App
-from mulligan.app import Parts
 from mulligan.console.dead_letters import BATCH, PAGE, PAGE_WITH_EVENTS
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.records.event import Event
 from mulligan.records.job import JobFilter
 from mulligan.store.sqlite import SqliteStore
+from mulligan.wiring import Parts
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]
@@ -77,7 +77,7 @@ def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path
 
     app = App(f"sqlite:///{tmp_path}/told.db")
     fine = app.task("fine")(lambda: None)
-    with app.made_of(Parts(open_store=lambda url, services: Told(url, services=services))):
+    with app.wiring.use(Parts(open_store=lambda url, services: Told(url, services=services))):
         app.enqueue_many([fine.bind() for _ in range(2 * PAGE_WITH_EVENTS + 1)])
         letters = list(app.export(events=True))
         assert len(letters) == 2 * PAGE_WITH_EVENTS + 1
@@ -92,7 +92,7 @@ def test_a_damaged_row_stops_no_other_and_is_named_at_the_end(invoke: Invoke, wo
     result = invoke("jobs", "export", "--state", "failed", *HERE)
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == failed[:1]
     assert result.exit_code == 5
-    assert "1 rows could not be read, all others were given" in result.stderr
+    assert "1 rows could not be read; all others were exported" in result.stderr
     with pytest.raises(StoreDamaged, match=failed[1]):
         list(works.export())
 
@@ -101,7 +101,7 @@ def test_a_purge_only_shows_what_it_would_do(invoke: Invoke, works: App, failed:
     said = invoke(*PURGE)
     assert said.exit_code == 0
     assert said.stdout.splitlines()[1].split() == ["convert", "failed", "NOT_PDF", "2"]
-    assert "2 jobs would be deleted, with all history. To do it: the same with --apply" in said.stdout
+    assert "2 jobs would be deleted with their history. To delete them, repeat the command with --apply" in said.stdout
     assert len(works.jobs().jobs) == 3
 
 
@@ -121,10 +121,10 @@ def test_a_purge_deletes_what_matches_and_leaves_a_line_who_and_why(
 
 def test_young_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue: Enqueue, failed: list[str]) -> None:
     enqueue("bad", run=True, dedupe="k", dedupe_for="1d")
-    assert "There is nothing to delete." in invoke(*PURGE, "--older-than", "1h").stdout
+    assert "No job to delete." in invoke(*PURGE, "--older-than", "1h").stdout
     said = invoke(*PURGE, "--apply").stdout
-    assert "1 job held: a dedupe key or a batch that is not over still refers to them, and they stay." in said
-    assert "2 jobs deleted, with all history." in said
+    assert "1 job held and kept: a dedupe key or an open batch still refers to them." in said
+    assert "2 jobs deleted with their history." in said
 
 
 def test_many_are_purged_in_batches(works: App) -> None:

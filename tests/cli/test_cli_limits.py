@@ -92,7 +92,7 @@ def test_limits_are_given_to_programs(invoke: Invoke, limited: App, read_json: R
 
 
 def test_without_limits_it_says_where_they_come_from(invoke: Invoke, read_json: ReadJson) -> None:
-    assert invoke("limits", *HERE).stdout == "No limits. A worker that has some tells them when it asks for work.\n"
+    assert invoke("limits", *HERE).stdout == "No limits. Workers store the limits of their app when they claim jobs.\n"
     assert read_json(invoke("limits", "--json", *HERE)) == {"limits": []}
     assert read_json(invoke("limits", "--owner", "acme", "--json", *HERE)) == {"limits": [], "spending": None}
     said = invoke("limits", "--owner", "acme", *HERE)
@@ -104,7 +104,7 @@ def test_a_limit_that_only_everybody_has_is_no_lack_of_limits(invoke: Invoke, ap
     app.store.limit_by(lambda: book)
     claimed(app, 1)
     said = invoke("limits", *HERE).stdout
-    assert said == "No limit is named; each owner has 5 places. Of one: mulligan limits --owner NAME\n"
+    assert said == "No named limits; each owner has 5 slots. One owner: mulligan limits --owner NAME\n"
 
 
 def test_no_name_can_steer_the_terminal(invoke: Invoke, app: App) -> None:

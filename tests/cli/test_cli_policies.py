@@ -50,14 +50,14 @@ def test_policies_are_told_in_words(invoke: Invoke) -> None:
     shown = invoke("policies", "show", "convert").stdout
     assert shown.splitlines() == [
         "convert",
-        "  It is tried 3 times at most.",
-        "  Between tries it waits 5s ×3, ±20 %.",  # noqa: RUF001
-        "  IO_ERROR is retried once at most.",
+        "  It is tried at most 3 times.",
+        "  Between attempts it waits 5s ×3, ±20 %.",  # noqa: RUF001
+        "  IO_ERROR is retried at most once.",
         "  NOT_PDF is never retried.",
         "  It must be done within 2h of its enqueue.",
         "  Retries run only every day 22:00–06:00 Europe/Berlin.",  # noqa: RUF001
         "  An attempt may take 30s.",
-        "  It fails at crash 3 in a row, or when put off more than 100 times.",
+        "  It fails at crash 3 in a row, or if it is snoozed more than 100 times.",
     ]
 
 
@@ -65,8 +65,8 @@ def test_all_policies_are_told_without_a_name(invoke: Invoke) -> None:
     shown = invoke("policies").stdout
     assert shown == invoke("policies", "show").stdout
     assert [line for line in shown.splitlines() if not line.startswith(" ")] == ["convert", "once", "often"]
-    assert "  It is tried once only." in shown
-    assert "  Between tries it waits as my_backoff() says." in shown
+    assert "  It is tried at most once." in shown
+    assert "  Between attempts it waits as my_backoff() returns." in shown
 
 
 def test_policies_are_given_to_programs(invoke: Invoke, read_json: ReadJson) -> None:
@@ -79,8 +79,8 @@ def test_policies_are_given_to_programs(invoke: Invoke, read_json: ReadJson) -> 
 def test_a_schedule_shows_delays_chance_and_what_it_leaves_out(invoke: Invoke) -> None:
     lines = invoke("policies", "schedule", "convert").stdout.splitlines()
     assert [line.split() for line in lines[3:6]] == [
-        ["1", "retry", "5s", "4s", "and", "6s", "5s"],
-        ["2", "retry", "15s", "12s", "and", "18s", "20s"],
+        ["1", "retry", "5s", "4s", "to", "6s", "5s"],
+        ["2", "retry", "15s", "12s", "to", "18s", "20s"],
         ["3", "fails", "for", "good", "20s"],
     ]
     assert "NOT_PDF is never retried." in lines

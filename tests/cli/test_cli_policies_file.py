@@ -54,7 +54,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
 def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> None:
     for checked in (invoke("policies", "check"), invoke("policies", "check", "policies.yaml")):
         assert checked.exit_code == 0
-        assert checked.stdout.startswith("policies.yaml can be used: version ")
+        assert checked.stdout.startswith("policies.yaml is valid: version ")
         assert ", 2 kinds, 0 queues, 0 services, 0 owners.\n" in checked.stdout
     found = read_json(invoke("policies", "check", "--json"))
     assert (found["file"], found["mistakes"], len(found["version"])) == ("policies.yaml", [], 12)
@@ -124,9 +124,9 @@ def test_what_the_file_sets_of_queues_services_and_owners_is_shown(
 ) -> None:
     put(TYPOS)
     shown = invoke("policies", "show", "convert", "--owner", "acme").stdout
-    assert "It sets of queue bulkk: concurrency 1.\n" in shown
-    assert "It sets of service gatewayy: open_at 0.2.\n" in shown
-    assert "It sets of owner acme: weight 2, submit_rate 5/s.\n" in shown
+    assert "It sets for queue bulkk: concurrency 1.\n" in shown
+    assert "It sets for service gatewayy: open_at 0.2.\n" in shown
+    assert "It sets for owner acme: weight 2, submit_rate 5/s.\n" in shown
     file = read_json(invoke("policies", "show", "--json"))["file"]
     assert (file["queues"]["bulk"], file["services"]["gatewayy"]) == ({"fair": True}, {"open_at": 0.2})
     assert file["owners"] == {"acme": {"weight": 2, "submit_rate": "5/s"}}
@@ -152,7 +152,7 @@ def test_the_check_needs_a_file(invoke: Invoke, monkeypatch: pytest.MonkeyPatch)
     unnamed = invoke("policies", "check")
     assert (
         unnamed.exit_code == 2
-        and "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE" in unnamed.stderr
+        and "no policies file is configured: name it here, in MULLIGAN_POLICIES_FILE" in unnamed.stderr
     )
 
 
@@ -180,12 +180,12 @@ def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read
     version = read_json(invoke("policies", "check", "--json"))["version"]
     assert shown.splitlines() == [
         "convert",
-        "  It is tried twice at most.",
-        "  Between tries it waits 5s ×5.",  # noqa: RUF001
+        "  It is tried at most twice.",
+        "  Between attempts it waits 5s ×5.",  # noqa: RUF001
         "  An attempt may take 1m.",
-        "  It fails at crash 3 in a row, or when put off more than 100 times.",
-        "  Rule kinds.convert.rules[0] is asked before those of the code: GATEWAY, final.",
-        "  By the policies file (kinds.convert): max_attempts, timeout, rules.",
+        "  It fails at crash 3 in a row, or if it is snoozed more than 100 times.",
+        "  Rule kinds.convert.rules[0] is tried before those of the code: GATEWAY, final.",
+        "  Set by the policies file (kinds.convert): max_attempts, timeout, rules.",
         "",
         f"Version {version} of policies.yaml is in force.",
         "It names kinds that this app does not have: stranger.",
@@ -211,9 +211,9 @@ def test_a_broken_file_is_shown_as_such(invoke: Invoke, put: Callable[[str], Non
     put(BROKEN)
     shown = invoke("policies", "show", "convert")
     assert shown.exit_code == 0
-    assert "It is tried 3 times at most." in shown.stdout
+    assert "It is tried at most 3 times." in shown.stdout
     assert "The policies file is not in force: policies.yaml: kinds.convert.backof is unknown" in shown.stdout
-    assert "Workers that run keep the version they had." in shown.stdout
+    assert "Running workers keep the previous version." in shown.stdout
 
 
 def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> None:
@@ -222,11 +222,11 @@ def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> Non
     rows = read_json(invoke("policies", "schedule", "convert", "--owner", "acme", "--json"))["schedule"]
     assert [row["delay"] for row in rows] == [5, 25, 125, 625, None]
     said = invoke("policies", "schedule", "convert").stdout
-    assert "By the policies file (kinds.convert): max_attempts, timeout, rules." in said
+    assert "Set by the policies file (kinds.convert): max_attempts, timeout, rules." in said
 
 
 def test_looking_for_failed_jobs_makes_no_database(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No failed job could be judged again." in invoke("policies", "reclassify").stdout
+    assert "No failed job could be classified again." in invoke("policies", "reclassify").stdout
     assert not Path("jobs.db").exists()
     monkeypatch.delenv("MULLIGAN_APP")
     assert "this needs an app" in invoke("policies", "reclassify").stderr
@@ -256,5 +256,5 @@ def test_failed_jobs_are_judged_again_and_retried(
     assert {count["new_code"]: count["jobs"] for count in applied["counts"]} == {"HTTP_5XX": 1, "NOT_PDF": 1}
     said = invoke("policies", "reclassify", "--code", "NOT_PDF", "--apply").stdout
     assert "0 jobs retried, 0 skipped." in said
-    assert "No failed job could be judged again." in invoke("policies", "reclassify", "--code", "GATEWAY").stdout
+    assert "No failed job could be classified again." in invoke("policies", "reclassify", "--code", "GATEWAY").stdout
     assert read_json(invoke("jobs", "show", bad.id, "--json"))["state"] == "failed"

@@ -40,7 +40,7 @@ def test_a_preview_counts_and_changes_nothing(
 ) -> None:
     shown = invoke(*ALL, "--preview").stdout
     assert "convert  NOT_PDF  3" in shown and "3 jobs would be retried, at most 50/s, the first 5 alone." in shown
-    assert "alone.\n\nSuch as: " in shown and "\\n" not in shown
+    assert "alone.\n\nFor example: " in shown and "\\n" not in shown
     assert "Nothing was changed." in shown
     found = read_json(invoke(*ALL, "--owner", "other", "--preview", "--json"))
     assert (found["is_dry"], found["matched"], found["sample"]) == (True, 2, failed[1:])
@@ -54,7 +54,7 @@ def test_nothing_to_retry_begins_nothing(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson, sure: tuple[str, ...]
 ) -> None:
     none = ("redrive", "--code", "NONE", *sure, *HERE)
-    assert invoke(*none).stdout == "No job matches: there is nothing to retry.\n"
+    assert invoke(*none).stdout == "No job matches.\n"
     assert read_json(invoke(*none, "--json"))["id"] == ""
     assert works.redrives() == []
 
@@ -109,7 +109,7 @@ def test_it_is_begun_listed_shown_and_carried_out_by_workers(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
 ) -> None:
     said = invoke(*ALL, "--yes", "--actor", "ann", "--reason", "rules changed", "--rate", "10/s").stdout
-    assert "has begun: 3 jobs" in said and "No worker runs now" in said
+    assert "has begun: 3 jobs" in said and "none is running" in said
     (one,) = works.redrives()
     assert f"mulligan redrive show {one.id}" in said
     assert one.id[-12:] in invoke("redrive", "list", *HERE).stdout
@@ -129,7 +129,7 @@ def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[
     assert begun(invoke, read_json, "--request-id", "incident-7") == first | {"is_repeated": True}
     assert first["request_id"] == "incident-7"
     said = invoke(*ALL, "--yes", "--request-id", "incident-7").stdout
-    assert f"Redrive {first['id']} was begun earlier with this request id: 3 jobs, at most 50/s" in said
+    assert f"Redrive {first['id']} exists already with this request id: 3 jobs, at most 50/s" in said
     assert "has begun" not in said and "It is canary." in said
     for words in (("list",), ("show", first["id"])):
         assert "incident-7" in invoke("redrive", *words, *HERE).stdout
@@ -141,7 +141,7 @@ def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], rea
     assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *enough).stdout
     assert "cancelled: by ann: enough" in invoke("redrive", "show", one["id"], *HERE).stdout
     again = invoke("redrive", "cancel", one["id"], "--actor", "bob", *HERE)
-    assert (again.exit_code, "was cancelled before (by ann: enough): 0 of 3" in again.stdout) == (0, True)
+    assert (again.exit_code, "was cancelled earlier (by ann: enough): 0 of 3" in again.stdout) == (0, True)
     assert read_json(invoke("redrive", "cancel", one["id"], "--json", *HERE))["state"] == "cancelled"
     other = begun(invoke, read_json)
     works.tick()
@@ -159,7 +159,7 @@ def test_one_that_is_not_there_is_not_found(invoke: Invoke, failed: list[str], v
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "name which jobs"),
+        ((), "select jobs"),
         (("--code", "X", "--rate", "fast", "--yes"), "is not a rate"),
         (("--state", "queued", "--yes"), "only jobs that are over"),
         (("--code", "X", "--canary", "101"), "0<=x<=100"),
@@ -212,6 +212,6 @@ def test_ctrl_c_only_stops_looking(works: App, failed: list[str], start: Callabl
     assert program.line() == "canary: 0 of 3 retried\n"
     program.send(signal.SIGINT)
     assert program.line() == "\n"
-    assert "It goes on without you" in program.line()
+    assert "The redrive goes on" in program.line()
     assert program.end() == (0, "")
     assert not works.redrive_status(one.id).state.is_over

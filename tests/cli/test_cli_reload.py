@@ -84,14 +84,14 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
 
 
 def test_a_worker_takes_up_changed_sources_and_ends_with_ctrl_c(reloading: Reloading) -> None:
-    reloading.waits_for("Worker of")
+    reloading.waits_for("Worker for")
     assert reloading.answer() == "one"
     slow = reloading.app.tasks["slow"].enqueue()
     eventually((reloading.folder / "started").exists)
 
     reloading.write("two")
-    reloading.waits_for("shop.py changed: the worker is started anew")
-    reloading.waits_for("Worker of", times=2)
+    reloading.waits_for("shop.py changed: restarting the worker")
+    reloading.waits_for("Worker for", times=2)
     assert reloading.answer() == "two"
     # What ran was released, and nothing was counted.
     assert (reloading.app.job(slow.id).failures, reloading.app.job(slow.id).losses) == (0, 0)
@@ -100,9 +100,9 @@ def test_a_worker_takes_up_changed_sources_and_ends_with_ctrl_c(reloading: Reloa
     eventually(lambda: reloading.app.job(slow.id).state is State.SUCCEEDED)
     reloading.spoil()
     reloading.waits_for("SyntaxError")
-    reloading.waits_for("the worker has ended; it is started anew when a source changes")
+    reloading.waits_for("the worker has ended; it restarts when a source file changes")
     reloading.write("three")
-    reloading.waits_for("Worker of", times=3)
+    reloading.waits_for("Worker for", times=3)
     assert reloading.answer() == "three"
     reloading.waits_for("(answer) succeeded", times=3)
 
@@ -111,7 +111,7 @@ def test_a_worker_takes_up_changed_sources_and_ends_with_ctrl_c(reloading: Reloa
 
 
 def test_a_worker_does_not_outlive_a_reloader_that_is_killed(reloading: Reloading) -> None:
-    reloading.waits_for("Worker of")
+    reloading.waits_for("Worker for")
     assert reloading.answer() == "one"
     reloading.process.kill()
     eventually(lambda: not reloading.app.store.workers())

@@ -43,7 +43,7 @@ def test_schedules_are_listed_with_their_next_ticks(invoke: Invoke, read_json: R
 
 
 def test_without_schedules_it_says_how_to_get_some(invoke: Invoke) -> None:
-    assert invoke("schedules", *HERE).stdout.startswith("There are no schedules. Put @app.cron above @app.task")
+    assert invoke("schedules", *HERE).stdout.startswith("No schedules. Put @app.cron above @app.task")
 
 
 @pytest.mark.parametrize("words", [("schedules", "pause", "nightly"), ("pause", "--schedule", "nightly")])
@@ -59,7 +59,7 @@ def test_a_schedule_is_paused_for_a_while_and_resumed(
     assert (nightly["paused"]["actor"], report["paused"]) == ("ann", None)
     assert "schedule.paused" in invoke("events", *HERE).stdout
     again = ("resume", *words[1:]) if words[0] == "pause" else ("schedules", "resume", "nightly")
-    assert invoke(*again, *THERE).stdout == "nightly goes on.\n"
+    assert invoke(*again, *THERE).stdout == "nightly is resumed.\n"
     assert "was not paused" in invoke(*again, *THERE).stdout
 
 
@@ -73,7 +73,7 @@ def test_a_schedule_is_run_by_hand(invoke: Invoke, app: App, read_json: ReadJson
     job = read_json(invoke("schedules", "run", "nightly", "--actor", "ann", "--json", *THERE))
     assert (job["kind"], job["state"], job["tags"]) == ("report", "queued", ["schedule:nightly"])
     said = invoke("schedules", "run", "nightly", *THERE).stdout
-    assert said.startswith("nightly runs now as job ")
+    assert said.startswith("nightly was enqueued now as job ")
     nightly, _ = read_json(invoke("schedules", "--json", *THERE))["schedules"]
     assert nightly["last_job"] in said
     assert nightly["last_state"] == "queued"
@@ -87,8 +87,8 @@ def test_a_schedule_in_use_is_not_removed_and_an_orphan_is(invoke: Invoke, app: 
     app.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_schedules SET seen_at = seen_at - 300000000")
     )
-    assert "in nobody's code any more" in invoke("schedules", *HERE).stdout
-    assert invoke("schedules", "remove", "nightly", *HERE).stdout == "nightly is forgotten; its jobs stay.\n"
+    assert "no code defines it any more" in invoke("schedules", *HERE).stdout
+    assert invoke("schedules", "remove", "nightly", *HERE).stdout == "nightly was removed; its jobs stay.\n"
     assert [record.name for record in app.store.schedules()] == ["report"]
 
 

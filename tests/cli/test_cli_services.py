@@ -56,7 +56,7 @@ def test_services_are_listed_with_how_they_stand(invoke: Invoke, app: App, read_
 
 
 def test_without_services_it_says_how_to_get_some(invoke: Invoke) -> None:
-    assert invoke("services", *HERE).stdout.startswith("There are no services. Name one where a task depends on it")
+    assert invoke("services", *HERE).stdout.startswith("No services. A task names its service")
 
 
 def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app: App, read_json: ReadJson) -> None:
@@ -65,10 +65,10 @@ def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app:
     for words in (
         "open since",
         "10 of its last 10 calls failed",
-        "2 ready, 0 more for the budget of retries",
+        "2 ready, 0 more waiting for the retry budget",
         "10 times a second at most",
-        "retries 10% of first tries; it binds now",
-        "hold; after 5m 1 job may try it",
+        "retries are at most 10% of first attempts; in force now",
+        "hold; after 5m, 1 job may probe it",
     ):
         assert words in shown
     assert read_json(invoke("services", "show", "gateway", "--json", *THERE))["budget"] == 0.1
@@ -76,7 +76,7 @@ def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app:
 
 def test_of_a_service_without_trouble_nothing_is_claimed_about_its_calls(invoke: Invoke) -> None:
     shown = invoke("services", "show", "ledger", *THERE).stdout
-    assert "closed; no trouble is known" in shown
+    assert "closed; no failure is known" in shown
     assert "calls" not in shown
 
 
@@ -85,7 +85,7 @@ def test_a_pattern_is_shown_as_it_is_configured(invoke: Invoke, tmp_path: Any) -
         SHOP.replace('Service("ledger")', 'Service("site:*", mode="fail_fast", rate="3/s")')
     )
     shown = invoke("services", "show", "site:*", "--app", "sites:app").stdout
-    assert "its settings are those of all names that begin so" in shown
+    assert "its settings apply to all names that begin with it" in shown
     assert "fail_fast; after 30s" in shown and "3 times a second at most" in shown
     for steer in (("services", "open"), ("pause", "--service")):
         refused = invoke(*steer, "site:*", "--app", "sites:app")
@@ -99,14 +99,14 @@ def test_a_service_is_forced_by_hand(invoke: Invoke, read_json: ReadJson) -> Non
     assert 'forced open by ann because "maintenance"' in invoke("services", *THERE).stdout
     closed = read_json(invoke("services", "close", "gateway", "--actor", "bob", "--json", *THERE))
     assert (closed["state"], closed["forced"], closed["actor"]) == ("closed", "closed", "bob")
-    assert invoke("services", "auto", "gateway", *THERE).stdout == "gateway is closed, left to its calls.\n"
+    assert invoke("services", "auto", "gateway", *THERE).stdout == "gateway is closed, set to automatic.\n"
     assert invoke("events", *HERE).stdout.count("service.forced") == 3
 
 
 def test_a_service_that_is_shared_says_so(invoke: Invoke, app: App) -> None:
     app.store.enqueue([NewJob(id="a", kind="pay", arguments="{}", service="site:*")])
-    assert invoke("services", *THERE).stdout.splitlines()[-1].endswith("for names beyond those that are told apart")
-    assert "beyond those that are told apart" in invoke("services", "show", "site:*", *THERE).stdout
+    assert invoke("services", *THERE).stdout.splitlines()[-1].endswith("above the limit of this pattern")
+    assert "above the limit of this pattern" in invoke("services", "show", "site:*", *THERE).stdout
 
 
 def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
@@ -128,7 +128,7 @@ def test_a_lane_is_paused_listed_and_resumed(invoke: Invoke, read_json: ReadJson
     assert (pause["what"], pause["name"], pause["actor"]) == (what[0].strip("-"), what[1], "ann")
     assert 'by ann because "a move"' in invoke("pauses", *HERE).stdout
     assert f"{pause['what']}.paused" in invoke("events", *HERE).stdout
-    assert invoke("resume", *what, *THERE).stdout == f"{what[1]} goes on.\n"
+    assert invoke("resume", *what, *THERE).stdout == f"{what[1]} is resumed.\n"
     assert invoke("pauses", *HERE).stdout == "Nothing is paused.\n"
 
 

@@ -322,7 +322,7 @@ class StoreMachine(OneRuleMachine):
 
     def begin_redrive(self) -> None:
         state = self.draw(st.sampled_from([State.FAILED, State.FAILED, State.CANCELLED]))
-        planned = Redrives(lambda: self.store, self.ids).planned(
+        planned = Redrives(lambda: self.store, self.ids).plan(
             JobFilter(state=state),
             rate="1/s",
             canary=0,

@@ -28,17 +28,18 @@ VERBS = {
     "Register tasks": "task cron around redact",
     "Enqueue and wait": "enqueue_many enqueue_many_async batch wait wait_async",
     "Run a worker": "run worker run_until_idle asgi",
-    "Look at jobs": "job jobs counts last_failures queue_position blocked_by explain events stream stuck export",
+    "Look at jobs": "job jobs find_id counts last_failures queue_position blocked_by explain stuck export",
+    "Events": "events last_position stream",
     "Change jobs": "retry run_now snooze cancel process_stuck reclassify purge release_key expire_result forget_owner",
     "Redrives": "redrive redrives redrive_status cancel_redrive",
-    "Batches": "find_batch batches",
-    "Services, pauses and limits": "services service pause resume pauses limits spending",
+    "Batches": "find_batch batches publish_batch retry_batch cancel_batch",
+    "Services, pauses and limits": "services service pause resume pauses limits default_owner_limit spending",
     "Schedules and duties": "schedules run_schedule remove_schedule duties run_duty workers",
     "The database": "migrate check_store has_database doctor close",
 }
 # Public by name, but of use only to the package itself.
 INTERNAL = {
-    *("made_of", "names", "limits_in_force", "store", "tick"),
+    *("names", "limits_in_force", "settings", "store", "tick"),
     *("Backoff", "Course", "Parts", "Settings", "Store", "Worker"),
 }
 ATTEMPT = (

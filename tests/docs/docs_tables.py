@@ -20,7 +20,7 @@ from mulligan.program import streams
 from mulligan.records import job, rate, redrive
 from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
-from mulligan.settings import PREFIX, READERS, Settings
+from mulligan.settings import PREFIX, READERS, Settings, field_of
 from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.redrive_rows import KEPT
 from mulligan.task import checks, options, payload
@@ -43,7 +43,7 @@ def settings() -> Iterable[tuple[object, ...]]:
     yield "variable", "key in `mulligan.toml`", "default", "allowed"
     defaults = {field.name: field.default for field in fields(Settings)}
     for name, (_, allowed) in READERS.items():
-        yield f"`{PREFIX}{name.upper()}`", f"`{name}`", _default(name, defaults[name]), allowed
+        yield f"`{PREFIX}{name.upper()}`", f"`{name}`", _default(name, defaults[field_of(name)]), allowed
 
 
 def _default(name: str, value: object) -> str:

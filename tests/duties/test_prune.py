@@ -1,4 +1,4 @@
-"""Prune: which jobs go by age and by number, and which are never touched."""
+"""Prune: which jobs are deleted by age and by number, and which never."""
 
 from datetime import timedelta
 
@@ -71,7 +71,7 @@ def test_at_least_the_newest_are_kept_and_none_goes_in_its_first_hour() -> None:
     assert scene.left() == ["failed-0008", "failed-0009", "failed-0010"]
 
 
-def test_of_age_and_number_the_stricter_counts() -> None:
+def test_the_stricter_of_age_and_number_counts() -> None:
     scene = Scene()
     scene.over(State.FAILED, times=4)
     scene.clock.advance(DAY)
@@ -79,7 +79,7 @@ def test_of_age_and_number_the_stricter_counts() -> None:
     assert scene.prune(Keep(state=State.FAILED, age=HOUR, count=3)) == 3
 
 
-def test_a_round_is_bounded_and_the_next_goes_on() -> None:
+def test_a_run_is_bounded_and_the_next_continues() -> None:
     scene = Scene()
     scene.over(State.CANCELLED, times=PASSES + 5)
     scene.clock.advance(DAY)
@@ -100,14 +100,14 @@ def test_a_worker_prunes_by_itself(app: App, monkeypatch: pytest.MonkeyPatch) ->
         eventually(lambda: next(duty for duty in app.duties() if duty.name == "prune").last is not None)
 
 
-def test_run_by_hand_it_says_how_many(app: App) -> None:
+def test_a_manual_run_returns_how_many(app: App) -> None:
     app.store.enqueue([NewJob(id="old", kind="k", arguments="{}")])
     app.cancel("old")
-    assert app.console.run_duty("OLD_JOBS").did == 0
+    assert app.run_duty("OLD_JOBS").did == 0
     app.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_jobs SET finished_at = 1")
     )
-    assert app.console.run_duty("prune", actor="ann").did == 1
+    assert app.run_duty("prune", actor="ann").did == 1
 
 
 def test_retention_is_a_setting_of_each_state() -> None:
@@ -129,9 +129,13 @@ def test_retention_is_a_setting_of_each_state() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("MULLIGAN_RETENTION_FAILED", "soon", "a duration between 1h and 3650d such as '7d', or 'keep' for ever"),
+        (
+            "MULLIGAN_RETENTION_FAILED",
+            "soon",
+            "a duration between 1h and 3650d such as '7d', or 'keep' to keep them forever",
+        ),
         ("MULLIGAN_RETENTION_SUCCEEDED", "5m", "between 1h and 3650d"),
-        ("MULLIGAN_RETENTION_FAILED_COUNT", "0", "a whole number from 1 to 1,000,000,000, or 'keep' for all"),
+        ("MULLIGAN_RETENTION_FAILED_COUNT", "0", "an integer from 1 to 1,000,000,000, or 'keep' to keep all"),
     ],
 )
 def test_a_bad_rule_stops_the_start(name: str, value: str, allowed: str) -> None:

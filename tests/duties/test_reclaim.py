@@ -1,4 +1,4 @@
-"""When leases look expired, and when they are."""
+"""Reclaim: leases that only look expired, and leases that are."""
 
 import random
 from datetime import timedelta
@@ -113,7 +113,7 @@ def test_after_a_clock_step_an_outage_or_a_pause_a_whole_quiet_beat_comes_first(
     scene.watch(30)
     scene.pass_time(theirs, ours=ours)
     assert scene.reclaim.step() == 0
-    assert scene.watch(19) == 0, "everything looks expired now; whoever is alive must get the chance to beat"
+    assert scene.watch(19) == 0, "everything looks expired now; live workers must have time for a beat"
     scene.watch(1)
     assert scene.store.job("j").state is (State.QUEUED if theirs > 60 else State.RUNNING)
 
@@ -146,7 +146,7 @@ def test_a_cancelled_job_whose_worker_died_is_cancelled_by_the_reclaimer(scene: 
     assert scene.store.job("j").state is State.CANCELLED
 
 
-def test_a_damaged_record_keeps_no_other_job_from_being_taken_back(scene: Scene) -> None:
+def test_a_damaged_record_does_not_block_the_reclaim_of_other_jobs(scene: Scene) -> None:
     scene.store.enqueue([NewJob(id="healthy", kind="k", arguments="{}")])
     scene.run()
     database = scene.store._database._connection

@@ -1,4 +1,4 @@
-"""Redrives are carried out at their rate, canaries first, once for each job, whoever does it and whoever dies."""
+"""Redrives run at their rate, canaries first, once for each job, whichever worker runs them and whichever dies."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -86,7 +86,7 @@ def states(app: App, ids: list[str]) -> dict[State, int]:
     return {state: found.count(state) for state in State if state in found}
 
 
-def test_after_an_outage_all_failed_jobs_are_put_back_gently(app: App, box: Sandbox, outage: Outage) -> None:
+def test_after_an_outage_all_failed_jobs_are_retried_at_the_rate(app: App, box: Sandbox, outage: Outage) -> None:
     ids = failed(app, box, 120)
     box.advance("1h")
     outage.is_on = False
@@ -134,13 +134,15 @@ def test_an_outage_that_begins_later_stops_it_too(app: App, box: Sandbox, outage
     assert stopped.retried < 100, "a look back of fifty, and what is under way"
 
 
-def test_canaries_that_nobody_runs_stop_it_after_a_quarter_of_an_hour(app: App, box: Sandbox, outage: Outage) -> None:
+def test_canaries_that_no_worker_runs_stop_it_after_a_quarter_of_an_hour(
+    app: App, box: Sandbox, outage: Outage
+) -> None:
     failed(app, box, 9)
     outage.is_on = False
     begun = app.redrive(FAILED)
     app.tick()
     assert app.redrive_status(begun.id).retried == 5
-    # As when every worker that could run them is away.
+    # As if every worker that could run them were gone.
     box._clock.advance(PATIENCE)
     app.tick()
     stopped = app.redrive_status(begun.id)
@@ -157,7 +159,7 @@ def test_without_canaries_it_runs_at_once(app: App, box: Sandbox, outage: Outage
     assert app.redrive_status(begun.id).state is RedriveState.DONE
 
 
-def test_what_its_task_refuses_is_skipped_and_counted_by_reason(app: App, box: Sandbox, outage: Outage) -> None:
+def test_jobs_that_their_task_refuses_are_skipped_and_counted_by_reason(app: App, box: Sandbox, outage: Outage) -> None:
     ids = [*failed(app, box, 3, owner="poor"), *failed(app, box, 2, owner="blocked"), *failed(app, box, 4)]
     outage.is_on = False
     begun = app.redrive(FAILED, canary=2)
@@ -180,7 +182,7 @@ def test_jobs_that_failed_after_it_began_are_not_picked_up(app: App, box: Sandbo
     assert retries == dict.fromkeys(early, 1) | dict.fromkeys(late, 0), "once each, though all failed again"
 
 
-def test_what_somebody_retried_meanwhile_is_counted_as_moved_on(app: App, box: Sandbox, outage: Outage) -> None:
+def test_jobs_retried_meanwhile_are_counted_as_moved_on(app: App, box: Sandbox, outage: Outage) -> None:
     ids = failed(app, box, 4)
     outage.is_on = False
     begun = app.redrive(FAILED, canary=0, rate="1/m")
@@ -199,7 +201,7 @@ def test_a_dry_run_counts_and_changes_nothing(app: App, box: Sandbox) -> None:
     assert app.redrives() == [] and states(app, ids) == {State.FAILED: 12}
 
 
-def test_asked_again_with_the_same_request_id_it_is_the_same(app: App, box: Sandbox) -> None:
+def test_a_repeated_request_returns_the_same_redrive(app: App, box: Sandbox) -> None:
     failed(app, box, 3)
     begun = app.redrive(FAILED, request_id="incident-7")
     assert app.redrive(FAILED, request_id="incident-7") == begun
@@ -207,7 +209,7 @@ def test_asked_again_with_the_same_request_id_it_is_the_same(app: App, box: Sand
     assert app.redrive(FAILED).id != begun.id
 
 
-def test_asked_again_when_all_is_done_it_is_the_same_still(app: App, box: Sandbox, outage: Outage) -> None:
+def test_a_repeated_request_after_the_end_returns_the_same_redrive(app: App, box: Sandbox, outage: Outage) -> None:
     failed(app, box, 3)
     outage.is_on = False
     begun = app.redrive(FAILED, request_id="incident-7")
@@ -228,7 +230,7 @@ def test_a_time_in_the_filter_may_move_on_when_it_is_asked_again(app: App, box: 
 
 
 @pytest.mark.parametrize("other", [JobFilter(kind="send"), JobFilter(tag="eu"), JobFilter(until=LONG_AHEAD)])
-def test_a_request_id_is_not_taken_for_other_jobs(app: App, box: Sandbox, other: JobFilter) -> None:
+def test_a_request_id_is_refused_for_other_jobs(app: App, box: Sandbox, other: JobFilter) -> None:
     failed(app, box, 3)
     begun = app.redrive(FAILED, request_id="incident-7")
     with pytest.raises(
@@ -295,7 +297,7 @@ def test_cancelled_jobs_are_redriven_if_the_filter_says_so(app: App, box: Sandbo
         ({"state": "queued"}, {}, "only jobs that are over are redriven"),
         ({}, {"canary": -1}, "from 0 to 100"),
         ({}, {"canary": 101}, "from 0 to 100"),
-        ({}, {"abort_above": 1.5}, "a share from 0 to 1"),
+        ({}, {"abort_above": 1.5}, "a fraction from 0 to 1"),
         ({}, {"rate": "fast"}, "is not a rate"),
     ],
 )
@@ -304,7 +306,7 @@ def test_what_cannot_be_is_refused(app: App, box: Sandbox, fields: Any, options:
         app.redrive(JobFilter(**fields), **options)
 
 
-def test_a_pause_of_the_duty_holds_all_of_them(app: App, box: Sandbox, outage: Outage) -> None:
+def test_a_pause_of_the_duty_blocks_all_redrives(app: App, box: Sandbox, outage: Outage) -> None:
     failed(app, box, 3)
     outage.is_on = False
     begun = app.redrive(FAILED)
@@ -319,7 +321,7 @@ def test_a_pause_of_the_duty_holds_all_of_them(app: App, box: Sandbox, outage: O
 
 
 class Scene:
-    """Failed jobs, and workers made by hand whose store calls can be cut off."""
+    """Failed jobs, and workers of the test whose store calls can be cut off."""
 
     def __init__(self, jobs: int = 6, kinds: tuple[str, ...] = ("send",)) -> None:
         self.clock = VirtualClock()
@@ -350,7 +352,7 @@ class Scene:
             "reason": None,
             "request_id": None,
         }
-        return self.redrives.begin(self.redrives.planned(FAILED, **{**given, **options}))
+        return self.redrives.begin(self.redrives.plan(FAILED, **{**given, **options}))
 
     def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> RunRedrives:
         return RunRedrives(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)
@@ -375,7 +377,7 @@ def _nothing() -> None: ...
 
 
 class Cut:
-    """A line to the store that is cut before or after its n-th call: the process is gone then."""
+    """A connection to the store that breaks before or after its n-th call: the process is dead then."""
 
     def __init__(self, store: SqliteStore, calls: int, *, is_carried_out: bool) -> None:
         self._store = store
@@ -397,7 +399,7 @@ class Cut:
 
 @pytest.mark.parametrize("is_carried_out", [True, False])
 @pytest.mark.parametrize("calls", range(13))
-def test_killed_between_any_two_calls_it_goes_on_where_it_was(calls: int, is_carried_out: bool) -> None:
+def test_killed_between_any_two_calls_it_continues_where_it_was(calls: int, is_carried_out: bool) -> None:
     scene = Scene(6)
     scene.begin()
     with pytest.raises(StoreUnavailable):
@@ -408,7 +410,7 @@ def test_killed_between_any_two_calls_it_goes_on_where_it_was(calls: int, is_car
     assert scene.retries() == [1] * 6
 
 
-def test_while_one_is_at_work_another_leaves_it_alone() -> None:
+def test_while_one_worker_runs_it_another_leaves_it_alone() -> None:
     scene = Scene(6)
     scene.begin(rate="2/s")
     assert scene.worker("first").step() == 2
@@ -421,7 +423,7 @@ def test_while_one_is_at_work_another_leaves_it_alone() -> None:
 
 
 def test_two_that_race_for_every_step_retry_each_job_once() -> None:
-    """Between any two calls of one the other makes a whole step; holds are over at once."""
+    """Between any two calls of one worker the other makes a whole step; reservations end at once."""
     scene = Scene(12)
     scene.begin()
     rival = scene.worker("rival")
@@ -471,7 +473,7 @@ def test_a_precondition_that_breaks_is_a_refusal_and_one_that_needs_the_store_wa
     assert (scene.redrive.state, scene.redrive.skipped) == (RedriveState.DONE, {"not allowed": 2})
 
 
-def test_slow_preconditions_make_smaller_chunks_and_nobody_takes_over() -> None:
+def test_slow_preconditions_make_smaller_chunks_and_no_worker_takes_over() -> None:
     scene, asked = Scene(9), []
     app = App(settings=Settings(database_url="sqlite:///:memory:"))
     rival = scene.worker("rival", limit=9)
@@ -486,10 +488,10 @@ def test_slow_preconditions_make_smaller_chunks_and_nobody_takes_over() -> None:
     worker = scene.worker("slow", known=app.tasks, limit=9)
     while not scene.redrive.state.is_over:
         worker.step()
-    assert scene.redrive.retried == 9 and len(asked) == 9, "each was asked once"
+    assert scene.redrive.retried == 9 and len(asked) == 9, "each job was asked about once"
 
 
-def test_several_operations_go_side_by_side_and_share_no_job_twice() -> None:
+def test_several_redrives_run_at_once_and_retry_no_job_twice() -> None:
     scene = Scene(8)
     for _ in range(2):
         scene.begin(rate="4/s")
@@ -518,6 +520,6 @@ def test_real_workers_carry_it_out(tmp_path: Any) -> None:
         begun = app.redrive(JobFilter(code="NETWORK"), canary=2)
         with working(app):
             eventually(lambda: app.redrive_status(begun.id).state is RedriveState.DONE)
-            eventually(lambda: app.console.counts()["send"] == {"succeeded": 8})
+            eventually(lambda: app.counts()["send"] == {"succeeded": 8})
         (duty,) = [duty for duty in app.duties() if duty.name == "redrive"]
         assert duty.last is not None

@@ -1,4 +1,4 @@
-"""Duties as workers do them: not while paused, noted now and then, bounded."""
+"""Duties as workers run them: not while paused, recorded every ten seconds, bounded."""
 
 import logging
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Sweeping:
 
 
 class Counting(SqliteStore):
-    """Counts how often it was asked and told."""
+    """Counts reads and writes."""
 
     looks = notes = 0
 
@@ -62,7 +62,7 @@ class Scene:
             self.clock.advance(timedelta(seconds=seconds))
 
 
-def test_a_paused_duty_is_not_done_and_goes_on_by_itself() -> None:
+def test_a_paused_duty_does_not_run_until_the_pause_ends() -> None:
     scene = Scene()
     scene.store.pause(PauseRequest(id="p", what="duty", name="prune", duration=timedelta(seconds=3)))
     scene.step(3)
@@ -71,13 +71,13 @@ def test_a_paused_duty_is_not_done_and_goes_on_by_itself() -> None:
     assert scene.work.steps == 1
 
 
-def test_one_look_serves_all_duties_for_less_than_a_second() -> None:
+def test_one_read_serves_all_duties_for_less_than_a_second() -> None:
     scene = Scene("reclaim", "retry", "prune")
     scene.step(4, seconds=0.5)
     assert (scene.store.looks, [work.steps for work in scene.works]) == (2, [4, 4, 4])
 
 
-def test_a_duty_with_nothing_to_do_is_not_asked_for_it() -> None:
+def test_a_duty_with_nothing_to_do_does_not_query_the_store() -> None:
     scene = Scene("expire")
     scene.step(3)
     assert scene.work.steps == 0
@@ -87,11 +87,11 @@ def test_a_duty_with_nothing_to_do_is_not_asked_for_it() -> None:
     assert scene.work.steps > 0
 
 
-def test_rounds_of_all_duties_are_noted_together_soon_and_then_now_and_then_with_all_they_did() -> None:
+def test_runs_of_all_duties_are_recorded_together_soon_and_then_every_ten_seconds() -> None:
     scene = Scene("retry", "prune")
     scene.step(2)
     noted = {done.duty: done for done in scene.store.rounds()}
-    # The second look of the first duty notes the first of both.
+    # The second run of the first duty records the first runs of both.
     assert {name: (done.did, done.worker, done.limit) for name, done in noted.items()} == {
         "retry": (4, "us", 5),
         "prune": (2, "us", 5),
@@ -99,7 +99,7 @@ def test_rounds_of_all_duties_are_noted_together_soon_and_then_now_and_then_with
     assert noted["retry"].at - noted["prune"].at == timedelta(seconds=1)
     assert scene.store.notes == 1
     scene.step(int(RECORD_SECONDS) - 1)
-    assert scene.store.notes == 1, "not each second"
+    assert scene.store.notes == 1, "not every second"
     scene.step()
     assert scene.store.notes == 2
     assert {done.duty: done.did for done in scene.store.rounds()} == {
@@ -108,7 +108,7 @@ def test_rounds_of_all_duties_are_noted_together_soon_and_then_now_and_then_with
     }
 
 
-def test_what_could_not_be_noted_is_noted_later() -> None:
+def test_runs_that_could_not_be_recorded_are_recorded_later() -> None:
     scene = Scene()
     scene.step()
     with pytest.MonkeyPatch.context() as patched, pytest.raises(StoreUnavailable):
@@ -125,19 +125,19 @@ def _unavailable(*_: object) -> None:
 
 
 @pytest.mark.parametrize(("moved", "passes", "total"), [([5, 5, 2], 10, 12), ([5, 5, 5], 3, 15), ([0], 3, 0)])
-def test_passes_go_on_while_they_are_full_and_not_for_ever(moved: list[int], passes: int, total: int) -> None:
+def test_passes_repeat_while_they_are_full_up_to_a_bound(moved: list[int], passes: int, total: int) -> None:
     left = list(moved)
     assert repeat_while_full(lambda _limit: left.pop(0), limit=5, passes=passes) == total
     assert left == []
 
 
-def test_a_worker_does_every_duty_and_the_list_says_so(tmp_path: Path) -> None:
+def test_a_worker_runs_every_duty_and_the_list_shows_it(tmp_path: Path) -> None:
     soon = timedelta(seconds=1)
     settings = Settings(
         database_url=f"sqlite:///{tmp_path}/jobs.db",
-        duty_retry_interval_sec=soon,
-        duty_promote_interval_sec=soon,
-        duty_prune_interval_sec=soon,
+        duty_retry_interval=soon,
+        duty_promote_interval=soon,
+        duty_prune_interval=soon,
     )
     app = App(settings=settings, services=[Service("gateway", probe=lambda: True)])
 

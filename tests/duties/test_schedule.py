@@ -30,7 +30,7 @@ def timetable(expression: str = "0 * * * *", **options: Any) -> Timetable:
 
 
 class Scene:
-    """One store, and workers that look at it when told."""
+    """One store, and workers that run on request."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(START)
@@ -97,7 +97,7 @@ def test_many_workers_make_one_job_a_tick(scene: Scene) -> None:
     assert scene.ticks() == [START + number * MINUTE for number in (1, 2, 3)]
 
 
-def test_ticks_closer_than_rounds_are_all_run(scene: Scene) -> None:
+def test_ticks_closer_than_the_interval_are_all_run(scene: Scene) -> None:
     worker = scene.worker("* * * * * *", missed="skip")
     scene.after(5 * SECOND)
     assert worker.step() == 5
@@ -120,7 +120,7 @@ def test_a_reply_that_is_lost_makes_no_second_job(scene: Scene, monkeypatch: pyt
 
 
 def test_a_tick_whose_job_is_there_but_not_noted_is_not_run_again(scene: Scene) -> None:
-    """As after a restore of one table, or of a copy."""
+    """As after a restore of one table or of a copy."""
     worker = scene.worker()
     scene.after(HOUR)
     old = scene.record
@@ -138,7 +138,7 @@ def test_a_tick_whose_job_is_there_but_not_noted_is_not_run_again(scene: Scene) 
     ("missed", "run"),
     [("once", [5]), ("skip", []), ("all", [1, 2, 3, 4, 5])],
 )
-def test_ticks_missed_while_nobody_ran(scene: Scene, missed: str, run: list[int]) -> None:
+def test_ticks_missed_while_no_worker_ran(scene: Scene, missed: str, run: list[int]) -> None:
     scene.worker(missed=missed)
     scene.after(5 * HOUR + 30 * MINUTE)
     scene.worker(missed=missed).step()
@@ -156,7 +156,7 @@ def test_a_tick_that_is_only_late_is_run_and_stands_for_those_before_it(
     assert scene.ticks() == hours(*run)
 
 
-def test_of_very_many_missed_ticks_the_last_are_run_and_the_log_says_which_are_not(scene: Scene) -> None:
+def test_of_very_many_missed_ticks_the_last_are_run_and_the_log_names_the_others(scene: Scene) -> None:
     scene.worker("* * * * * *", missed="all", limit=3)
     scene.after(400 * DAY)
     worker = scene.worker("* * * * * *", missed="all", limit=3)
@@ -169,7 +169,7 @@ def test_of_very_many_missed_ticks_the_last_are_run_and_the_log_says_which_are_n
 
 
 @pytest.mark.parametrize(("missed", "first", "last"), [("once", 1, 4), ("skip", 1, 5)])
-def test_what_is_not_run_is_in_the_log(scene: Scene, missed: str, first: int, last: int) -> None:
+def test_missed_ticks_are_in_the_log(scene: Scene, missed: str, first: int, last: int) -> None:
     scene.worker(missed=missed)
     scene.after(5 * HOUR + 30 * MINUTE)
     scene.worker(missed=missed).step()
@@ -178,7 +178,7 @@ def test_what_is_not_run_is_in_the_log(scene: Scene, missed: str, first: int, la
     assert said == ("report", *(moment.isoformat() for moment in hours(first, last)))
 
 
-def test_nothing_is_skipped_in_a_usual_round(scene: Scene) -> None:
+def test_nothing_is_skipped_in_a_usual_run(scene: Scene) -> None:
     worker = scene.worker()
     scene.after(HOUR)
     worker.step()
@@ -193,7 +193,7 @@ def pause(scene: Scene, length: timedelta | None) -> None:
 
 
 @pytest.mark.parametrize(("missed", "run"), [("once", [2]), ("skip", []), ("all", [1, 2])])
-def test_ticks_of_a_pause_are_missed_ones_when_it_is_over(scene: Scene, missed: str, run: list[int]) -> None:
+def test_ticks_during_a_pause_count_as_missed_when_it_is_over(scene: Scene, missed: str, run: list[int]) -> None:
     worker = scene.worker(missed=missed)
     pause(scene, 2 * HOUR + 30 * MINUTE)
     for _ in range(5):
@@ -221,7 +221,7 @@ def test_a_changed_expression_counts_from_now_on(scene: Scene) -> None:
     worker = scene.worker("15 * * * *")
     assert scene.record.next_tick == START + 4 * HOUR + 15 * MINUTE
     worker.step()
-    assert scene.ticks() == [], "ticks of the old expression are not made up for"
+    assert scene.ticks() == [], "ticks of the old expression are not run later"
     assert scene.types() == ["schedule.planned", "schedule.planned"]
 
 
@@ -233,7 +233,7 @@ def test_other_changes_lose_no_tick(scene: Scene) -> None:
     assert (job.submitted_at, job.arguments) == (START + HOUR, {"region": "us"})
 
 
-def test_of_two_versions_at_once_the_one_that_began_last_is_right(scene: Scene) -> None:
+def test_of_two_versions_at_once_the_one_that_started_last_wins(scene: Scene) -> None:
     old = scene.worker("0 * * * *")
     scene.after(SECOND)
     new = scene.worker("30 * * * *")
@@ -242,13 +242,13 @@ def test_of_two_versions_at_once_the_one_that_began_last_is_right(scene: Scene) 
         old.step()
         new.step()
     assert scene.ticks() == [START + half * 30 * MINUTE for half in (1, 3)]
-    assert scene.types() == ["schedule.planned", "schedule.planned"], "they do not fight"
+    assert scene.types() == ["schedule.planned", "schedule.planned"], "they do not overwrite each other"
 
 
-def test_a_definition_that_no_worker_has_any_more_gives_way(scene: Scene) -> None:
+def test_a_definition_that_no_worker_has_any_more_is_replaced(scene: Scene) -> None:
     left = scene.worker("0 * * * *")
     scene.after(SECOND)
-    scene.worker("30 * * * *")  # began later, and is gone at once
+    scene.worker("30 * * * *")  # started later and gone at once
     scene.after(UNSEEN_AFTER)
     left.step()
     assert scene.record.definition.expression == "30 * * * *"
@@ -271,7 +271,7 @@ def test_a_schedule_that_is_no_longer_in_the_code_is_kept_and_not_run(scene: Sce
 # Trouble
 
 
-def test_one_schedule_that_cannot_be_run_holds_up_no_other(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_schedule_that_cannot_be_run_does_not_block_others(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     app = App("sqlite:///:memory:")
     broken = {"is": False}
 
@@ -299,5 +299,5 @@ def test_one_schedule_that_cannot_be_run_holds_up_no_other(scene: Scene, caplog:
     assert {job.kind: job.service for job in scene.store.jobs(JobFilter()).jobs} == {"bad": "host", "good": ""}
 
 
-def test_an_app_without_schedules_asks_the_store_for_nothing() -> None:
+def test_an_app_without_schedules_does_not_query_the_store() -> None:
     assert RunSchedules(None, Timetable(), worker="w").step() == 0  # type: ignore[arg-type]

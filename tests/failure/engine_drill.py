@@ -19,13 +19,13 @@ from urllib.error import HTTPError
 from drill import FAULTS, SECOND, Remote, Report, Setting, line
 
 from mulligan import App, Exponential, RetryPolicy
-from mulligan.app import Parts
 from mulligan.records.event import Event
 from mulligan.service import Change
 from mulligan.settings import Settings
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
+from mulligan.wiring import Parts
 from mulligan.worker.drivers import Interrupt
 from mulligan.worker.keeper import Keeper
 
@@ -135,7 +135,7 @@ class EngineDrill:
             uses_connections=False,
             isolates=False,
         )
-        with self.app.made_of(parts), asyncio.Runner(loop_factory=lambda: VirtualLoop(self.clock)) as runner:
+        with self.app.wiring.use(parts), asyncio.Runner(loop_factory=lambda: VirtualLoop(self.clock)) as runner:
             runner.run(self.play())
             self.report.changes = [told(event) for event in self.events() if event.type.startswith("service.")]
         return self.report

@@ -239,7 +239,7 @@ def test_a_timeout_of_the_file_is_kept_by_the_worker(path: Path) -> None:
 def test_a_job_is_not_stuck_while_the_file_gives_it_more_time(path: Path, tmp_path: Path) -> None:
     put(path, "default: {}")
     url = f"sqlite:///{tmp_path}/jobs.db"
-    app = App(settings=Settings(database_url=url, policies_file=str(path), stuck_after_sec=timedelta(0)))
+    app = App(settings=Settings(database_url=url, policies_file=str(path), stuck_after=timedelta(0)))
     with app:
         job = app.task("task", timeout="1ms")(flaky(0)).enqueue()
         app.store.claim(Claim(incarnation="w", number=1, kinds=["task"], limit=1, lease=HOUR))

@@ -7,10 +7,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from mulligan.app import App, Parts
+from mulligan.app import App
 from mulligan.errors import StoreError, WornOut
 from mulligan.settings import Settings
 from mulligan.store.store import Store
+from mulligan.wiring import Parts
 from mulligan.worker.slots import GRACE_SECONDS
 from mulligan.worker.worker import LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock
@@ -94,7 +95,7 @@ class Process(Party):
     def _app(self) -> App:
         chance = self.world.fork()
         app = App(
-            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl_sec=self.world.parameters.lease),
+            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl=self.world.parameters.lease),
             queues=self.allotment.queues,
             owners=self.allotment.owners,
             services=self.world.services,
@@ -108,7 +109,7 @@ class Process(Party):
             isolates=False,
             at_once=self.world.parameters.at_once,
         )
-        self._parts.enter_context(app.made_of(parts))
+        self._parts.enter_context(app.wiring.use(parts))
         return app
 
     async def _serve(self, app: App) -> None:

@@ -100,11 +100,11 @@ def without_counting_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_a_keeper_that_extends_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(self: Keeper, beat: Any, held: Any, now: float) -> None:
+    def mark(self: Keeper, beat: Any, held: Any, now: float) -> None:
         for fence in beat.extend:
             held[fence].extend_at = now + 1e9
 
-    monkeypatch.setattr(Keeper, "_note", note)
+    monkeypatch.setattr(Keeper, "_mark", mark)
 
 
 def with_a_new_number_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:

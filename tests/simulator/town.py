@@ -179,7 +179,7 @@ class Town(Party):
     def _planned(self, chance: random.Random) -> Redrive:
         owner = chance.choice((None, None, "ann"))
         state = chance.choice((None, State.FAILED, State.CANCELLED))
-        return self._redrives.planned(
+        return self._redrives.plan(
             JobFilter(kind=chance.choice((None, *KINDS)), state=state),
             rate=chance.choice(("1/s", "3/s", "50/s")),
             canary=chance.choice((0, 1, 3)),

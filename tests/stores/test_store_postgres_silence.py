@@ -178,7 +178,7 @@ def test_a_transaction_that_the_server_ended_because_it_stood_still_may_be_tried
 
 
 def app_on(address: str) -> App:
-    return App(settings=Settings(database_url=address, store_timeout_sec=LIMIT, worker_lease_ttl_sec=HOUR))
+    return App(settings=Settings(database_url=address, store_timeout=LIMIT, worker_lease_ttl=HOUR))
 
 
 def test_an_asynchronous_enqueue_ends_by_the_setting(address: str, proxy: Proxy) -> None:

@@ -259,7 +259,7 @@ def own_server() -> Iterator[PostgresServer]:
 
 
 def quick(url: str, ran: "Counter[int]") -> App:
-    app = App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=6)))
+    app = App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=6)))
 
     @app.task
     async def note(number: int) -> int:
@@ -323,7 +323,7 @@ def test_a_server_that_stops_and_crashes_in_the_middle_of_everything_loses_nothi
             client.done.set()
             client.join()
             eventually(lambda: not one.store.busy(["note", "steady"], waiting_for=["retry"]))
-        counts = {kind: dict(states) for kind, states in one.console.counts().items()}
+        counts = {kind: dict(states) for kind, states in one.counts().items()}
         events = [event for event in _whole_log(one) if event.type == "job.succeeded"]
     assert {state for states in counts.values() for state in states} == {"succeeded"}
     stored = sum(number for states in counts.values() for number in states.values())

@@ -36,7 +36,7 @@ class Gateway:
 
 
 def shop(url: str, gateway: Gateway) -> App:
-    settings = Settings(database_url=url, duty_probe_interval_sec=timedelta(milliseconds=100))
+    settings = Settings(database_url=url, duty_probe_interval=timedelta(milliseconds=100))
     service = Service("gateway", window=2, cooldown="100ms", probe=gateway.probe)
     app = App(settings=settings, services=[service])
     app.task("pay", service="gateway", queue="money", retry=RetryPolicy(2))(gateway.call)

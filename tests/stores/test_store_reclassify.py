@@ -145,7 +145,7 @@ def test_it_looks_at_the_newest_within_the_limit_and_leaves_alone_what_has_no_fa
     def late() -> None: ...
 
     job = late.options(delay="2ms").enqueue()
-    eventually(lambda: app.console.run_duty("expire") and app.job(job.id).state is State.FAILED)
+    eventually(lambda: app.run_duty("expire") and app.job(job.id).state is State.FAILED)
     found = app.reclassify(limit=1)
     assert (found.jobs, found.unjudged, found.is_complete) == ((), (job.id,), True)
     ids = failing(app)

@@ -1,4 +1,4 @@
-"""Tasks that fork, and whose copies of the worker come back to it."""
+"""Tasks whose forks of the worker return to the worker's code."""
 
 import asyncio
 import concurrent.futures.thread  # while another thread forks it must not be imported for the first time
@@ -22,7 +22,7 @@ forking = multiprocessing.get_context("fork")
 @app.around
 @contextmanager
 def noted() -> Iterator[None]:
-    """As a hook that commits would: it must be left once."""
+    """Like a hook that commits: it must be left once."""
     yield
     with Path("left").open("a") as left:
         left.write(f"{os.getpid()}\n")
@@ -95,7 +95,7 @@ async def in_a_thread_of_its_own() -> int:
 
 @app.task(retry=once)
 async def in_an_executor_of_its_own() -> int:
-    """To which nothing tells which task it works for."""
+    """Its thread does not know its task."""
     with concurrent.futures.thread.ThreadPoolExecutor(1) as executor:
         pid = await asyncio.get_running_loop().run_in_executor(executor, os.fork)
         return await asyncio.to_thread(_ended, pid) if pid else 0
@@ -116,7 +116,7 @@ async def on_the_loop_of_a_child() -> int:
     return await asyncio.to_thread(_ended, pid)
 
 
-# What must go on as before
+# What must work as before
 
 
 def _puts(results: Any) -> None:
@@ -135,7 +135,7 @@ def by_multiprocessing() -> str:
 
 @app.task(retry=once)
 def terminates() -> int | None:
-    """A signal to a copy ends the copy, and is none to the worker."""
+    """A signal to a fork ends the fork and does not reach the worker."""
     process = forking.Process(target=time.sleep, args=(60,))
     process.start()
     process.terminate()

@@ -39,9 +39,7 @@ async def lifespan(app: App) -> AsyncIterator[dict[str, Any]]:
     note("end")
 
 
-app = App(
-    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl_sec=timedelta(seconds=5)), lifespan=lifespan
-)
+app = App(settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl=timedelta(seconds=5)), lifespan=lifespan)
 
 
 @app.around
@@ -72,7 +70,7 @@ def plain(wrapped: Attempt) -> Iterator[None]:
 
 @app.task(isolate=True)
 def in_child() -> list[Any]:
-    # A plain function may have a loop of its own, whatever the hooks do.
+    # A plain function may run its own loop, whatever the hooks do.
     asyncio.run(asyncio.sleep(0))
     return [os.getpid(), attempt().resources["pid"]]
 

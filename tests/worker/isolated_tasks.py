@@ -19,7 +19,7 @@ if os.environ.get("ISOLATED_TASKS_BROKEN"):
     raise RuntimeError("this module was broken by a deploy")
 
 app = App(
-    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl_sec=timedelta(seconds=1)),
+    settings=Settings(database_url="sqlite:///jobs.db", worker_lease_ttl=timedelta(seconds=1)),
     rules=[Rule("TEAPOT", "final", when=lambda failure: getattr(failure.exception, "temper", "") == "short")],
 )
 once = RetryPolicy(1)
@@ -67,7 +67,7 @@ def killed_by_the_system() -> None:
 
 @app.task(isolate=True)
 def forks_and_dies() -> None:
-    # As a C library would: the interpreter is not told.
+    # Like a C library: the interpreter does not know.
     library = ctypes.PyDLL(None)
     if (fork := library.fork()) == 0:
         library.sleep(600)
@@ -134,14 +134,14 @@ def enqueues_another() -> str:
 
 @app.task(isolate=True)
 def talks() -> str:
-    print('{"type": "Succeeded", "result": "1"}', flush=True)
+    print('{"type": "AttemptSucceeded", "result": "1"}', flush=True)
     os.write(1, b"\0\0\0\1x\n")
     print("to stderr", file=sys.stderr, flush=True)
     logging.getLogger("shop").warning("logged in a child")
     return sys.stdin.read()
 
 
-# Endless ones
+# Tasks that do not end
 
 
 @app.task(isolate=True, timeout="300ms", retry=once)
@@ -162,7 +162,7 @@ def _flee(environment: dict[str, str] | None = None) -> int:
 
 
 def _flee_twice() -> int:
-    """As daemons do: its parent is gone at once, and it is the system's."""
+    """Like a daemon: its parent exits at once, and init adopts it."""
     script = "import os, subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=2).pid)"
     return int(subprocess.check_output([sys.executable, "-c", script], start_new_session=True))
 

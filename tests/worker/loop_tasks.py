@@ -1,4 +1,4 @@
-"""Tasks that would take the event loop, or the whole process, down."""
+"""Tasks that try to end the event loop or the process."""
 
 import asyncio
 import sys
@@ -75,7 +75,7 @@ async def stops_in_a_callback() -> str:
 
 @app.task(retry=once)
 async def cancels_all() -> None:
-    """As code that believes the loop to be its own."""
+    """Like code that expects to own the loop."""
     for task in asyncio.all_tasks():
         task.cancel()
 
@@ -92,7 +92,7 @@ async def beside() -> str:
 
 @app.task(retry=once)
 async def leaves_a_thread_that_stops() -> str:
-    """From where nobody can tell whose it is: then the worker stops, as if it was told to."""
+    """Its thread does not know its task, so the worker stops as if told to."""
     import threading
 
     threading.Thread(target=_stop_elsewhere, args=(asyncio.get_running_loop(),)).start()

@@ -1,4 +1,4 @@
-"""Tasks of every kind that note when they run; children import them."""
+"""Tasks of every kind that record when they run; children import them."""
 
 import asyncio
 import contextlib
@@ -63,6 +63,6 @@ async def stubborn_coroutine() -> None:
 
 
 def main(*arguments: str) -> None:
-    """A worker in a process that was forked, whose children are programs of their own."""
+    """A worker in a forked process that starts its children as programs."""
     sys.argv = ["mulligan", *arguments]
     mulligan()

@@ -1,4 +1,4 @@
-"""A task that runs at most once: whatever happens after its code began, nothing but a person runs it again."""
+"""Tasks that run at most once: after their code began, only a manual retry runs them again."""
 
 import asyncio
 import threading
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mulligan import App, FinalError, RateLimitedError, RetryPolicy, Snooze, State, attempt
-from mulligan.app import Parts
 from mulligan.errors import BadTask, StoreUnavailable
 from mulligan.records.job import ONCE
 from mulligan.settings import Settings
 from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
+from mulligan.wiring import Parts
 
 ENDS: dict[str, tuple[Callable[[], Exception], str, str]] = {
     "an error that may pass": (lambda: ConnectionResetError("gone"), "NETWORK", "it runs at most once"),
@@ -32,7 +32,7 @@ ENDS: dict[str, tuple[Callable[[], Exception], str, str]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_however_it_ends_it_is_not_run_again(how: str) -> None:
+def test_it_is_never_run_again(how: str) -> None:
     error, code, because = ENDS[how]
     app = App("sqlite:///:memory:")
     runs: list[int] = []
@@ -51,10 +51,10 @@ def test_however_it_ends_it_is_not_run_again(how: str) -> None:
         assert app.events(job.id)[-1].data["reasons"]["because"] == because
         app.retry(job.id, actor="ann")
         box.advance("1d")
-        assert (runs, app.job(job.id).state) == ([1, 2], State.FAILED), "a person may, and it is once again"
+        assert (runs, app.job(job.id).state) == ([1, 2], State.FAILED), "a manual retry may run it, once"
 
 
-def test_an_attempt_that_takes_too_long_is_the_only_one() -> None:
+def test_an_attempt_that_times_out_is_not_repeated() -> None:
     app = App("sqlite:///:memory:")
     task = app.task("task", at_most_once=True, timeout="1m")(hanging())
     with sandbox(app) as box:
@@ -64,7 +64,7 @@ def test_an_attempt_that_takes_too_long_is_the_only_one() -> None:
 
 
 async def stopped_while_it_runs(app: App, began: threading.Event) -> None:
-    worker = app._worker(1, None)
+    worker = app.wiring.build_worker(1)
     running = asyncio.create_task(worker.run())
     await asyncio.to_thread(began.wait)
     worker.stop()
@@ -73,7 +73,7 @@ async def stopped_while_it_runs(app: App, began: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("how", ["coroutine", "thread"])
-def test_a_worker_that_is_stopped_ends_it_as_failed_and_hands_nothing_back(app: App, how: str) -> None:
+def test_a_worker_that_is_stopped_fails_it_and_releases_nothing(app: App, how: str) -> None:
     began = threading.Event()
 
     @app.task(at_most_once=True)
@@ -95,9 +95,7 @@ def test_a_worker_that_is_stopped_ends_it_as_failed_and_hands_nothing_back(app: 
 
 
 @pytest.mark.parametrize("how", ["stored", "registered"])
-def test_it_holds_also_where_only_the_version_that_enqueued_or_the_one_that_runs_it_says_so(
-    tmp_path: Path, how: str
-) -> None:
+def test_it_also_holds_if_only_the_enqueuing_or_the_running_version_sets_it(tmp_path: Path, how: str) -> None:
     began = threading.Event()
 
     async def pay() -> None:
@@ -126,14 +124,14 @@ class Forgetful(SqliteStore):
 
 def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_run_it(tmp_path: Path) -> None:
     runs: list[int] = []
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
 
         @app.task(at_most_once=True)
         def pay() -> None:
             runs.append(attempt().number)
 
-        with app.made_of(Parts(open_store=lambda url, _services: Forgetful(url))):
+        with app.wiring.use(Parts(open_store=lambda url, _services: Forgetful(url))):
             job = pay.enqueue()
             app.run_until_idle(timeout="60s")
             found = app.job(job.id)
@@ -141,7 +139,7 @@ def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_
 
 
 class Unsure(SqliteStore):
-    """A store that does not answer when the first attempt is to begin."""
+    """A store that does not answer when the first attempt begins."""
 
     asked = 0
 
@@ -153,7 +151,7 @@ class Unsure(SqliteStore):
         return begun
 
 
-def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_is_handed_back(app: App) -> None:
+def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_is_released(app: App) -> None:
     runs: list[int] = []
 
     @app.task(at_most_once=True)
@@ -161,7 +159,7 @@ def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_i
         runs.append(attempt().number)
         return "paid"
 
-    with app.made_of(Parts(open_store=lambda url, _services: Unsure(url))):
+    with app.wiring.use(Parts(open_store=lambda url, _services: Unsure(url))):
         job = pay.enqueue()
         app.run_until_idle(timeout="60s")
         assert (app.job(job.id).state, runs) == (State.SUCCEEDED, [2])
@@ -183,7 +181,7 @@ def test_the_policies_file_cannot_make_it_run_again(tmp_path: Path) -> None:
         assert {name: getattr(job, name) for name in ONCE} == ONCE
         box.advance("1d")
         assert (app.job(job.id).state, runs) == (State.FAILED, [1])
-        assert app.judge.in_force("pay").timeout.total_seconds() == 60, "what has nothing to do with it holds"
+        assert app.judge.in_force("pay").timeout.total_seconds() == 60, "other settings hold"
 
 
 def test_it_follows_a_failure_at_most_once_too() -> None:
@@ -214,7 +212,7 @@ def test_a_policy_that_allows_more_is_refused() -> None:
     assert app.task("paid", at_most_once=True, retry=RetryPolicy(1, deadline="1h"))(lambda: None).at_most_once
 
 
-def test_explain_says_what_becomes_of_it_when_its_worker_has_gone_silent() -> None:
+def test_explain_says_what_happens_when_its_worker_goes_silent() -> None:
     app = App("sqlite:///:memory:")
     pay = app.task("pay", at_most_once=True)(lambda: None)
     with sandbox(app) as box:

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own: real children of a real worker, killed in real ways."""
+"""Tasks in child processes: real children of a real worker, really killed."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie whose parent is gone is nobody's process any more.
+    # A zombie without a parent is no longer a process of the test.
     with contextlib.suppress(FileNotFoundError):
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     return False
@@ -50,8 +50,8 @@ def written(name: str) -> str:
 
 
 def lose(app: App, job: Job[Any]) -> None:
-    """Its worker goes away, and another notices."""
-    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl_sec)
+    """Its worker dies, and another worker notices."""
+    claim = Claim(incarnation="dead", number=1, kinds=[job.kind], limit=1, lease=app.settings.worker_lease_ttl)
     (lease,) = app.store.claim(claim).leases
     outcome = Outcome(lease, Release({}, ledger=Ledger.LOSSES, verdict=worker_lost()))
     assert app.store.settle([outcome]) == [Settled.ACCEPTED]
@@ -61,7 +61,7 @@ def lose(app: App, job: Job[Any]) -> None:
 # Killers
 
 
-def test_a_task_that_kills_its_process_fails_after_three_deaths_and_harms_nobody(app: App) -> None:
+def test_a_task_that_kills_its_process_fails_after_three_crashes_and_harms_no_other_job(app: App) -> None:
     killers = {
         tasks.app.tasks["exits"].enqueue().id: ("CRASHED", "ended with exit status 9"),
         tasks.segfaults.enqueue().id: ("SEGFAULT", "in segfaults"),
@@ -83,7 +83,7 @@ def test_a_task_that_kills_its_process_fails_after_three_deaths_and_harms_nobody
         assert (found.state, found.attempt, found.crashes) == (State.SUCCEEDED, 1, 0)
 
 
-def test_a_death_is_seen_although_a_fork_keeps_the_line_open(app: App) -> None:
+def test_a_dead_child_is_noticed_although_a_fork_keeps_the_connection_open(app: App) -> None:
     job = tasks.forks_and_dies.enqueue()
     app.run_until_idle(timeout="60s")
     assert (app.job(job.id).error_code, app.job(job.id).crashes) == ("CRASHED", 3)
@@ -111,7 +111,7 @@ def test_children_are_kept_warm_and_are_no_more_than_attempts_run_at_once(app: A
     assert not any(is_alive(pid) for pid in pids), "they end with their worker"
 
 
-def test_a_child_killed_while_it_was_idle_is_replaced_and_nobody_is_charged(app: App) -> None:
+def test_a_child_killed_while_idle_is_replaced_and_no_job_is_charged(app: App) -> None:
     with working(app, concurrency=1):
         first = app.wait(tasks.pid.enqueue(), timeout=SOON)
         os.kill(first, signal.SIGKILL)
@@ -215,7 +215,7 @@ SCRIPT = """
 """
 
 
-def test_a_script_is_read_by_its_children_up_to_where_it_does_things(tmp_path: Path) -> None:
+def test_children_read_a_script_up_to_where_it_uses_the_app(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(textwrap.dedent(SCRIPT))
     ran = subprocess.run(
@@ -285,13 +285,13 @@ def test_a_child_works_on_the_database_of_its_worker(app: App, tmp_path: Path) -
         worker.wait(SOON)
 
 
-def test_what_a_child_prints_and_logs_goes_through_its_worker_and_is_no_answer(app: App) -> None:
+def test_output_and_log_of_a_child_go_through_its_worker_and_are_no_answer(app: App) -> None:
     job = tasks.talks.enqueue()
     with worker_process() as worker:
         assert app.wait(job, timeout=SOON) == "", "there is nothing to read from"
         worker.terminate()
         out, err = worker.communicate(timeout=SOON)
-    assert '{"type": "Succeeded", "result": "1"}\n\0\0\0\1x\n' in out
+    assert '{"type": "AttemptSucceeded", "result": "1"}\n\0\0\0\1x\n' in out
     assert "to stderr\n" in err
     assert f"WARNING shop: logged in a child [job_id={job.id} kind=" in err
 
@@ -306,7 +306,7 @@ def test_a_child_that_sleeps_in_c_beyond_its_timeout_is_killed_and_times_out(app
     assert (found.error_code, found.failures, found.crashes) == ("TIMEOUT", 1, 0)
 
 
-def test_the_time_a_child_takes_to_start_is_not_the_tasks(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_of_a_child_does_not_count_towards_the_timeout(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks.pid, "timeout", tasks.sleeps_in_c.timeout)
     jobs = app.enqueue_many([tasks.pid.bind()] * 4)
     app.run_until_idle(concurrency=4, timeout="60s")
@@ -327,7 +327,7 @@ def test_programs_a_killed_child_had_started_die_with_it(app: App) -> None:
     [tasks.starts_sessions_and_waits, tasks.starts_sessions_and_dies, tasks.starts_sessions],
     ids=lambda task: task.name,
 )
-def test_no_session_of_its_own_lets_a_program_outlive_its_child(app: App, task: Any) -> None:
+def test_a_program_in_its_own_session_does_not_outlive_its_child(app: App, task: Any) -> None:
     task.enqueue()
     app.run_until_idle(timeout="60s")
     programs = [int(pid) for pid in written("programs").split()]
@@ -360,9 +360,9 @@ def test_a_child_whose_lease_is_lost_is_stopped(app: App) -> None:
     with working(app, concurrency=2):
         job = tasks.cleans_up.enqueue()
         written("started")
-        (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+        (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
         with contextlib.closing(sqlite3.connect("jobs.db", timeout=10)) as connection:
-            # Of another kind now, so that the second attempt is not ours.
+            # Of another kind, so that this worker does not take the second attempt.
             connection.execute("UPDATE mulligan_jobs SET lease_until = 1, kind = 'elsewhere'")
             connection.commit()
         outcome = Outcome(lease, Release({"why": "test"}), reclaimed_by="another")
@@ -409,7 +409,7 @@ def test_children_end_when_their_worker_is_killed(app: App, task: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there are processes found by what they carry")
-def test_no_session_of_its_own_lets_a_program_outlive_a_killed_worker(app: App) -> None:
+def test_a_program_in_its_own_session_does_not_outlive_a_killed_worker(app: App) -> None:
     tasks.starts_sessions_and_waits.enqueue()
     with worker_process() as worker:
         child_of_the_child, _, daemon = (int(pid) for pid in written("programs").split())
@@ -442,7 +442,7 @@ def test_sizes(text: int | str, size: int) -> None:
 @pytest.mark.parametrize(
     "bad", ["", "M", "-1M", "1.5G", "1 X", "12345678901234567890", 0, -1, True, 1.5, None, "9999T"]
 )
-def test_what_is_no_size(bad: Any) -> None:
+def test_invalid_sizes(bad: Any) -> None:
     with pytest.raises(BadSize, match=r"is not a size; use a number of bytes or a string such as '512M' or '2G'"):
         parse_size(bad)
 
@@ -471,7 +471,7 @@ def test_a_memory_limit_isolates(tmp_path: Path) -> None:
     assert app.task("task", memory="64M")(lambda: None).isolate is True
 
 
-def test_a_child_gives_back_what_is_of_another_version(app: App) -> None:
+def test_a_child_releases_a_job_of_another_version(app: App) -> None:
     (job,) = app.store.enqueue([NewJob(id=app.client._ids(), kind="segfaults", arguments='{"region":"us"}')])
     app.run_until_idle(timeout="60s")
     found = app.job(job.id)

@@ -1,4 +1,4 @@
-"""A task may fork: the copy of the worker ends where it comes back, and the worker does not notice."""
+"""A task may fork: the fork exits where it returns to the worker's code, and the worker is not affected."""
 
 import contextlib
 import signal
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path) -> Iterator[dict[str, object]]:
-    """What became of a job of each kind, and of their worker."""
+    """The end of a job of each kind, and of their worker."""
     with contextlib.chdir(folder), fork_tasks.app as app:
         ids = {kind: app.tasks[kind].enqueue().id for kind in RESULTS}
         with started_worker("fork_tasks:app", folder) as process:
@@ -56,21 +56,21 @@ def found(folder: Path) -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize("kind", RESULTS)
-def test_a_copy_ends_where_it_comes_back_and_the_attempt_goes_on(found: dict[str, object], kind: str) -> None:
+def test_a_fork_exits_where_it_returns_and_the_attempt_continues(found: dict[str, object], kind: str) -> None:
     assert found[kind] == RESULTS[kind], str(found["errors"])
 
 
-def test_each_job_is_settled_once_by_a_worker_that_lives_on(found: dict[str, object]) -> None:
+def test_each_job_is_settled_once_by_a_worker_that_survives(found: dict[str, object]) -> None:
     assert found["events"] == Counter(
         {"job.enqueued": len(RESULTS), "job.started": len(RESULTS), "job.succeeded": len(RESULTS)}
     )
     assert found["status"] == 0
 
 
-def test_no_copy_leaves_the_hooks_of_its_parent(found: dict[str, object], folder: Path) -> None:
+def test_no_fork_leaves_the_hooks_of_its_parent(found: dict[str, object], folder: Path) -> None:
     assert found
     assert len((folder / "left").read_text().split()) == len(RESULTS)
 
 
-def test_what_a_copy_raised_is_shown(found: dict[str, object]) -> None:
+def test_an_error_in_a_fork_is_shown(found: dict[str, object]) -> None:
     assert str(found["said"]).count("ValueError: of the copy") == 1

@@ -135,7 +135,7 @@ def test_every_attempt_is_wrapped(app: App) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("maker", [plain_hook, async_hook])
-def test_what_a_hook_raises_before_the_body_is_a_failure_like_others(
+def test_an_error_of_a_hook_before_the_body_is_a_failure_like_others(
     app: App, maker: Callable[..., Any], is_async: bool
 ) -> None:
     seen: list[str] = []
@@ -206,7 +206,7 @@ def test_a_hook_may_say_what_a_failure_is(app: App) -> None:
     assert (app.job(job.id).error_code, app.job(job.id).attempt) == ("NO_ORDER", 1)
 
 
-def test_what_a_hook_raises_after_the_body_fails_the_attempt(app: App) -> None:
+def test_an_error_of_a_hook_after_the_body_fails_the_attempt(app: App) -> None:
     @app.around
     def commit() -> Iterator[None]:
         yield
@@ -240,7 +240,7 @@ def test_a_hook_that_hangs_is_ended_by_the_timeout(app: App, is_async: bool) -> 
     assert (app.job(job.id).state, app.job(job.id).error_code) == (State.FAILED, "TIMEOUT")
 
 
-def test_a_hook_that_gives_no_context_manager_fails_with_words_that_help(app: App) -> None:
+def test_a_hook_that_returns_no_context_manager_fails_with_a_helpful_message(app: App) -> None:
     @app.around
     def wrong(_attempt: Attempt) -> int:
         return 7
@@ -254,7 +254,7 @@ def test_a_hook_that_gives_no_context_manager_fails_with_words_that_help(app: Ap
     assert "must be a function that returns a context manager" in app.events(job.id)[-1].data["detail"]
 
 
-def test_what_can_be_no_hook_is_refused_at_once(app: App) -> None:
+def test_a_value_that_cannot_be_a_hook_is_refused_at_once(app: App) -> None:
     async def coroutine() -> None:
         pass
 
@@ -346,7 +346,7 @@ async def _enter(app: App) -> None:
         raise AssertionError("it must not begin")
 
 
-def test_an_error_at_the_end_of_the_lifespan_is_said_and_loses_nothing(tmp_path: Path) -> None:
+def test_an_error_at_the_end_of_the_lifespan_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     def lifespan() -> Iterator[None]:
         yield
         raise OSError("the pool does not close")
@@ -378,7 +378,7 @@ def test_a_worker_that_times_out_still_leaves_its_lifespan(tmp_path: Path) -> No
         assert seen == ["end"]
 
 
-def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
+def test_the_command_reports_it_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mulligan", "worker", "hooked_tasks:app"],
         cwd=tmp_path,
@@ -427,7 +427,7 @@ def test_a_hook_in_a_child_sees_the_failure_and_the_timeout(hooked: App) -> None
         hooked.cancel(hung.id)
     lines = [line for _, line in hooked_tasks.diary()]
     assert "plain saw no such order" in lines
-    assert "awaited out hangs_in_child" in lines, "it was told to stop, and could clean up"
+    assert "awaited out hangs_in_child" in lines, "it was asked to stop and could clean up"
     assert {event.code for event in hooked.events(hung.id) if event.code} == {"TIMEOUT"}
 
 
@@ -436,7 +436,7 @@ def test_a_lifespan_that_fails_in_children_only_stops_the_worker(hooked: App, mo
         async with hooked.worker():
             raise AssertionError("it must not begin")
 
-    # This process has entered its own by then.
+    # This process has entered its own lifespan by then.
     monkeypatch.setattr(hooked.hooks, "lifespan", None)
     monkeypatch.setenv("HOOKED_TASKS_BROKEN", "1")
     with pytest.raises(BadTask, match=r"child process, which cannot load it: the lifespan of the app failed .* empty$"):
@@ -511,7 +511,7 @@ def test_jobs_enqueued_together_or_in_a_foreign_transaction_are_followed_too(app
     assert sorted(seen) == sorted(job.id for job in jobs)
 
 
-def test_what_can_be_no_on_failed_is_refused_at_once(app: App) -> None:
+def test_a_value_that_cannot_be_on_failed_is_refused_at_once(app: App) -> None:
     @app.task
     def fine(job_id: str) -> None: ...
 
@@ -552,7 +552,7 @@ def test_an_on_failed_whose_annotation_does_not_fit_is_named_before_work_begins(
 # Versions
 
 
-def test_the_version_is_on_the_job_and_in_its_story(tmp_path: Path) -> None:
+def test_the_version_is_on_the_job_and_in_its_events(tmp_path: Path) -> None:
     with App(f"sqlite:///{tmp_path}/jobs.db", version="2026.11") as app:
         job = app.task("work")(lambda: None).enqueue()
         run(app)

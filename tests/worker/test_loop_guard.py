@@ -1,4 +1,4 @@
-"""No task takes its worker down by the event loop, `sys.exit` or an interrupt of its own."""
+"""No task ends its worker by stopping the event loop, by `sys.exit` or by KeyboardInterrupt."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ OVER = (State.SUCCEEDED, State.FAILED)
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What became of a job of each kind, and of their worker."""
+    """The end of a job of each kind, and of their worker."""
     folder = tmp_path_factory.mktemp("loop")
     with contextlib.chdir(folder), loop_tasks.app as app:
         ids = {kind: app.tasks[kind].enqueue().id for kind in (*FAIL_WITH, *FINISH_WITH)}
@@ -44,18 +44,18 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", FAIL_WITH)
-def test_whoever_tries_fails_by_that(found: dict[str, Any], kind: str) -> None:
+def test_a_task_that_tries_fails(found: dict[str, Any], kind: str) -> None:
     job = found["jobs"][kind]
     assert (job.state, job.failures, job.attempt, job.crashes) == (State.FAILED, 1, 1, 0)
     assert FAIL_WITH[kind] in found["errors"][kind]
 
 
 @pytest.mark.parametrize("kind", FINISH_WITH)
-def test_other_jobs_of_the_worker_go_on(found: dict[str, Any], kind: str) -> None:
+def test_other_jobs_of_the_worker_continue(found: dict[str, Any], kind: str) -> None:
     assert found["jobs"][kind].result == FINISH_WITH[kind]
 
 
-def test_the_log_says_it_in_lines_and_without_a_raw_traceback(found: dict[str, Any]) -> None:
+def test_the_log_has_no_raw_traceback(found: dict[str, Any]) -> None:
     assert "Traceback" not in found["said"]
     assert "must not stop the event loop" in found["said"]
     assert "(task 'stops_in_a_callback', in a callback)" in found["said"]
@@ -63,7 +63,7 @@ def test_the_log_says_it_in_lines_and_without_a_raw_traceback(found: dict[str, A
     assert "raised KeyboardInterrupt on the event loop" in found["said"]
 
 
-def test_a_loop_stopped_from_elsewhere_is_a_worker_that_drains(found: dict[str, Any]) -> None:
+def test_a_loop_stopped_from_elsewhere_drains_the_worker(found: dict[str, Any]) -> None:
     assert found["status"] == 0
     assert found["jobs"]["last"].result == "finished"
 

@@ -1,4 +1,4 @@
-"""A task that blocks the event loop, or the whole process: its lease is kept where it can be, and it is named."""
+"""A task that blocks the event loop or the process: its lease is extended if possible, and the log names it."""
 
 import asyncio
 import ctypes
@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def app_on(url: str) -> App:
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=LEASE)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=LEASE)))
 
 
 def warnings(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_task_that_blocks_the_loop_keeps_its_lease_and_is_named(url: str, capl
         # Two workers: the second would take the job over if its lease ran out.
         for app in apps:
             stack.enter_context(working(app))
-        eventually(lambda: len(apps[0].console.workers()) == 2)
+        eventually(lambda: len(apps[0].workers()) == 2)
         job = apps[0].tasks["rude"].enqueue()
         assert apps[0].wait(job, timeout=SOON) == "done"
         assert (len(runs), apps[0].job(job.id).attempt) == (1, 1)
@@ -86,7 +86,7 @@ def test_a_task_that_awaits_or_runs_in_a_thread_is_not_blamed(tmp_path: Path, ca
     assert warnings(caplog, "by task") == []
 
 
-def test_code_that_holds_the_global_lock_for_longer_than_a_lease_is_found_out_afterwards(
+def test_code_that_holds_the_global_lock_for_longer_than_a_lease_is_named_afterwards(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with app_on(f"sqlite:///{tmp_path}/jobs.db") as app:
@@ -105,11 +105,11 @@ def test_code_that_holds_the_global_lock_for_longer_than_a_lease_is_found_out_af
     assert "isolate=True" in warning
 
 
-# The watch itself, in a time that is passed in
+# The watch alone, with a clock that the test moves
 
 
 class Hand:
-    """A clock moved by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.time = 100.0
@@ -122,7 +122,7 @@ class Hand:
 
 
 class Stage:
-    """A real loop that turns when told, and the watch over it."""
+    """A real loop that runs on request, and its watch."""
 
     def __init__(self) -> None:
         self.clock = Hand()
@@ -155,7 +155,7 @@ def stage() -> Iterator[Stage]:
     stage.loop.close()
 
 
-def test_warnings_come_ever_less_often_and_start_again_when_the_loop_turned(
+def test_warnings_come_ever_less_often_and_start_again_when_the_loop_has_run(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = []
@@ -185,7 +185,7 @@ def test_whatever_blocks_is_named_as_well_as_it_can_be(stage: Stage, caplog: pyt
     assert "by a callback outside any task, in " in caplog.messages[1]
 
 
-def test_only_a_delay_longer_than_the_lease_is_spoken_of(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_delay_longer_than_the_lease_is_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.look_at(0)
     stage.turn()
     stage.look_at(60, late=59)

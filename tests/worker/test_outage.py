@@ -1,4 +1,4 @@
-"""What the log tells of a store that does not answer."""
+"""The log of a store that does not answer."""
 
 import logging
 from datetime import timedelta
@@ -23,7 +23,7 @@ def outage(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> OutageLog:
     return OutageLog(clock)
 
 
-def test_an_outage_is_told_when_it_begins_and_when_nothing_failed_for_a_while(
+def test_an_outage_is_logged_when_it_begins_and_when_nothing_failed_for_a_while(
     outage: OutageLog, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -35,13 +35,13 @@ def test_an_outage_is_told_when_it_begins_and_when_nothing_failed_for_a_while(
     outage.answered("claim")
     assert caplog.messages[1:] == ["the store answers again"]
     outage.failed("beat", AWAY)
-    assert len(caplog.messages) == 3, "a new one is told again"
+    assert len(caplog.messages) == 3, "a new outage is logged again"
 
 
 def test_an_outage_of_some_calls_is_not_over_because_others_are_answered(
     outage: OutageLog, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such as those that only read a SQLite file whose lock is held."""
+    """Such as reads of a SQLite file whose lock is held."""
     for _ in range(20):
         outage.failed("claim", AWAY)
         clock.advance(timedelta(seconds=15))

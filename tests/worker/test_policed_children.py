@@ -1,4 +1,4 @@
-"""Children judge by the policies file that is in force in their worker."""
+"""Children classify by the policies file that is in force in their worker."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real programs run by real tasks: what they report, and that nothing of them is left."""
+"""Real programs run by real tasks: their results, and that no process is left behind."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ def python(code: str) -> list[str]:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie that nobody has collected yet is dead."""
+    """A zombie counts as dead."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -51,7 +51,7 @@ def pids(place: Path) -> list[int]:
 
 
 def family(place: Path) -> list[str]:
-    """A program that has a child of its own; both refuse to stop when asked, and write down who they are."""
+    """A program with a child; both ignore SIGTERM and write down their process ids."""
     child = f"trap '' TERM; echo $$ >> {place}; while :; do sleep 1; done"
     return ["sh", "-c", f"trap '' TERM; echo $$ >> {place}; sh -c \"$1\" & wait; wait", "sh", child]
 
@@ -68,7 +68,7 @@ def both(app: App, body: Callable[..., Any], **options: Any) -> list[Any]:
     return [app.task(**options)(plain), app.task(**options)(fluid)]
 
 
-# What it gives back
+# Results
 
 
 def test_a_program_gives_its_output_the_end_of_its_stderr_and_how_long_it_took() -> None:
@@ -119,7 +119,7 @@ def test_an_exit_status_can_be_accepted() -> None:
         ({"ls"}, "give a list"),
     ],
 )
-def test_what_cannot_be_run_is_said_before_anything_starts(argv: Any, said: str) -> None:
+def test_an_impossible_command_is_refused_before_anything_starts(argv: Any, said: str) -> None:
     with pytest.raises(BadProgram, match=said):
         attempt().run(argv)
 
@@ -127,14 +127,14 @@ def test_what_cannot_be_run_is_said_before_anything_starts(argv: Any, said: str)
 @pytest.mark.parametrize(
     "options", [{"timeout": 0}, {"timeout": "soon"}, {"env": {"A=B": "1"}}, {"env": {"A": 1}}, {"env": {"A": "\0"}}]
 )
-def test_options_that_cannot_be_meant_are_refused(options: Any) -> None:
+def test_invalid_options_are_refused(options: Any) -> None:
     with pytest.raises(ValueError, match=r"cannot be run|duration"):
         attempt().run(["true"], **options)
     with pytest.raises(TypeError, match="shell"):
         attempt().run(["true"], shell=True)  # type: ignore[call-arg]
 
 
-# What it writes
+# Output
 
 
 def test_a_line_ends_at_a_line_feed_or_a_carriage_return_wherever_it_was_cut() -> None:
@@ -157,7 +157,7 @@ def test_the_tail_is_what_a_terminal_would_show_and_bounded() -> None:
     assert len(tail.text) <= 40
 
 
-def test_a_line_without_an_end_takes_no_more_room_than_any() -> None:
+def test_an_endless_line_is_bounded() -> None:
     found = [line for line, _ in Lines().feed(b"x" * 1_000_000 + b"\n" + b"y" * 1_000_000)]
     assert 1_900_000 < sum(map(len, found)) <= 2_000_000
     assert max(map(len, found)) <= 8192
@@ -201,7 +201,7 @@ def test_progress_is_read_from_both_streams_and_shown_on_the_job(app: App) -> No
 
 
 @pytest.mark.parametrize("answer", ["raise", "nonsense"])
-def test_a_mistake_in_progress_is_logged_and_the_program_runs_on(caplog: Any, answer: str) -> None:
+def test_an_error_in_progress_is_logged_and_the_program_continues(caplog: Any, answer: str) -> None:
     asked: list[str] = []
 
     def mistaken(line: str) -> Any:
@@ -224,7 +224,7 @@ def test_a_final_error_raised_by_progress_ends_the_program(tmp_path: Path) -> No
     assert not any(map(is_alive, pids(tmp_path / "pid")))
 
 
-# How it fails
+# Failures
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_each_way_to_fail_has_its_code_in_plain_and_async_tasks(app: App, argv: 
     assert [app.job(job.id).error_code for job in jobs] == [code, code]
 
 
-def test_a_program_out_of_time_is_a_timeout_to_be_tried_again(app: App) -> None:
+def test_a_program_out_of_time_is_a_retryable_timeout(app: App) -> None:
     @app.task
     def slow() -> None:
         attempt().run(["sh", "-c", "echo slow >&2; exec sleep 600"], timeout="300ms")
@@ -275,7 +275,7 @@ def test_a_program_out_of_time_is_a_timeout_to_be_tried_again(app: App) -> None:
     with pytest.raises(TimeoutError) as raised:
         attempt().run(["sleep", "600"], timeout=0.1)
     assert isinstance(raised.value, ProgramTimedOut)
-    assert Failure.of(raised.value).exit is None, "that we killed it is not how it failed"
+    assert Failure.of(raised.value).exit is None, "its failure is the timeout, not the kill"
 
 
 def test_rules_see_exit_status_and_stderr_and_people_do_not(tmp_path: Path) -> None:
@@ -310,10 +310,10 @@ def test_a_missing_folder_is_not_a_missing_program(tmp_path: Path) -> None:
     assert "_execute_child" not in Failure.of(raised.value).detail
 
 
-# Nothing of it is left
+# Cleanup
 
 
-def test_what_it_leaves_running_is_killed_and_does_not_hang_us(tmp_path: Path) -> None:
+def test_processes_it_leaves_running_are_killed_and_do_not_block_the_task(tmp_path: Path) -> None:
     script = (
         f"sh -c 'echo $$ >> {tmp_path}/pids; exec sleep 600' & while [ ! -s {tmp_path}/pids ]; do :; done; echo done"
     )
@@ -323,7 +323,7 @@ def test_what_it_leaves_running_is_killed_and_does_not_hang_us(tmp_path: Path) -
     eventually(lambda: not is_alive(pid))
 
 
-def test_a_timeout_takes_the_whole_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_kills_all_processes_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "GRACE", 0.2)
     place = tmp_path / "pids"
     with pytest.raises(ProgramTimedOut):
@@ -347,14 +347,14 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 ) -> None:
     monkeypatch.setattr(program, "GRACE", 0.2)
     place = tmp_path / "pids"
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=timedelta(seconds=1))
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=timedelta(seconds=1))
     with App(settings=settings) as app:
         timeout = 3 if why == "timeout" else 600
         tasks = both(app, lambda: (family(place),), retry=ONCE, timeout=timeout)
         task = tasks[how == "async"]
 
         async def scene() -> None:
-            worker = app._worker(1, None)
+            worker = app.wiring.build_worker(1)
             running = asyncio.create_task(worker.run())
             job = task.enqueue()
             await asyncio.to_thread(eventually, lambda: len(pids(place)) == 2)
@@ -379,8 +379,8 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 
 
 def take_away(app: App, tmp_path: Path) -> None:
-    """The lease is another's now, and he gave it back for much later."""
-    (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+    """Another worker took the lease and snoozed the job for long."""
+    (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
     with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
@@ -399,7 +399,7 @@ def test_a_program_left_in_the_background_ends_with_its_task(app: App, tmp_path:
 
     careless.enqueue()
     with working(app):
-        eventually(lambda: app.console.counts() == {"careless": {"succeeded": 1}})
+        eventually(lambda: app.counts() == {"careless": {"succeeded": 1}})
         eventually(lambda: not any(map(is_alive, pids(place))))
         eventually(lambda: left[0].done())
 
@@ -425,7 +425,7 @@ def test_a_task_that_was_stopped_starts_no_further_program(app: App, tmp_path: P
 
 
 def test_interruptions_at_any_moment_leave_no_program_behind(tmp_path: Path) -> None:
-    """Raising in the middle of a start would: so a thread that runs one is not raised in."""
+    """Raising in the middle of a start would leave a program, so nothing is raised in a thread that runs one."""
     for number in range(60):
         stopped, ended = threading.Event(), []
 
@@ -495,7 +495,7 @@ def test_a_warden_that_was_killed_is_replaced(tmp_path: Path) -> None:
 # Where it may be called
 
 
-def test_blocking_the_event_loop_is_refused_with_the_way_out(app: App) -> None:
+def test_blocking_the_event_loop_is_refused_with_the_alternative(app: App) -> None:
     said: list[str] = []
 
     @app.task
@@ -549,7 +549,7 @@ def test_the_fence_is_the_attempts_number_in_plain_and_async_tasks(app: App) -> 
     assert attempt().fence() == 0, "outside a worker nothing is fenced"
 
 
-def test_a_lease_that_is_lost_gives_no_fence(app: App, tmp_path: Path) -> None:
+def test_a_lost_lease_has_no_fence(app: App, tmp_path: Path) -> None:
     caught: list[BaseException] = []
 
     @app.task

@@ -1,4 +1,4 @@
-"""What ended is settled in batches, and after each of them its worker goes on."""
+"""Ends are settled in batches, and the worker continues after each batch."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def running(app: App, number: int) -> list[Running]:
 
 
 class SlowAtFirst(InlineDriver):
-    """The first call takes until somebody lets it go on."""
+    """The first call blocks until the test releases it."""
 
     def __init__(self) -> None:
         self.is_called, self.may_go_on = asyncio.Event(), asyncio.Event()
@@ -56,7 +56,7 @@ class SlowAtFirst(InlineDriver):
 
 
 class Left(list[int]):
-    """How many were not settled, whenever the store had heard of some."""
+    """How many were not settled yet, after each batch."""
 
     def __init__(self, app: App, driver: InlineDriver) -> None:
         clock = SystemClock()
@@ -98,7 +98,7 @@ def test_a_worker_need_not_wait_until_everything_is_settled(app: App) -> None:
     assert {job.state for job in app.jobs(limit=100).jobs} == {State.SUCCEEDED}
 
 
-def test_an_outcome_that_could_not_be_stored_is_told_as_failed(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outcome_that_could_not_be_stored_counts_as_failed(app: App, caplog: pytest.LogCaptureFixture) -> None:
     summary = Summary(SystemClock())
     stored, unstorable = running(app, 2)
     outcomes = [Outcome(stored.lease, Succeed("1")), Outcome(unstorable.lease, Succeed("\ud800"))]
@@ -130,7 +130,7 @@ def test_a_full_batch_does_not_wait_for_the_one_before(app: App) -> None:
     assert left == [1 + BATCH, 1, 0]
 
 
-def test_what_ended_by_itself_is_settled_though_a_batch_is_never_full(app: App) -> None:
+def test_single_ends_are_settled_although_no_batch_is_full(app: App) -> None:
     left = Left(app, InlineDriver())
 
     async def settle_all() -> None:
@@ -149,7 +149,7 @@ class Broken(Settler):
         raise RuntimeError("a mistake of ours")
 
 
-def test_a_worker_that_cannot_settle_stops_and_says_so(
+def test_a_worker_that_cannot_settle_stops_and_logs_it(
     app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("mulligan.worker.worker.Settler", Broken)

@@ -1,4 +1,4 @@
-"""However and whenever a worker is stopped: each job is settled once, or released with nothing counted."""
+"""However a worker is stopped: each job is settled once, or released with nothing counted."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def worker_of(app: str, folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """A real `mulligan worker`, in a session as a terminal would give it one."""
+    """A real `mulligan worker` in its own session, as in a terminal."""
     command = [sys.executable, "-m", "mulligan", "worker", app, *options]
     with subprocess.Popen(
         command,
@@ -65,7 +65,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-# At any instant
+# At any moment
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def nursery(tmp_path: Path) -> Iterator[Nursery]:
 
 
 def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
-    """Jobs by how they were left. Every second worker is told twice, and has jobs that would take too long. The
-    children of half of them take their time to start, those of the others are there at once."""
+    """Counts jobs by how they were left. Every second worker is stopped twice and has jobs that take too long. In half
+    of the workers children start slowly."""
     chance = random.Random(seed)
     is_told_twice, has_quick_children = seed % 2 == 1, seed % 4 < 2
     folder.mkdir()
@@ -100,7 +100,7 @@ def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
         finally:
             worker.kill()
         left = Counter(_how_it_was_left(app, job.id, folder) for job in jobs)
-        assert app.console.workers() == []
+        assert app.workers() == []
     return left
 
 
@@ -115,7 +115,7 @@ def _how_it_was_left(app: App, job_id: str, folder: Path) -> str:
         return "succeeded"
     assert job.state is State.QUEUED
     assert types[1:] in ([], ["job.started", "job.released"])
-    assert "ended" not in notes, "what was done is settled, not released"
+    assert "ended" not in notes, "a finished job is settled, not released"
     return "released" if types[1:] else "untouched"
 
 
@@ -125,7 +125,7 @@ def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(tmp_
     assert min(left[how] for how in ("succeeded", "released", "untouched")) > 10, left
 
 
-def test_who_ran_a_worker_has_his_signals_back(tmp_path: Path) -> None:
+def test_signal_handlers_are_restored_after_a_worker_has_run(tmp_path: Path) -> None:
     told: list[int] = []
     app = App(f"sqlite:///{tmp_path}/jobs.db")
 
@@ -191,7 +191,7 @@ def test_a_job_in_a_child_is_released_by_a_second_signal(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_worker_without_its_store_ends_all_the_same_and_so_do_its_children(
+def test_a_worker_without_its_store_ends_and_so_do_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.3)
@@ -201,7 +201,7 @@ def test_a_worker_without_its_store_ends_all_the_same_and_so_do_its_children(
         isolated_tasks.stubborn_in_c.enqueue()
 
         async def scene(lock: Any) -> int:
-            worker = app._worker(1, None)
+            worker = app.wiring.build_worker(1)
             worker._options = replace(worker._options, drain=timedelta(seconds=0.3))
             running = asyncio.create_task(worker.run())
             child = int(await asyncio.to_thread(written, tmp_path / "started"))
@@ -220,7 +220,7 @@ def test_a_worker_without_its_store_ends_all_the_same_and_so_do_its_children(
 # Code that does not stop
 
 
-def test_a_worker_that_lost_half_of_its_slots_drains_and_ends_with_a_word(tmp_path: Path) -> None:
+def test_a_worker_that_lost_half_of_its_slots_drains_and_exits_with_a_message(tmp_path: Path) -> None:
     with shutdown_tasks.app as app:
         stubborn = [shutdown_tasks.stubborn_thread.enqueue(), shutdown_tasks.stubborn_coroutine.enqueue()]
         patient = shutdown_tasks.waits_for_a_word.enqueue()
@@ -235,8 +235,8 @@ def test_a_worker_that_lost_half_of_its_slots_drains_and_ends_with_a_word(tmp_pa
         assert worker.returncode == 5
         assert said.splitlines()[-1].startswith("Error: 2 of 4 slots are held by code that does not stop (tasks 'stub")
         assert [app.job(job.id).error_code for job in stubborn] == ["TIMEOUT", "TIMEOUT"]
-        assert app.wait(patient) == "finished", "what was in flight has ended"
-        assert app.job(later.id).state is State.QUEUED, "nothing new was begun"
+        assert app.wait(patient) == "finished", "running jobs may finish"
+        assert app.job(later.id).state is State.QUEUED, "no new job was started"
 
 
 @pytest.mark.parametrize("how", ["thread", "coroutine"])

@@ -1,4 +1,4 @@
-"""Jobs that a worker has claimed ahead wait in it for a slot. They neither begin in vain nor wait for nothing."""
+"""Jobs that a worker claimed ahead and that wait for a slot."""
 
 import asyncio
 import contextlib
@@ -22,11 +22,11 @@ QUICK_JOBS = 300
 @pytest.fixture
 def app(tmp_path: Path) -> App:
     lease = timedelta(seconds=1.5)
-    return App(settings=Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl_sec=lease))
+    return App(settings=Settings(database_url=f"sqlite:///{tmp_path}/jobs.db", worker_lease_ttl=lease))
 
 
 def used_to_quick_jobs(app: App) -> None:
-    """A worker claims ahead when jobs are usually over in a moment."""
+    """A worker claims ahead when jobs usually end quickly."""
     jobs = app.enqueue_many(app.tasks["quick"].bind() for _ in range(QUICK_JOBS))
     app.wait(jobs[-1], timeout=SOON)
     eventually(lambda: all(app.job(job.id).state is State.SUCCEEDED for job in jobs))
@@ -59,7 +59,7 @@ def test_a_job_cancelled_while_it_waits_for_a_slot_does_not_begin_and_waits_no_l
     assert begun == []
 
 
-def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
+def test_waiting_jobs_begin_when_code_that_would_not_stop_ends_at_last(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.slots.GRACE_SECONDS", 0.2)
@@ -84,7 +84,7 @@ def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
 
     with working(app, concurrency=3):
         used_to_quick_jobs(app)
-        # So many that the worker has no reason to claim, and to look at its slots while it does.
+        # So many that the worker has no reason to claim, which would also fill its slots.
         stuck, one, two, waiting, *_ = app.enqueue_many(
             [stubborn.bind(), block.bind(), block.bind(), *[later.bind() for _ in range(2_000)]]
         )
@@ -96,7 +96,7 @@ def test_what_waits_begins_when_code_that_would_not_stop_ends_at_last(
         may_end.set()
 
 
-def test_a_new_worker_does_not_take_the_first_to_end_for_the_rest(app: App) -> None:
+def test_a_new_worker_does_not_expect_all_jobs_to_be_as_quick_as_the_first(app: App) -> None:
     may_end = threading.Event()
 
     @app.task
@@ -107,11 +107,11 @@ def test_a_new_worker_does_not_take_the_first_to_end_for_the_rest(app: App) -> N
     def number(state: State) -> int:
         return app.store.counts()["work"].get(state, 0)
 
-    # The quick ones are over in a moment; of those that take long none has ended.
+    # The quick ones end at once; none of the long ones has ended.
     app.enqueue_many(work.bind(is_long=number % 5 != 0) for number in range(1_000))
     with working(app, concurrency=100):
         eventually(lambda: number(State.RUNNING) >= 100)
-        # It looks for more once a second.
+        # It claims once a second.
         time.sleep(1.5)
         waiting, ended = number(State.RUNNING) - 100, number(State.SUCCEEDED)
         may_end.set()

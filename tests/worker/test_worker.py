@@ -1,4 +1,4 @@
-"""The real worker with its threads on a real SQLite file. Nothing sleeps longer than the thing it waits for."""
+"""The real worker with its threads on a real SQLite file. No test sleeps longer than necessary."""
 
 import asyncio
 import contextlib
@@ -32,19 +32,19 @@ from mulligan import (
     State,
     attempt,
 )
-from mulligan.app import Parts
 from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.decision import Release
 from mulligan.records.job import ReportedCall
 from mulligan.settings import Settings
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
+from mulligan.wiring import Parts
 
 
 def quick(tmp_path: Path, *, lease: float = 1.0) -> App:
     """An app whose leases are short."""
     url = f"sqlite:///{tmp_path}/jobs.db"
-    return App(settings=Settings(database_url=url, worker_lease_ttl_sec=timedelta(seconds=lease)))
+    return App(settings=Settings(database_url=url, worker_lease_ttl=timedelta(seconds=lease)))
 
 
 def test_async_and_plain_functions_run_and_their_results_come_back(app: App) -> None:
@@ -71,7 +71,7 @@ def test_a_thousand_jobs_run_once_each(app: App) -> None:
     app.enqueue_many([note.bind(number) for number in range(1000)])
     app.run_until_idle(timeout="60s")
     assert sorted(seen) == list(range(1000))
-    assert app.console.counts() == {"note": {"succeeded": 1000}}
+    assert app.counts() == {"note": {"succeeded": 1000}}
 
 
 def test_no_more_jobs_run_at_once_than_the_worker_has_slots(app: App) -> None:
@@ -139,7 +139,7 @@ POISON: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("how", ["async", "thread"])
-def test_whatever_a_task_raises_the_worker_lives_and_the_failure_is_recorded(app: App, how: str) -> None:
+def test_whatever_a_task_raises_the_worker_survives_and_the_failure_is_recorded(app: App, how: str) -> None:
     policy = RetryPolicy(1)
     jobs = {}
     for name, body in POISON.items():
@@ -173,7 +173,7 @@ def test_whatever_a_task_raises_the_worker_lives_and_the_failure_is_recorded(app
         assert len(str(failed.data)) < 200_000, name
 
 
-def test_arguments_damaged_by_hand_fail_that_job_and_no_other(app: App, tmp_path: Path) -> None:
+def test_damaged_arguments_fail_that_job_and_no_other(app: App, tmp_path: Path) -> None:
     import sqlite3
 
     @app.task
@@ -191,7 +191,7 @@ def test_arguments_damaged_by_hand_fail_that_job_and_no_other(app: App, tmp_path
     assert app.wait(fine) == 3
     assert app.job(broken.id).error_code == "INVALID_INPUT"
     assert app.jobs().damaged, "the row with damaged tags is named, not hidden"
-    assert app.console.counts() == {"add": {"succeeded": 1, "failed": 2}}
+    assert app.counts() == {"add": {"succeeded": 1, "failed": 2}}
 
 
 @pytest.mark.parametrize("how", ["async", "thread"])
@@ -380,7 +380,7 @@ def test_stopping_lets_jobs_finish_and_releases_the_rest_without_counting(
     job, stuck = short.enqueue(), endless.enqueue()
 
     async def scene() -> None:
-        worker = app._worker(2, None)
+        worker = app.wiring.build_worker(2)
         running = asyncio.create_task(worker.run())
         await asyncio.to_thread(started.wait)
         worker.stop()
@@ -393,11 +393,11 @@ def test_stopping_lets_jobs_finish_and_releases_the_rest_without_counting(
     assert app.wait(job) == "finished"
     released = app.job(stuck.id)
     assert (released.state, released.failures, released.losses, released.attempt) == (State.QUEUED, 0, 0, 1)
-    assert app.console.workers() == []
+    assert app.workers() == []
 
 
 class LosesReplies(SqliteStore):
-    """A store whose answers are lost on the wire: the work was done, nobody hears of it."""
+    """A store whose replies are lost: the operation was done, but the caller gets an error."""
 
     lost: list[str]
 
@@ -427,7 +427,7 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
         store.lost = []
         return store
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         jobs = app.enqueue_many([effect.bind(number) for number in range(20)])
         app.run_until_idle(timeout="60s")
         assert app.store.lost == ["claim", "settle"]  # type: ignore[attr-defined]
@@ -437,7 +437,7 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
             assert types == ["job.enqueued", "job.started", "job.succeeded"]
 
 
-def test_an_end_that_cannot_be_settled_keeps_no_other_from_it(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_end_that_cannot_be_settled_does_not_block_others(app: App, caplog: pytest.LogCaptureFixture) -> None:
     @app.task
     async def odd(number: int) -> int:
         if number == 3:
@@ -468,7 +468,7 @@ class SilentAboutJobs(SqliteStore):
         return super().job(job_id, owner=owner)
 
 
-def test_a_task_that_cannot_look_at_its_job_is_released_and_nothing_is_counted(
+def test_a_task_that_cannot_read_its_job_is_released_and_nothing_is_counted(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.claiming.LEARNED", 0)
@@ -482,7 +482,7 @@ def test_a_task_that_cannot_look_at_its_job_is_released_and_nothing_is_counted(
         store.silence = []
         return store
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         job = looks.enqueue()
         app.run_until_idle(timeout="60s")
         assert app.store.silence == [job.id]  # type: ignore[attr-defined]
@@ -512,7 +512,7 @@ def test_a_store_that_does_not_answer_for_a_while_costs_no_attempt(app: App, tmp
     assert len(runs) == 2
 
 
-def test_in_a_process_of_its_own_no_thread_waits_long_for_its_turn(tmp_path: Path) -> None:
+def test_a_worker_process_switches_threads_sooner(tmp_path: Path) -> None:
     usual = sys.getswitchinterval()
     with quick(tmp_path) as app:
 
@@ -527,7 +527,7 @@ def test_in_a_process_of_its_own_no_thread_waits_long_for_its_turn(tmp_path: Pat
     assert sys.getswitchinterval() == usual
 
 
-def test_in_a_process_of_its_own_garbage_is_seldom_looked_for(tmp_path: Path) -> None:
+def test_a_worker_process_collects_garbage_less_often(tmp_path: Path) -> None:
     usual, frozen = gc.get_threshold(), gc.get_freeze_count()
     with quick(tmp_path) as app:
 
@@ -545,13 +545,13 @@ def test_in_a_process_of_its_own_garbage_is_seldom_looked_for(tmp_path: Path) ->
 
 
 class Knot:
-    """Garbage that only a collection finds."""
+    """A reference cycle, which only a collection frees."""
 
     def __init__(self) -> None:
         self.me = self
 
 
-def test_in_a_process_of_its_own_garbage_is_found_before_there_is_much_of_it(tmp_path: Path) -> None:
+def test_a_worker_process_collects_garbage_every_second(tmp_path: Path) -> None:
     left: list[weakref.ref[Knot]] = []
     with quick(tmp_path) as app:
 
@@ -580,7 +580,7 @@ KILLED = """
     from mulligan.settings import Settings
 
     logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
-    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl_sec=timedelta(seconds=1)))
+    app = App(settings=Settings(database_url=sys.argv[1], worker_lease_ttl=timedelta(seconds=1)))
 
     @app.task
     async def effect() -> str:
@@ -613,7 +613,9 @@ def test_a_job_whose_worker_was_killed_runs_again_and_is_charged_a_loss(tmp_path
         with working(app):
             assert app.wait(job, timeout=SOON) == "second try"
         found = app.job(job.id)
-        assert (found.attempt, found.failures, found.losses) == (2, 0, 0), "a loss is no failure, and success clears it"
+        assert (found.attempt, found.failures, found.losses) == (2, 0, 0), (
+            "a loss is not a failure, and a success clears it"
+        )
         released = next(event for event in app.events(job.id) if event.type == "job.released")
         assert (released.code, released.attempt) == ("WORKER_LOST", 1)
 
@@ -651,10 +653,12 @@ def test_the_idempotency_key_is_the_same_for_every_attempt_of_a_job(app: App) ->
     job = pay.enqueue()
     app.run_until_idle(retries=True, timeout="60s")
     assert keys == [(f"{job.id}:charge", number) for number in (1, 2, 3)]
-    assert attempt().idempotency_key("charge") != attempt().idempotency_key("charge"), "outside a worker each is new"
+    assert attempt().idempotency_key("charge") != attempt().idempotency_key("charge"), (
+        "outside a worker each key is new"
+    )
 
 
-def test_a_final_error_is_not_tried_again(app: App) -> None:
+def test_a_final_error_is_not_retried(app: App) -> None:
     @app.task
     async def reject() -> None:
         raise FinalError("Only PDF files are supported.", code="NOT_PDF")
@@ -710,7 +714,7 @@ def test_an_attempt_that_lost_its_lease_does_not_disturb_the_next_one_in_the_sam
         with working(app, concurrency=2):
             job = stubborn.enqueue()
             eventually(lambda: started == [1])
-            (lease,) = app.store.adopt(app.console.workers()[0].incarnation, before=10**6, held=[])
+            (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
             with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
                 connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
                 connection.commit()
@@ -724,7 +728,7 @@ def test_an_attempt_that_lost_its_lease_does_not_disturb_the_next_one_in_the_sam
         assert app.job(job.id).losses == 0
 
 
-def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
+def test_a_worker_told_to_stop_does_not_wait_for_a_silent_store(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
@@ -733,9 +737,9 @@ def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
     app.migrate()
 
     async def scene(lock: Any) -> None:
-        worker = app._worker(1, None)
+        worker = app.wiring.build_worker(1)
         running = asyncio.create_task(worker.run())
-        await asyncio.to_thread(eventually, app.console.workers)
+        await asyncio.to_thread(eventually, app.workers)
         fcntl.flock(lock, fcntl.LOCK_EX)
         await asyncio.sleep(1.2)
         worker.stop()
@@ -747,7 +751,7 @@ def test_a_worker_told_to_stop_does_not_wait_for_a_store_that_is_silent(
 
 
 class AnswersLate(SqliteStore):
-    """A store that claims at once, and whose answer does not come until somebody lets it."""
+    """A store that claims at once but holds back its answer until the test releases it."""
 
     claimed: threading.Event
     answers: threading.Event
@@ -760,7 +764,7 @@ class AnswersLate(SqliteStore):
         return answer
 
 
-def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not_wait_for(
+def test_a_worker_that_stops_releases_the_jobs_of_a_claim_it_no_longer_waits_for(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.2)
@@ -777,7 +781,7 @@ def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not
         return store
 
     async def scene(store: Any) -> None:
-        worker = app._worker(2, None)
+        worker = app.wiring.build_worker(2)
         running = asyncio.create_task(worker.run())
         first = long.enqueue()
         await asyncio.to_thread(eventually, lambda: app.job(first.id).state is State.RUNNING)
@@ -791,23 +795,23 @@ def test_a_worker_that_stops_releases_what_a_claim_took_whose_answer_it_does_not
         await running
         assert (app.job(second.id).state, app.job(second.id).attempt) == (State.QUEUED, 1)
 
-    with app.made_of(Parts(open_store=open_store)):
+    with app.wiring.use(Parts(open_store=open_store)):
         app.migrate()
         asyncio.run(scene(app.store))
 
 
-def test_a_lock_held_for_too_long_is_said_to_whoever_waits(app: App, tmp_path: Path) -> None:
-    app.settings = replace(app.settings, store_timeout_sec=timedelta(seconds=0.1))
+def test_a_lock_held_for_too_long_raises_an_error_in_the_caller(app: App, tmp_path: Path) -> None:
+    app.settings = replace(app.settings, store_timeout=timedelta(seconds=0.1))
     task = app.task("task")(lambda: None)
     app.migrate()
     with (tmp_path / "jobs.db-lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(StoreUnavailable, match="is locked by another program for too long"):
             task.enqueue()
-    assert app.jobs().jobs == (), "what was refused is not stored later"
+    assert app.jobs().jobs == (), "a refused job is not stored later"
 
 
-def test_a_worker_whose_app_was_closed_ends_with_a_word(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_app_was_closed_raises_store_closed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mulligan.worker.worker.GRACE_SECONDS", 0.3)
     monkeypatch.setattr("mulligan.worker.worker.PATIENCE_SECONDS", 0.3)
 

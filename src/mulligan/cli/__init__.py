@@ -1,4 +1,4 @@
-"""The terminal: parse, ask the app, render. Nothing is imported before it is needed."""
+"""The command line: parse, call a verb of App, print. Nothing is imported before it is needed."""
 
 import sys
 
@@ -8,6 +8,6 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that lacks a character gets its number instead of an error.
+            # Characters that a terminal lacks are printed as escapes, instead of raising.
             stream.reconfigure(errors="backslashreplace")
     root(prog_name="mulligan")

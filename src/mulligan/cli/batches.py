@@ -1,4 +1,4 @@
-"""`mulligan batches`: what became of jobs that belong together; publish a draft, retry what failed, cancel the rest."""
+"""`mulligan batches`: list batches, publish a draft, retry failed members, cancel the others."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import CliCommand, Given, Group, pass_given
-from mulligan.cli.output import say, say_json, say_pairs, say_table
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, Group, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_pairs, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.pauses import SIGNED
 from mulligan.cli.summaries import short
@@ -29,9 +29,9 @@ CANCELLED = click.Option(["--cancelled", "with_cancelled"], is_flag=True, help="
 @click.group("batches", cls=Group, invoke_without_command=True)
 @click.pass_context
 def batches(context: click.Context) -> None:
-    """List batches: how many members are over, and how.
+    """List batches with the counts of their members.
 
-    Of an ID, six characters of its beginning or its end are enough, as long as no other id shares them.
+    ID may be shortened to six characters of its beginning or its end, if they are unique.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_batches)
@@ -41,27 +41,32 @@ def batches(context: click.Context) -> None:
 @click.option("--state", type=click.Choice(STATES))
 @click.option("--owner", type=text)
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--cursor", type=text, help="The id of the last one seen, or its end.")
-@pass_given
+@click.option("--cursor", type=text, help="The id of the last batch seen, or its end.")
+@pass_shared
 def list_batches(
-    given: Given, *, state: str | None = None, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    shared: SharedOptions,
+    *,
+    state: str | None = None,
+    owner: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
 ) -> None:
-    """List batches, the newest first."""
-    with opened_existing(given) as app:
+    """List batches, newest first."""
+    with open_existing(shared) as app:
         with suppress(BatchNotFound):
-            cursor = cursor and app.console.whole_id("batch", cursor)
+            cursor = cursor and app.find_id("batch", cursor)
         found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
     following = found[-1].id if len(found) == limit else None
-    if given.as_json:
-        say_json({"batches": [_document(batch) for batch in found], "cursor": following})
+    if shared.as_json:
+        print_json({"batches": [_document(batch) for batch in found], "cursor": following})
         return
     if not found:
-        say("There are no batches here. Make one with: app.batch(name)")
+        echo("No batches. Create one with: app.batch(name)")
         return
     now = SystemClock().now()
-    say_table(("Batch", "Name", "State", "Members", "About"), [_row(batch, now) for batch in found])
+    print_table(("Batch", "Name", "State", "Members", "About"), [_row(batch, now) for batch in found])
     if following:
-        say(f"\nThere may be more: mulligan batches list --cursor {safe(following)}")
+        echo(f"\nThere may be more: mulligan batches list --cursor {safe(following)}")
 
 
 def _document(batch: "Batch") -> Document:
@@ -83,57 +88,55 @@ def _about(batch: "Batch", now: datetime) -> str:
     return ", ".join(parts)
 
 
-@pass_given
-def _show(given: Given, *, batch_id: str) -> None:
-    with opened_existing(given) as app:
-        batch = app.find_batch(app.console.whole_id("batch", batch_id))
-    _say(given, batch)
+@pass_shared
+def _show(shared: SharedOptions, *, batch_id: str) -> None:
+    with open_existing(shared) as app:
+        batch = app.find_batch(app.find_id("batch", batch_id))
+    _print_batch(shared, batch)
 
 
-@pass_given
-def _publish(given: Given, *, batch_id: str, actor: str) -> None:
-    with opened_existing(given) as app:
-        batch = app.console.publish_batch(app.console.whole_id("batch", batch_id), actor=actor)
-    _say(given, batch)
+@pass_shared
+def _publish(shared: SharedOptions, *, batch_id: str, actor: str) -> None:
+    with open_existing(shared) as app:
+        batch = app.publish_batch(app.find_id("batch", batch_id), actor=actor)
+    _print_batch(shared, batch)
 
 
-@pass_given
-def _retry(given: Given, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
-    with opened_existing(given) as app:
-        done = app.console.retry_batch(
-            app.console.whole_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason
-        )
-    if given.as_json:
-        say_json({"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped})
+@pass_shared
+def _retry(shared: SharedOptions, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
+    with open_existing(shared) as app:
+        done = app.retry_batch(app.find_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason)
+    if shared.as_json:
+        print_json({"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped})
     else:
-        _say_retried(done)
+        _print_retried(done)
 
 
-def _say_retried(done: "Retried") -> None:
+def _print_retried(done: "Retried") -> None:
     for job_id, why in done.skipped.items():
-        say(safe(f"{job_id} stays as it is: {why}"))
+        echo(safe(f"{job_id} was skipped: {why}"))
     skipped = f", {len(done.skipped):,} skipped" if done.skipped else ""
-    say(safe(f"{counted(len(done.jobs), 'member')} of {done.batch.name} retried{skipped}; it is {done.batch.state}."))
+    echo(safe(f"{counted(len(done.jobs), 'member')} of {done.batch.name} retried{skipped}; it is {done.batch.state}."))
 
 
-@pass_given
-def _cancel(given: Given, *, batch_id: str, actor: str, reason: str | None) -> None:
-    with opened_existing(given) as app:
-        batch = app.console.cancel_batch(app.console.whole_id("batch", batch_id), actor=actor, reason=reason)
-    _say(given, batch)
+@pass_shared
+def _cancel(shared: SharedOptions, *, batch_id: str, actor: str, reason: str | None) -> None:
+    with open_existing(shared) as app:
+        batch = app.cancel_batch(app.find_id("batch", batch_id), actor=actor, reason=reason)
+    _print_batch(shared, batch)
 
 
-def _say(given: Given, batch: "Batch") -> None:
-    if given.as_json:
-        say_json(_document(batch))
+def _print_batch(shared: SharedOptions, batch: "Batch") -> None:
+    if shared.as_json:
+        print_json(_document(batch))
         return
     now = SystemClock().now()
-    say(
+    echo(
         safe(f"{batch.name} {batch.id} is {batch.state}: {counted(batch.total, 'member')}, {_about(batch, now)}") + "\n"
     )
     shown = {name: getattr(batch, name) for name in _document(batch) if name not in ("id", "name", "state")}
-    say_pairs((name, _value(value, now)) for name, value in shown.items() if value not in (None, ""))
-    say(f"\nIts members: mulligan jobs list --batch {safe(batch.id)}")
+    print_pairs((name, _value(value, now)) for name, value in shown.items() if value not in (None, ""))
+    echo(f"\nIts members: mulligan jobs list --batch {safe(batch.id)}")
 
 
 def _value(value: Any, now: datetime) -> str:
@@ -145,7 +148,7 @@ def _command(verb: str, callback: Any, about: str, *params: click.Parameter) -> 
 
 
 ACTOR = SIGNED[1]
-batches.add_command(_command("show", _show, "Show all that is known about a batch."))
-batches.add_command(_command("publish", _publish, "Let the members of a draft run; again is harmless.", ACTOR))
-batches.add_command(_command("retry", _retry, "Start all failed members again, in one step.", CANCELLED, *SIGNED))
+batches.add_command(_command("show", _show, "Show one batch in detail."))
+batches.add_command(_command("publish", _publish, "Let the members of a draft run. Idempotent.", ACTOR))
+batches.add_command(_command("retry", _retry, "Retry all failed members in one step.", CANCELLED, *SIGNED))
 batches.add_command(_command("cancel", _cancel, "Cancel all members that are not over.", *SIGNED))

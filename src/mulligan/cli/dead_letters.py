@@ -1,4 +1,4 @@
-"""`mulligan jobs export` and `purge`: take jobs away as JSON lines, clear those that are over."""
+"""`mulligan jobs export` and `purge`: write jobs as JSON lines, delete jobs that are over."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.filters import filtered, job_filter
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json, say_json_line, say_table
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_json_line, print_table
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import document_of, event_document, job_document
 from mulligan.explain.words import counted
@@ -20,55 +20,63 @@ if TYPE_CHECKING:
 
 @click.command("export", cls=CliCommand)
 @filtered
-@click.option("--events", "with_events", is_flag=True, help="Each with its whole history.")
-@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, a line each: … | xargs -r mulligan jobs retry")
-@pass_given
-def export(given: Given, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
-    """Write jobs as JSON lines. One object a job, the newest first: mulligan jobs export --state failed > file."""
-    with opened_existing(given) as app:
-        for letter in app.export(job_filter(app, wanted), events=with_events):
+@click.option("--events", "with_events", is_flag=True, help="Include the complete history of each job.")
+@click.option("--ids", "ids_only", is_flag=True, help="Only the ids, one a line: … | xargs -r mulligan jobs retry")
+@pass_shared
+def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
+    """Write jobs as JSON lines. One object for each job, newest first: mulligan jobs export --state failed > file."""
+    with open_existing(shared) as app:
+        for exported in app.export(job_filter(app, wanted), events=with_events):
             if ids_only:
-                say(safe(letter.job.id))
+                echo(safe(exported.job.id))
                 continue
-            history = {"events": [event_document(event) for event in letter.events]} if with_events else {}
-            say_json_line(job_document(letter.job) | history)
+            history = {"events": [event_document(event) for event in exported.events]} if with_events else {}
+            print_json_line(job_document(exported.job) | history)
 
 
 @click.command("purge", cls=CliCommand)
 @filtered
-@click.option("--older-than", type=duration, metavar="DURATION", required=True, help="Over for longer than that.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it. Without this, it is only shown what would be deleted.")
-@click.option("--reason", type=text, help="Why; kept in the log.")
-@click.option("--actor", type=text, default=login, help="Who; kept too.  [default: your login name]")
-@pass_given
+@click.option(
+    "--older-than",
+    type=duration,
+    metavar="DURATION",
+    required=True,
+    help="Over for longer than this.",
+)
+@click.option("--apply", "is_real", is_flag=True, help="Delete them. Without it, the jobs are only counted.")
+@click.option("--reason", type=text, help="Why; stored in the log.")
+@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@pass_shared
 def purge(
-    given: Given, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
+    shared: SharedOptions, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
 ) -> None:
-    """Delete jobs that are over, with their history. Those that hold a dedupe key, or whose batch is not over, stay."""
-    with opened_existing(given) as app:
-        meant = job_filter(app, wanted)
-        done = app.purge(meant, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
-    if given.as_json:
+    """Delete jobs that are over, with their history. Jobs with a dedupe key in force, or in an open batch, stay."""
+    with open_existing(shared) as app:
+        filter_ = job_filter(app, wanted)
+        done = app.purge(filter_, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
+    if shared.as_json:
         piles = [document_of(pile) for pile in done.piles]
-        say_json(document_of(done) | {"piles": piles, "found": done.found, "held": done.held})
+        print_json(document_of(done) | {"piles": piles, "found": done.found, "held": done.held})
     else:
-        _say(done)
+        _print_purge(done)
 
 
-def _say(done: "Purge") -> None:
+def _print_purge(done: "Purge") -> None:
     if done.piles:
         rows = [
             (pile.kind, str(pile.state), pile.code or "", f"{pile.number:,}", "held" if pile.is_held else "")
             for pile in done.piles
         ]
-        say_table(("Kind", "State", "Code", "Jobs", ""), rows)
-        say()
+        print_table(("Kind", "State", "Code", "Jobs", ""), rows)
+        echo()
     if done.held:
-        why = "a dedupe key or a batch that is not over still refers to them"
-        say(f"{counted(done.held, 'job')} held: {why}, and they stay.")
+        echo(f"{counted(done.held, 'job')} held and kept: a dedupe key or an open batch still refers to them.")
     if not done.is_dry:
-        say(f"{counted(done.purged, 'job')} deleted, with all history.")
+        echo(f"{counted(done.purged, 'job')} deleted with their history.")
     elif done.found:
-        say(f"{counted(done.found, 'job')} would be deleted, with all history. To do it: the same with --apply")
+        echo(
+            f"{counted(done.found, 'job')} would be deleted with their history. "
+            "To delete them, repeat the command with --apply"
+        )
     else:
-        say("There is nothing to delete.")
+        echo("No job to delete.")

@@ -1,4 +1,4 @@
-"""`mulligan duties`: the upkeep that workers do; when it was done, run it now, pause it for a while."""
+"""`mulligan duties`: list the maintenance duties of workers, run one now, pause one."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import CliCommand, Given, Group, pass_given
-from mulligan.cli.output import say, say_json, say_table
+from mulligan.cli.opening import open_existing, open_for_watching
+from mulligan.cli.options import CliCommand, Group, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_table
 from mulligan.cli.parameters import text
-from mulligan.cli.pauses import LENGTH, SIGNED, pausing, resuming, said
+from mulligan.cli.pauses import LENGTH, SIGNED, describe_pause, pause_command, resume_command
 from mulligan.console.documents import document_of
 from mulligan.explain.words import counted, relative
 from mulligan.values.clock import SystemClock
@@ -23,22 +23,24 @@ NAME = click.Argument(["name"], metavar="NAME", type=text)
 @click.group("duties", cls=Group, invoke_without_command=True)
 @click.pass_context
 def duties(context: click.Context) -> None:
-    """List the duties. When each was done last, with what result, and whether it is paused."""
+    """List the duties, with their last run and pause."""
     if context.invoked_subcommand is None:
-        _list(context.ensure_object(Given))
+        _list(context.ensure_object(SharedOptions))
 
 
-def _list(given: Given) -> None:
-    with opened_existing(given) as app:
-        found = app.console.duties()
-        workers = {worker.incarnation: f"{worker.host}/{worker.pid}" for worker in app.console.workers()}
+def _list(shared: SharedOptions) -> None:
+    with open_existing(shared) as app:
+        found = app.duties()
+        workers = {worker.incarnation: f"{worker.host}/{worker.pid}" for worker in app.workers()}
     now = SystemClock().now()
-    if given.as_json:
-        say_json({"duties": [_document(duty) for duty in found]})
+    if shared.as_json:
+        print_json({"duties": [_document(duty) for duty in found]})
         return
-    say_table(("Duty", "Every", "Limit", "Last", "Did", "Next", "About"), [_row(duty, workers, now) for duty in found])
+    print_table(
+        ("Duty", "Every", "Limit", "Last", "Did", "Next", "About"), [_row(duty, workers, now) for duty in found]
+    )
     if not any(duty.workers for duty in found):
-        say("\nNo worker does them now. Start one with: mulligan worker MODULE:APP")
+        echo("\nNo worker runs them now. Start one with: mulligan worker MODULE:APP")
 
 
 def _document(duty: Any) -> dict[str, Any]:
@@ -61,32 +63,32 @@ def _row(duty: Any, workers: dict[str, str], now: datetime) -> tuple[str, ...]:
 
 def _about(duty: Any, workers: dict[str, str], now: datetime) -> str:
     if duty.paused:
-        return said(duty.paused, now)
+        return describe_pause(duty.paused, now)
     if duty.last and duty.last.actor:
-        return f"by hand, {duty.last.actor}"
+        return f"run manually by {duty.last.actor}"
     by = f"; by {workers.get(duty.last.worker, duty.last.worker)}" if duty.last else ""
     return f"{duty.about}{by}"
 
 
-@pass_given
-def _run(given: Given, *, name: str, actor: str, reason: str | None) -> None:
-    with opened_for_watching(given) as app:
-        done = app.console.run_duty(name, actor=actor, reason=reason)
-    if given.as_json:
-        say_json(document_of(done))
+@pass_shared
+def _run(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
+    with open_for_watching(shared) as app:
+        done = app.run_duty(name, actor=actor, reason=reason)
+    if shared.as_json:
+        print_json(document_of(done))
     else:
         did = "deleted" if done.duty == "prune" else "moved"
-        say(safe(f"{done.duty} was done here: {counted(done.did, 'job')} {did}."))
+        echo(safe(f"{done.duty} ran here: {counted(done.did, 'job')} {did}."))
 
 
 def _command(verb: str, callback: Any, params: Sequence[click.Parameter], about: str) -> click.Command:
     return CliCommand(verb, callback=callback, params=[*params, *SIGNED], help=about)
 
 
-RUN = "Do a duty once, in this process, also while it is paused. With reclaim, stuck jobs are settled as timed out."
-PAUSE = "Hold a duty back in all workers. For a while, or until it is resumed."
+RUN = "Run a duty once in this process. Also while it is paused; reclaim settles stuck jobs as timed out."
+PAUSE = "Pause a duty in all workers, for a while or until resumed."
 RESUME = "End a pause."
 
 duties.add_command(_command("run", _run, [NAME], RUN))
-duties.add_command(_command("pause", pausing("duty"), [NAME, LENGTH], PAUSE))
-duties.add_command(_command("resume", resuming("duty"), [NAME], RESUME))
+duties.add_command(_command("pause", pause_command("duty"), [NAME, LENGTH], PAUSE))
+duties.add_command(_command("resume", resume_command("duty"), [NAME], RESUME))

@@ -1,11 +1,11 @@
-"""How a command says that it could not do it: one line on stderr, and the exit code of the contract."""
+"""Errors of commands: one line on stderr, and a documented exit code."""
 
 import json
 from typing import IO, Any
 
 import click
 
-from mulligan.cli.options import Given
+from mulligan.cli.options import SharedOptions
 from mulligan.errors import (
     BatchNotFound,
     ConfigurationError,
@@ -20,11 +20,11 @@ from mulligan.errors import (
 from mulligan.values.text import safe
 
 
-class CommandInterrupted(click.ClickException):
-    def __init__(self, kind: str, message: str, given: Given) -> None:
+class CommandFailed(click.ClickException):
+    def __init__(self, kind: str, message: str, shared: SharedOptions) -> None:
         super().__init__(message)
         self.kind = kind
-        self.as_json = given.as_json
+        self.as_json = shared.as_json
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002
         if self.as_json:
@@ -33,23 +33,23 @@ class CommandInterrupted(click.ClickException):
             click.echo(f"Error: {safe(self.message)}", err=True)
 
 
-class WrongUsage(CommandInterrupted):
+class WrongUsage(CommandFailed):
     exit_code = 2
 
 
-class NotFound(CommandInterrupted):
+class NotFound(CommandFailed):
     exit_code = 4
 
 
-class NotNow(CommandInterrupted):
+class NotNow(CommandFailed):
     exit_code = 5
 
 
-def stopped(error: Exception, given: Given) -> CommandInterrupted:
-    return _ending(error)(type(error).__name__, str(error), given)
+def command_error(error: Exception, shared: SharedOptions) -> CommandFailed:
+    return _ending(error)(type(error).__name__, str(error), shared)
 
 
-def _ending(error: Exception) -> type[CommandInterrupted]:
+def _ending(error: Exception) -> type[CommandFailed]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound

@@ -1,13 +1,13 @@
-"""`mulligan events`: the log of all that happened, once or as it grows."""
+"""`mulligan events`: print the event log, and follow it."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from mulligan.cli.opening import opened_existing, opened_for_watching
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import has_reader, say, say_json, say_json_line, say_table
+from mulligan.cli.opening import open_existing, open_for_watching
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, has_reader, print_json, print_json_line, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
 from mulligan.console.documents import event_document
@@ -20,49 +20,51 @@ if TYPE_CHECKING:
 
 PAGE = 500
 LISTED, FOLLOWED = 50, 10
-# Changes are hints only: look again after so many seconds.
+# Notifications may be lost: read again after this many seconds.
 LOOK_AGAIN = 1.0
 
 
 @click.command("events", cls=CliCommand)
-@click.option("--follow", is_flag=True, help="Go on with new events as they come, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.option(
     "--job",
     "job_id",
     metavar="ID",
     type=text,
-    help="Of this job only, from its beginning; six characters of the id's end are enough.",
+    help="Only events of this job, from its beginning; six characters of its id are enough.",
 )
 @click.option(
-    "--after", type=click.IntRange(0, 10**15), metavar="N", help="From after this position on.  [default: the newest]"
+    "--after", type=click.IntRange(0, 10**15), metavar="N", help="Events after this position.  [default: the newest]"
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000),
-    help=f"At most so many at first.  [default: {LISTED}, following {FOLLOWED}]",
+    help=f"At most this many at first.  [default: {LISTED}; {FOLLOWED} with --follow]",
 )
-@pass_given
-def events(given: Given, *, follow: bool, job_id: str | None, after: int | None, limit: int | None) -> None:
-    """Show what happened, the oldest first. With --follow, --json gives one object a line."""
+@pass_shared
+def events(shared: SharedOptions, *, follow: bool, job_id: str | None, after: int | None, limit: int | None) -> None:
+    """Show the event log, oldest first. With --follow, --json prints one object a line."""
     if follow:
-        with opened_for_watching(given) as app:
-            job_id = job_id and app.console.whole_id("job", job_id)
-            _follow(app, given, job_id, _start(app, job_id, after, limit or FOLLOWED))
+        with open_for_watching(shared) as app:
+            job_id = job_id and app.find_id("job", job_id)
+            _follow(app, shared, job_id, _start(app, job_id, after, limit or FOLLOWED))
     else:
-        with opened_existing(given) as app:
-            job_id = job_id and app.console.whole_id("job", job_id)
+        with open_existing(shared) as app:
+            job_id = job_id and app.find_id("job", job_id)
             limit = limit or LISTED
             asked = job_id is not None or after is not None
-            _list(given, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit))
+            _list(
+                shared, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit)
+            )
 
 
 def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int:
-    """The position to read on from: given, the job's beginning, or where the newest begin."""
+    """The position to read from: the given one, the beginning of the job, or that of the newest events."""
     if job_id is not None:
         app.job(job_id)
     if after is not None:
         return after
-    return 0 if job_id is not None else app.console.last_position(back=limit)
+    return 0 if job_id is not None else app.last_position(back=limit)
 
 
 def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event]":
@@ -70,8 +72,8 @@ def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event
 
 
 def _newest(app: "App", limit: int) -> "list[Event]":
-    """To the end of the log: a page may stop before it, where a transaction does not fit."""
-    end, after = app.console.last_position(), app.console.last_position(back=limit)
+    """Read to the end of the log. A page ends earlier if the next transaction does not fit."""
+    end, after = app.last_position(), app.last_position(back=limit)
     found: list[Event] = []
     while after < end and (page := _read(app, None, after, limit)):
         found += page
@@ -79,15 +81,15 @@ def _newest(app: "App", limit: int) -> "list[Event]":
     return found
 
 
-def _list(given: Given, found: "list[Event]") -> None:
-    if given.as_json:
+def _list(shared: SharedOptions, found: "list[Event]") -> None:
+    if shared.as_json:
         last = found[-1].position if found else None
-        say_json({"events": [event_document(event) for event in found], "after": last})
+        print_json({"events": [event_document(event) for event in found], "after": last})
     elif found:
         headings = ("Position", "At", "Event", "Job", "Kind", "Attempt", "About")
-        say_table(headings, [_cells(event) for event in found])
+        print_table(headings, [_cells(event) for event in found])
     else:
-        say("No events here. The log grows with every job: enqueue one, or see it at work with: mulligan demo")
+        echo("No events. Enqueue a job, or see some with: mulligan demo")
 
 
 def _cells(event: "Event") -> tuple[str, ...]:
@@ -102,12 +104,12 @@ def _cells(event: "Event") -> tuple[str, ...]:
     )
 
 
-def _follow(app: "App", given: Given, job_id: str | None, after: int) -> None:
+def _follow(app: "App", shared: SharedOptions, job_id: str | None, after: int) -> None:
     changes = app.store.changes()
     try:
         while has_reader():
             while found := _read(app, job_id, after, PAGE):
-                _say_new(given, found)
+                _print_new(shared, found)
                 after = found[-1].position
             changes.wait(LOOK_AGAIN)
     except KeyboardInterrupt:
@@ -116,9 +118,9 @@ def _follow(app: "App", given: Given, job_id: str | None, after: int) -> None:
         changes.close()
 
 
-def _say_new(given: Given, found: "Iterable[Event]") -> None:
+def _print_new(shared: SharedOptions, found: "Iterable[Event]") -> None:
     for event in found:
-        if given.as_json:
-            say_json_line(event_document(event))
+        if shared.as_json:
+            print_json_line(event_document(event))
         else:
-            say("  ".join(safe(cell) for cell in _cells(event)).rstrip())
+            echo("  ".join(safe(cell) for cell in _cells(event)).rstrip())

@@ -1,4 +1,4 @@
-"""Which jobs are meant: the options every command takes that works on many."""
+"""The options that select jobs, for commands that work on many."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,24 +22,24 @@ _OPTIONS = (
     click.option("--code", type=text, help="The error code of failed jobs."),
     click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
     click.option("--group", type=text, help="The error group of failed jobs."),
-    click.option("--batch", type=text, help="The id of their batch, or six characters of its end."),
+    click.option("--batch", type=text, help="The id of the batch, or six characters of its end."),
     click.option("--tag", type=text),
-    click.option("--version", type=text, help="The app's version that made the last attempt."),
-    click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h."),
-    click.option("--until", type=when, help="Enqueued before then: a time, or a duration such as 2h."),
+    click.option("--version", type=text, help="The version of the app that ran the last attempt."),
+    click.option("--since", type=when, help="Enqueued since: a time, or a duration such as 2h."),
+    click.option("--until", type=when, help="Enqueued before: a time, or a duration such as 2h."),
 )
 
 
 def job_filter(app: "App", wanted: Mapping[str, Any]) -> "JobFilter":
-    """What the options say. The id of a batch may be a part of it."""
+    """The filter of these options. The id of a batch may be shortened."""
     from mulligan.records.job import JobFilter
 
     batch = wanted.get("batch")
-    return JobFilter(**{**wanted, "batch": batch and app.console.whole_id("batch", batch)})
+    return JobFilter(**{**wanted, "batch": batch and app.find_id("batch", batch)})
 
 
 def filtered(function: Function) -> Function:
-    """The fields of a JobFilter, as keyword arguments."""
+    """Add an option for each field of JobFilter, passed as keyword arguments."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

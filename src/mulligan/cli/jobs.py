@@ -1,4 +1,4 @@
-"""`mulligan jobs`: find jobs, look at one, and have it explained. The moves by hand are in moves.py."""
+"""`mulligan jobs`: list, show and explain jobs. The commands that move jobs are in moves.py."""
 
 import json
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ import click
 from mulligan.cli.dead_letters import export, purge
 from mulligan.cli.filters import filtered, job_filter
 from mulligan.cli.moves import add_moves
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import Given, Group, pass_given
-from mulligan.cli.output import say, say_heading, say_json, say_pairs, say_table
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import Group, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.cli.summaries import about_event, about_job, short
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from mulligan.records.event import Event
     from mulligan.records.job import Job, Page
 
-# Shown in their own way.
+# Fields that are printed elsewhere.
 APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
-# The same as the error of a failed job, as a rule.
+# Usually the same as the error of a failed job.
 LAST = ("last_code", "last_class", "last_message", "last_detail")
 HISTORY = 1_000
 
 
 @click.group("jobs", cls=Group)
 def jobs() -> None:
-    """Find jobs, see what happened to them, put them right.
+    """Find, explain, retry and cancel jobs.
 
-    Of an ID, six characters of its beginning or its end are enough, as long as no other id shares them.
+    ID may be shortened to six characters of its beginning or its end, if they are unique.
     """
 
 
@@ -53,33 +53,33 @@ jobs.add_command(purge)
 @jobs.command("list")
 @filtered
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--cursor", type=text, help="Where the last list ended.")
-@pass_given
-def list_jobs(given: Given, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
-    """List jobs, the newest first."""
-    with opened_existing(given) as app:
+@click.option("--cursor", type=text, help="The cursor of the previous list.")
+@pass_shared
+def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
+    """List jobs, newest first."""
+    with open_existing(shared) as app:
         page = app.jobs(job_filter(app, wanted), limit=limit, cursor=cursor)
         blocked = app.blocked_by(page.jobs)
-    if given.as_json:
+    if shared.as_json:
         found = [listed_document(job, blocked) for job in page.jobs]
-        say_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
+        print_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
         return
-    _say_page(page, blocked, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
+    _print_page(page, blocked, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
 
 
-def _say_page(page: "Page[Any]", blocked: Mapping[str, str], *, is_filtered: bool) -> None:
+def _print_page(page: "Page[Any]", blocked: Mapping[str, str], *, is_filtered: bool) -> None:
     now = SystemClock().now()
     if page.jobs:
         headings = ("Job", "Kind", "State", "Retries", "About")
-        say_table(headings, [_row(job, now, blocked.get(job.id)) for job in page.jobs])
+        print_table(headings, [_row(job, now, blocked.get(job.id)) for job in page.jobs])
     elif is_filtered:
-        say("No job matches. See all of them with: mulligan jobs list")
+        echo("No job matches. See all of them with: mulligan jobs list")
     else:
-        say("No jobs yet. Enqueue one with your_task.enqueue(…), or see how it goes with: mulligan demo")
+        echo("No jobs yet. Enqueue one with your_task.enqueue(…), or see some with: mulligan demo")
     for damaged in page.damaged:
-        say(safe(f"Left out: {damaged}"))
+        echo(safe(f"Unreadable: {damaged}"))
     if page.cursor:
-        say(f"\nThere are more: the same again with --cursor {safe(page.cursor)}")
+        echo(f"\nThere are more: repeat the command with --cursor {safe(page.cursor)}")
 
 
 def _row(job: "Job[Any]", now: datetime, blocked_by: str | None) -> tuple[str, ...]:
@@ -89,32 +89,32 @@ def _row(job: "Job[Any]", now: datetime, blocked_by: str | None) -> tuple[str, .
 
 @jobs.command("show")
 @click.argument("job_id", metavar="ID", type=text)
-@click.option("--detail", is_flag=True, help="With the technical detail of the last failure, such as its traceback.")
-@pass_given
-def show(given: Given, job_id: str, *, detail: bool) -> None:
-    """Show all that is known about a job."""
-    with opened_existing(given) as app:
-        job = app.job(app.console.whole_id("job", job_id))
+@click.option("--detail", is_flag=True, help="Include the technical detail of the last failure, such as its traceback.")
+@pass_shared
+def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
+    """Show one job in detail."""
+    with open_existing(shared) as app:
+        job = app.job(app.find_id("job", job_id))
         events, blocked = app.events(job.id, limit=HISTORY), app.blocked_by([job])
-    if given.as_json:
-        say_json(listed_document(job, blocked) | {"events": [event_document(event) for event in events]})
+    if shared.as_json:
+        print_json(listed_document(job, blocked) | {"events": [event_document(event) for event in events]})
         return
     now = SystemClock().now()
-    _say_job(job, now, blocked.get(job.id))
-    say_heading("Events")
-    say_table(("At", "Event", "Attempt", "About"), [_event_row(event, now) for event in events])
-    _say_detail(job, events, wanted=detail)
+    _print_job(job, now, blocked.get(job.id))
+    print_heading("Events")
+    print_table(("At", "Event", "Attempt", "About"), [_event_row(event, now) for event in events])
+    _print_detail(job, events, wanted=detail)
 
 
-def _say_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
-    say(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
+def _print_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
+    echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
     fields = _fields(job) | {"blocked_by": blocked_by}
-    say_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
-    say_heading("Arguments")
-    say(_pretty(job.arguments))
+    print_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
+    print_heading("Arguments")
+    echo(_pretty(job.arguments))
     if job.state is State.SUCCEEDED:
-        say_heading("Result")
-        say(_pretty(job.result))
+        print_heading("Result")
+        echo(_pretty(job.result))
 
 
 def _fields(job: "Job[Any]") -> dict[str, Any]:
@@ -143,37 +143,37 @@ def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
     return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt or ""), about_event(event)
 
 
-def _say_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
-    """What was raised last: people who mend it need more than the line for everybody."""
+def _print_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
+    """Print the last exception. To fix a failure, its one-line message is often not enough."""
     detail = next((text for event in reversed(events) if (text := EventData(event.data).text("detail"))), None)
     if detail is None:
         return
     if wanted:
-        say_heading("Detail of the last failure")
-        say(safe_lines(detail))
+        print_heading("Detail of the last failure")
+        echo(safe_lines(detail))
     else:
-        say(f"\nAll of the last failure, with the traceback: mulligan jobs show {safe(job.id)} --detail")
+        echo(f"\nThe complete last failure, with its traceback: mulligan jobs show {safe(job.id)} --detail")
 
 
 @jobs.command("explain")
 @click.argument("job_id", metavar="ID", type=text)
-@pass_given
-def explain(given: Given, job_id: str) -> None:
-    """Say what happened to a job and what comes next."""
-    with opened_existing(given) as app:
-        explanation = app.explain(app.console.whole_id("job", job_id))
+@pass_shared
+def explain(shared: SharedOptions, job_id: str) -> None:
+    """Explain what happened to a job and what comes next."""
+    with open_existing(shared) as app:
+        explanation = app.explain(app.find_id("job", job_id))
         job = explanation.job
         events = app.events(job.id, limit=HISTORY)
-    if given.as_json:
-        told = {"happened": list(explanation.happened), "next": list(explanation.next)}
-        say_json({"job": job_document(job), **told})
+    if shared.as_json:
+        sentences = {"happened": list(explanation.happened), "next": list(explanation.next)}
+        print_json({"job": job_document(job), **sentences})
         return
-    say(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
-    say_heading("What happened")
+    echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
+    print_heading("What happened")
     for sentence in explanation.happened:
-        say(f"- {safe(sentence)}")
-    say_heading("What comes next")
+        echo(f"- {safe(sentence)}")
+    print_heading("What comes next")
     for sentence in explanation.next:
-        say(f"- {safe(sentence)}")
+        echo(f"- {safe(sentence)}")
     if job.state is not State.SUCCEEDED:
-        _say_detail(job, events)
+        _print_detail(job, events)

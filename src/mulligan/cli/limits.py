@@ -1,10 +1,10 @@
-"""`mulligan limits`: how many run at once, of how many."""
+"""`mulligan limits`: the concurrency limits in force and their use."""
 
 import click
 
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json, say_table
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.console.documents import Document, document_of
 from mulligan.records.limit import LimitRecord, SpendingRecord
@@ -12,25 +12,25 @@ from mulligan.values.text import safe
 
 
 @click.command("limits", cls=CliCommand)
-@click.option("--owner", type=text, help="His own limit too, and what his retries took of his budget.")
-@pass_given
-def limits(given: Given, *, owner: str | None) -> None:
-    """List the concurrency limits in force. How many places each has, and how many are taken."""
-    with opened_existing(given) as app:
-        found, everybody = app.console.limits(owner=owner), app.console.limit_of_everybody()
-        spending = None if owner is None else app.console.spending(owner)
-    if given.as_json:
-        said = {"limits": [document_of(limit) for limit in found]}
-        say_json(said if owner is None else said | {"spending": spending and _document(spending)})
+@click.option("--owner", type=text, help="Also the limit of this owner, and what its retries have cost.")
+@pass_shared
+def limits(shared: SharedOptions, *, owner: str | None) -> None:
+    """List the concurrency limits in force. Shows how many slots each has, and how many are taken."""
+    with open_existing(shared) as app:
+        found, everybody = app.limits(owner=owner), app.default_owner_limit()
+        spending = None if owner is None else app.spending(owner)
+    if shared.as_json:
+        documents = {"limits": [document_of(limit) for limit in found]}
+        print_json(documents if owner is None else documents | {"spending": spending and _document(spending)})
         return
     if found:
-        say_table(("Limit", "Name", "Taken", "Of"), [_row(limit) for limit in found])
+        print_table(("Limit", "Name", "Taken", "Of"), [_row(limit) for limit in found])
     elif everybody is not None:
-        say(f"No limit is named; each owner has {everybody:,} places. Of one: mulligan limits --owner NAME")
+        echo(f"No named limits; each owner has {everybody:,} slots. One owner: mulligan limits --owner NAME")
     else:
-        say("No limits. A worker that has some tells them when it asks for work.")
+        echo("No limits. Workers store the limits of their app when they claim jobs.")
     if owner is not None:
-        say(safe(_spent(owner, spending)))
+        echo(safe(_spent(owner, spending)))
 
 
 def _document(spent: SpendingRecord) -> Document:
@@ -49,5 +49,5 @@ def _spent(owner: str, spent: SpendingRecord | None) -> str:
         ("this month", spent.this_month, spent.budget.per_month),
         ("cost this month", spent.cost_this_month, spent.budget.cost_per_month),
     )
-    told = [f"{when} {used:,}" + ("" if most is None else f" of {most:,}") for when, used, most in parts]
-    return f"Retries of owner {owner!r}: {', '.join(told)}."
+    parts_used = [f"{when} {used:,}" + ("" if most is None else f" of {most:,}") for when, used, most in parts]
+    return f"Retries of owner {owner!r}: {', '.join(parts_used)}."

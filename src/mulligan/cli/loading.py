@@ -1,4 +1,4 @@
-"""`MODULE:APP` → the App: the current folder is looked in first, and every way to fail has its own words."""
+"""Load the App that `MODULE:APP` names. The current folder is searched first."""
 
 import sys
 from importlib import import_module
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def load_app(name: str) -> "App":
-    """The app that `shop.tasks:app` or `shop/tasks.py:app` names."""
+    """Load the app that `shop.tasks:app` or `shop/tasks.py:app` names; raise ConfigurationError."""
     from mulligan.app import App
 
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:
-        raise ConfigurationError(f"{name!r} names no app: write MODULE:APP, such as 'shop.tasks:app'")
+        raise ConfigurationError(f"{name!r} does not name an app: write MODULE:APP, such as 'shop.tasks:app'")
     module = _module(place)
     found = getattr(module, attribute, None)
     if found is None:
         raise ConfigurationError(f"{place!r} has no {attribute!r}; {_apps_in(module, place)}")
     if not isinstance(found, App):
-        raise ConfigurationError(f"{name!r} is no App but a {type(found).__name__}; {_apps_in(module, place)}")
+        raise ConfigurationError(f"{name!r} is not an App but a {type(found).__name__}; {_apps_in(module, place)}")
     return found
 
 
@@ -35,7 +35,7 @@ def _apps_in(module: ModuleType, place: str) -> str:
     from mulligan.app import App
 
     names = [name for name, value in vars(module).items() if isinstance(value, App)]
-    return f"its apps are: {', '.join(f'{place}:{name}' for name in names)}" if names else "it has no App at all"
+    return f"its apps are: {', '.join(f'{place}:{name}' for name in names)}" if names else "it has no App"
 
 
 def _module(place: str) -> ModuleType:
@@ -48,7 +48,7 @@ def _module(place: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         raise _not_found(place, error.name or "") from error
-    # Importing runs somebody's code: it may raise anything, or try to end the program.
+    # Importing runs foreign code, which may raise anything or call sys.exit().
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
             f"importing {place!r} raised {type(error).__name__}: {mask_secrets(str(error))}{_where(error)}"

@@ -1,4 +1,4 @@
-"""The moves a person can make, one command for each verb of the lifecycle."""
+"""The manual moves: one command for each verb of the lifecycle."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.errors import NotNow, stopped
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json
+from mulligan.cli.errors import NotNow, command_error
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json
 from mulligan.cli.parameters import duration, login, text
 from mulligan.console.documents import job_document
 from mulligan.errors import MulliganError
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from mulligan.records.job import Job
 
 HELP = {
-    Move.RETRY_BY_HAND: "Start jobs again, now, with all counters at zero. A stuck one is taken from its worker first.",
-    Move.RUN_NOW: "Run jobs now, with the counters as they are.",
-    Move.CANCEL_BY_HAND: "Cancel jobs; a running one is asked to stop.",
-    Move.SNOOZE_BY_HAND: "Let jobs wait for so long from now.",
+    Move.RETRY_BY_HAND: "Start jobs again now, with their counters reset. A stuck job is taken from its worker first.",
+    Move.RUN_NOW: "Run jobs now. Their counters are kept.",
+    Move.CANCEL_BY_HAND: "Cancel jobs. A running job is asked to stop.",
+    Move.SNOOZE_BY_HAND: "Postpone jobs by a duration from now.",
 }
 TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
 
 
 class TakesDelay(CliCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # `-5s` is no option that is missing, but a duration that cannot be.
+        # `-5s` is a bad duration, not an unknown option.
         for before, arg in pairwise(["", *args]):
             if arg[:1] == "-" and arg[1:2].isdigit() and not before.startswith("--"):
                 duration(arg)
@@ -49,9 +49,9 @@ def add_moves(group: click.Group) -> None:
 
 
 def _command(move: Move, verb: str) -> click.Command:
-    @pass_given
+    @pass_shared
     def run(
-        given: Given, *, job_ids: Sequence[str], actor: str, reason: str | None, delay: timedelta | None = None
+        shared: SharedOptions, *, job_ids: Sequence[str], actor: str, reason: str | None, delay: timedelta | None = None
     ) -> None:
         arguments = () if delay is None else (delay,)
 
@@ -59,11 +59,11 @@ def _command(move: Move, verb: str) -> click.Command:
             moved: Job[Any] = getattr(app, verb.replace("-", "_"))(job_id, *arguments, actor=actor, reason=reason)
             return moved
 
-        _move_all(given, list(dict.fromkeys(job_ids)), make)
+        _move_all(shared, list(dict.fromkeys(job_ids)), make)
 
     sources = ", ".join(move.sources)
     command = TakesDelay if move in TAKES_DELAY else CliCommand
-    return command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible when: {sources}.")
+    return command(verb, callback=run, params=_parameters(move), help=f"{HELP[move]} Possible states: {sources}.")
 
 
 def _parameters(move: Move) -> list[click.Parameter]:
@@ -74,45 +74,45 @@ def _parameters(move: Move) -> list[click.Parameter]:
         parameters.append(click.Argument(["delay"], metavar="DURATION", type=duration))
     return [
         *parameters,
-        click.Option(["--reason"], type=text, help="Why; kept in the job's history."),
-        click.Option(["--actor"], type=text, default=login, help="Who; kept too.  [default: your login name]"),
+        click.Option(["--reason"], type=text, help="Why; stored in the history of the job."),
+        click.Option(["--actor"], type=text, default=login, help="Who; stored too.  [default: your login name]"),
     ]
 
 
-def _move_all(given: Given, job_ids: list[str], make: Make) -> None:
-    """With several jobs each gets its answer, and one that could not be moved stops no other."""
+def _move_all(shared: SharedOptions, job_ids: list[str], make: Make) -> None:
+    """Move each job, and print its result. One that cannot be moved does not stop the others."""
     moved: list[Job[Any]] = []
     failed: dict[str, MulliganError] = {}
-    with opened_existing(given) as app:
+    with open_existing(shared) as app:
         for job_id in job_ids:
             try:
-                whole = app.console.whole_id("job", job_id)
+                whole = app.find_id("job", job_id)
                 if whole in (job.id for job in moved):
                     continue
                 moved.append(make(app, whole))
-                _say_moved(given, app, moved[-1])
+                _print_moved(shared, app, moved[-1])
             except MulliganError as error:
                 if len(job_ids) == 1:
                     raise
                 failed[job_id] = error
-                _say_failed(given, job_id, error)
-    if given.as_json:
+                _print_failed(shared, job_id, error)
+    if shared.as_json:
         errors = [
             {"id": job_id, "type": type(error).__name__, "message": str(error)} for job_id, error in failed.items()
         ]
-        say_json({"jobs": [job_document(job) for job in moved], "errors": errors})
+        print_json({"jobs": [job_document(job) for job in moved], "errors": errors})
     if failed:
-        # Of one mind, such as all not found, they say it as one alone does.
-        codes = {stopped(error, given).exit_code for error in failed.values()}
+        # If all failed alike, exit with that code.
+        codes = {command_error(error, shared).exit_code for error in failed.values()}
         raise click.exceptions.Exit(NotNow.exit_code if moved or len(codes) > 1 else codes.pop())
 
 
-def _say_moved(given: Given, app: "App", job: "Job[Any]") -> None:
-    if not given.as_json:
+def _print_moved(shared: SharedOptions, app: "App", job: "Job[Any]") -> None:
+    if not shared.as_json:
         now = app.explain(job.id)
-        say(safe(f"{job.id} {state_phrase(now.job.state)}. {now.next[0]}"))
+        echo(safe(f"{job.id} {state_phrase(now.job.state)}. {now.next[0]}"))
 
 
-def _say_failed(given: Given, job_id: str, error: MulliganError) -> None:
-    if not given.as_json:
+def _print_failed(shared: SharedOptions, job_id: str, error: MulliganError) -> None:
+    if not shared.as_json:
         click.echo(safe(f"{job_id}: {error}"), err=True)

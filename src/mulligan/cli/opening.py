@@ -1,4 +1,4 @@
-"""Which app and which database a command works with."""
+"""Open the app and the database that a command works with."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mulligan.cli.loading import load_app
-from mulligan.cli.options import Given
+from mulligan.cli.options import SharedOptions
 from mulligan.errors import ConfigurationError, MulliganError, StoreUnavailable, without_password
 
 if TYPE_CHECKING:
@@ -16,85 +16,85 @@ EMPTY = "sqlite:///:memory:"
 
 
 @contextmanager
-def opened(given: Given) -> Iterator["App"]:
-    """The app named, or one without tasks; a database that is not there yet is made."""
-    app = _app(given)
+def open_app(shared: SharedOptions) -> Iterator["App"]:
+    """Open the named app, or one without tasks. A missing database is created."""
+    app = _app(shared)
     settings = app.settings
     try:
-        if given.database:
+        if shared.database:
             app.close()
-            app.settings = replace(settings, database_url=given.database)
+            app.settings = replace(settings, database_url=shared.database)
         yield app
     finally:
         app.close()
-        # The app is its module's; who imports that module later finds it as it was.
+        # The app belongs to its module, so restore it.
         app.settings = settings
 
 
 @contextmanager
-def opened_with_tasks(given: Given) -> Iterator["App"]:
-    """The app named; without one there is nothing to do."""
-    _require_app(given)
-    with opened(given) as app:
+def open_with_tasks(shared: SharedOptions) -> Iterator["App"]:
+    """Open the named app; raise ConfigurationError without one."""
+    _require_app(shared)
+    with open_app(shared) as app:
         yield app
 
 
 @contextmanager
-def opened_existing_with_tasks(given: Given) -> Iterator["App"]:
-    """The app named, on a database that is there."""
-    _require_app(given)
-    with opened_existing(given) as app:
+def open_existing_with_tasks(shared: SharedOptions) -> Iterator["App"]:
+    """Open the named app on an existing database."""
+    _require_app(shared)
+    with open_existing(shared) as app:
         yield app
 
 
-def _require_app(given: Given) -> None:
-    if not named(given):
+def _require_app(shared: SharedOptions) -> None:
+    if not app_name(shared):
         raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
 
 
 @contextmanager
-def opened_existing(given: Given) -> Iterator["App"]:
-    """A database that is there. That of an app not used yet is empty, and looking does not make it."""
-    with opened(given) as app:
+def open_existing(shared: SharedOptions) -> Iterator["App"]:
+    """Open an existing database. If the app has none yet, it appears empty and is not created."""
+    with open_app(shared) as app:
         if not app.has_database:
-            if given.database or not named(given):
-                raise _no_database(given, app)
+            if shared.database or not app_name(shared):
+                raise _no_database(shared, app)
             app.settings = replace(app.settings, database_url=EMPTY)
         yield app
 
 
 @contextmanager
-def opened_for_watching(given: Given) -> Iterator["App"]:
-    """A database that is there: what is made later would not be seen."""
-    with opened(given) as app:
+def open_for_watching(shared: SharedOptions) -> Iterator["App"]:
+    """Open an existing database; raise if there is none, because one created later would not be watched."""
+    with open_app(shared) as app:
         if not app.has_database:
-            raise _no_database(given, app)
+            raise _no_database(shared, app)
         yield app
 
 
-def _app(given: Given) -> "App":
+def _app(shared: SharedOptions) -> "App":
     from mulligan.app import App
     from mulligan.settings import load
 
-    name = named(given)
+    name = app_name(shared)
     return load_app(name) if name else App(settings=load())
 
 
-def named(given: Given) -> str | None:
-    """The app, if one is named: here, in the environment or in the settings."""
+def app_name(shared: SharedOptions) -> str | None:
+    """The name of the app, from the command line, the environment or the settings."""
     from mulligan.settings import load
 
-    return given.app or load().app
+    return shared.app or load().app
 
 
-def _no_database(given: Given, app: "App") -> MulliganError:
+def _no_database(shared: SharedOptions, app: "App") -> MulliganError:
     from mulligan.settings import Settings
 
     url = app.settings.database_url
     missing = (
         f"there is no database {without_password(url)}; "
-        "name one with --database URL or --app MODULE:APP, or make this one with: mulligan migrate"
+        "name one with --database URL or --app MODULE:APP, or create this one with: mulligan migrate"
     )
-    if given.database or named(given) or url != Settings().database_url:
+    if shared.database or app_name(shared) or url != Settings().database_url:
         return StoreUnavailable(missing)
-    return ConfigurationError(f"no app and no database is named, and {missing}")
+    return ConfigurationError(f"neither an app nor a database is named, and {missing}")

@@ -1,4 +1,4 @@
-"""The options every command takes, before or after its name: which app, which database, for whom."""
+"""The options of every command, before or after its name: app, database, output format."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,16 +7,18 @@ import click
 
 
 @dataclass(slots=True)
-class Given:
+class SharedOptions:
+    """The values of these options."""
+
     app: str | None = None
     database: str | None = None
     as_json: bool = False
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    given = context.ensure_object(Given)
+    shared = context.ensure_object(SharedOptions)
     if value:
-        setattr(given, parameter.name or "", value)
+        setattr(shared, parameter.name or "", value)
 
 
 def _options() -> list[click.Parameter]:
@@ -24,7 +26,7 @@ def _options() -> list[click.Parameter]:
         click.Option(
             ["--app"],
             metavar="MODULE:APP",
-            help="The app whose tasks and database are meant, also as FILE.py:APP.  [env: MULLIGAN_APP]",
+            help="The app to use, with its tasks and its database; also FILE.py:APP.  [env: MULLIGAN_APP]",
             expose_value=False,
             callback=_keep,
         ),
@@ -59,4 +61,4 @@ class Group(click.Group):
         self.params += _options()
 
 
-pass_given = click.make_pass_decorator(Given, ensure=True)
+pass_shared = click.make_pass_decorator(SharedOptions, ensure=True)

@@ -1,4 +1,4 @@
-"""What is printed: tables for people, JSON for programs. A reader who has left is no error."""
+"""Output: tables for people, JSON for programs. A closed pipe is not an error."""
 
 import json
 import os
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Wide enough for what a program reads line by line: a pipe has no edge.
+# A pipe has no width, and a program reads line by line.
 PIPE_WIDTH = 1_000
-# Between columns, and the least width in which a long last one can be read.
+# The space between columns, and the smallest readable width of a long last column.
 GAP, FOLDED = 2, 20
 
 
-def say(text: str = "", *, end: str = "\n") -> None:
+def echo(text: str = "", *, end: str = "\n") -> None:
     try:
         click.echo(text + end, nl=False)
     except BrokenPipeError:
-        # Nothing is left to be flushed into the closed pipe when the interpreter ends.
+        # At exit, the interpreter must not flush into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from None
 
 
-def say_json(document: Any) -> None:
-    """Indented for a look at it; plain ASCII, so that nothing in it can steer a terminal."""
-    say(json.dumps(document, indent=2))
+def print_json(document: Any) -> None:
+    """Indented for people. Plain ASCII, so that no control sequence reaches the terminal."""
+    echo(json.dumps(document, indent=2))
 
 
-def say_json_line(document: Any) -> None:
-    say(json.dumps(document))
+def print_json_line(document: Any) -> None:
+    echo(json.dumps(document))
 
 
-def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows of short cells; the last may be long and is folded. Where they don't fit, it gets a line of its own."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of short cells. The last cell may be long: it is folded, or gets its own line if there is no room."""
     shown = [[safe(cell) for cell in row] for row in rows]
     needed = sum(max(map(len, column)) + GAP for column in list(zip(headings, *shown, strict=True))[:-1])
     if needed + FOLDED > _console().width:
-        _say_stacked(shown)
+        _print_stacked(shown)
         return
     table = _table(show_header=True)
     for heading in headings[:-1]:
@@ -55,15 +55,15 @@ def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     _print(table)
 
 
-def _say_stacked(rows: Iterable[Sequence[str]]) -> None:
+def _print_stacked(rows: Iterable[Sequence[str]]) -> None:
     for *cells, last in rows:
-        say("  ".join(cell for cell in cells if cell))
+        echo("  ".join(cell for cell in cells if cell))
         if last:
-            say(f"    {last}")
+            echo(f"    {last}")
 
 
-def say_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and their values, one below the other."""
+def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print names and values, one pair a line."""
     table = _table(show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -72,13 +72,13 @@ def say_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     _print(table)
 
 
-def say_heading(text: str) -> None:
-    say()
-    say(click.style(text, bold=True))
+def print_heading(text: str) -> None:
+    echo()
+    echo(click.style(text, bold=True))
 
 
 def has_reader() -> bool:
-    """Whether somebody still reads stdout; else a command that only waits would wait for ever."""
+    """Whether stdout still has a reader. Without one, a command that waits for changes would wait forever."""
     try:
         poller = select.poll()
         poller.register(sys.stdout.fileno(), 0)
@@ -105,4 +105,4 @@ def _print(table: "Table") -> None:
     with console.capture() as captured:
         console.print(table)
     lines = captured.get().rstrip("\n").split("\n")
-    say("\n".join(line.rstrip() for line in lines))
+    echo("\n".join(line.rstrip() for line in lines))

@@ -1,4 +1,4 @@
-"""What people type, turned into values; what cannot be is refused with what is allowed."""
+"""Parse the values of options. A bad value is refused with what is allowed."""
 
 import getpass
 import os
@@ -12,18 +12,18 @@ from mulligan.values.duration import BadDuration, parse
 
 
 def text(value: str) -> str:
-    """Text that a database can hold: a command line may be any bytes."""
+    """A string that a database can store. A command line may contain any bytes."""
     if "\0" in value or not encodes(value):
-        raise click.BadParameter(f"{value!r} is not text")
+        raise click.BadParameter(f"{value!r} is not a valid string")
     return value
 
 
 def login() -> str:
-    """Who types, for the record."""
+    """The name of the current user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A container may run as a number that has no name.
+        # In a container, the user id may have no name.
         return f"user {os.getuid()}"
 
 
@@ -47,12 +47,12 @@ def _instant(value: str) -> datetime:
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        allowed = "a time such as '2026-01-31T12:00Z' (UTC if it names no zone) nor a duration such as '2h' (2h ago)"
+        allowed = "a time such as '2026-01-31T12:00Z' (UTC without a zone) nor a duration such as '2h' (2h ago)"
         raise click.BadParameter(f"{value!r} is neither {allowed}") from None
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Several names with commas between them."""
+    """Names separated by commas."""
     found = tuple(dict.fromkeys(name.strip() for name in text(value).split(",")))
     if not all(found):
         raise click.BadParameter(f"{value!r} has an empty name; write names as in 'default,bulk'")

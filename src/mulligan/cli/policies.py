@@ -1,4 +1,4 @@
-"""`mulligan policies`: how often, how soon and when the tasks of an app are tried again."""
+"""`mulligan policies`: the retry policies in force, and the file that overrides them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.errors import WrongUsage
-from mulligan.cli.opening import named, opened, opened_with_tasks
-from mulligan.cli.options import Given, Group, pass_given
-from mulligan.cli.output import say, say_heading, say_json, say_table
+from mulligan.cli.opening import app_name, open_app, open_with_tasks
+from mulligan.cli.options import Group, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.reclassify import reclassify
 from mulligan.console.documents import document_of
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from mulligan.task.task import Task
 
 
-OWNER = click.option("--owner", type=text, default="", help="As it is for the jobs of this owner.")
+OWNER = click.option("--owner", type=text, default="", help="The policy for the jobs of this owner.")
 
 
 @click.group("policies", cls=Group, invoke_without_command=True)
 @click.pass_context
 def policies(context: click.Context) -> None:
-    """Read the policies and rules of an app's tasks. Check the file that overrides them, judge failed jobs again."""
+    """Show and check retry policies, reclassify failures."""
     if context.invoked_subcommand is None:
         context.invoke(show, kind=None, owner="")
 
@@ -43,24 +43,24 @@ policies.add_command(reclassify)
 
 @policies.command("check")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@pass_given
-def check(given: Given, file: Path | None) -> None:
-    """Look for mistakes in a policies file. By default the one in the settings; each is named with its path."""
+@pass_shared
+def check(shared: SharedOptions, file: Path | None) -> None:
+    """Check a policies file. By default the one in the settings; each mistake is printed with its path."""
     from mulligan.errors import BadPolicies
     from mulligan.policies import Policies, find_unknown_names, load
 
-    path, names = _checked(given, file)
+    path, names = _find_file(shared, file)
     found, mistakes = Policies(), tuple[str, ...]()
     try:
         found = load(path)
     except BadPolicies as error:
         mistakes = error.mistakes
     unknown = None if names is None else find_unknown_names(found, names)
-    if given.as_json:
+    if shared.as_json:
         document = {"file": str(path), "version": found.version, "mistakes": list(mistakes)}
-        say_json(document | _unknown_document(unknown))
+        print_json(document | _unknown_document(unknown))
     elif not mistakes:
-        say(safe(f"{path} can be used: version {found.version}, {_size(found)}."))
+        echo(safe(f"{path} is valid: version {found.version}, {_size(found)}."))
         _print_unknown_names(unknown)
     else:
         for mistake in mistakes:
@@ -79,15 +79,15 @@ def _size(found: "Policies") -> str:
     return ", ".join(counted(len(names), what) for what, names in sizes.items())
 
 
-def _checked(given: Given, file: Path | None) -> "tuple[Path, Names | None]":
-    """The file that is meant, and what the app has if one is named."""
-    if file is not None and named(given) is None:
+def _find_file(shared: SharedOptions, file: Path | None) -> "tuple[Path, Names | None]":
+    """The file to check, and the names of the app, if one is named."""
+    if file is not None and app_name(shared) is None:
         return file, None
-    with opened(given) as app:
+    with open_app(shared) as app:
         path = file or app.policies.path
         if path is None:
             raise ConfigurationError(
-                "no policies file is named: give it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
+                "no policies file is configured: name it here, in MULLIGAN_POLICIES_FILE or App(policies=…)"
             )
         return path, app.names() if app.tasks else None
 
@@ -95,51 +95,51 @@ def _checked(given: Given, file: Path | None) -> "tuple[Path, Names | None]":
 @policies.command("show")
 @click.argument("kind", type=text, required=False)
 @OWNER
-@pass_given
-def show(given: Given, kind: str | None, owner: str) -> None:
-    """Say what is in force. For each task or for one, and which part of the policies file says so."""
+@pass_shared
+def show(shared: SharedOptions, kind: str | None, owner: str) -> None:
+    """Show the policy in force. For each task or for one, with the sections of the policies file that set it."""
     from mulligan.policies import find_unknown_names
 
-    with opened_with_tasks(given) as app:
+    with open_with_tasks(shared) as app:
         tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
         file, unknown = app.policies, find_unknown_names(app.policies.current, app.names())
-    if given.as_json:
+    if shared.as_json:
         documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
-        say_json({"policies": documents, "file": _file_document(file, unknown)})
+        print_json({"policies": documents, "file": _file_document(file, unknown)})
         return
     if not tasks:
-        say("This app has no tasks. Register one with @app.task")
+        echo("This app has no tasks. Register one with @app.task")
     for task, standing in found:
-        say(click.style(safe(task.name), bold=True))
+        echo(click.style(safe(task.name), bold=True))
         for sentence in [*in_words(standing), *_sources(standing)]:
-            say(f"  {safe(sentence)}")
-    _say_file(file, unknown)
+            echo(f"  {safe(sentence)}")
+    _print_file(file, unknown)
 
 
 def _sources(standing: "InForce") -> list[str]:
     places: dict[str, list[str]] = {}
     for key, place in standing.sources.items():
         places.setdefault(place, []).append(key)
-    return [f"By the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
+    return [f"Set by the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
 
 
-def _say_file(file: "PolicyFile", unknown: "UnknownNames") -> None:
+def _print_file(file: "PolicyFile", unknown: "UnknownNames") -> None:
     if file.path is None:
         return
-    say()
+    echo()
     if file.problem is not None:
-        say(safe(f"The policies file is not in force: {file.problem}"))
-        say("Workers that run keep the version they had.")
+        echo(safe(f"The policies file is not in force: {file.problem}"))
+        echo("Running workers keep the previous version.")
     else:
-        say(safe(f"Version {file.current.version} of {file.path} is in force."))
-    for what, said in _besides_kinds(file.current).items():
-        for name, values in said.items():
-            say(safe(f"It sets of {what.removesuffix('s')} {name}: {_settings(values)}."))
+        echo(safe(f"Version {file.current.version} of {file.path} is in force."))
+    for what, entries in _other_sections(file.current).items():
+        for name, values in entries.items():
+            echo(safe(f"It sets for {what.removesuffix('s')} {name}: {_settings(values)}."))
     _print_unknown_names(unknown)
 
 
-def _besides_kinds(found: "Policies") -> dict[str, Mapping[str, Mapping[str, Any]]]:
+def _other_sections(found: "Policies") -> dict[str, Mapping[str, Mapping[str, Any]]]:
     return {"queues": found.queues, "services": found.services, "owners": found.quotas}
 
 
@@ -149,11 +149,11 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 def _print_unknown_names(unknown: "UnknownNames | None") -> None:
     for what, names in unknown or ():
-        say(safe(f"It names {what} that this app does not have: {', '.join(names)}."))
+        echo(safe(f"It names {what} that this app does not have: {', '.join(names)}."))
 
 
 def _unknown_document(unknown: "UnknownNames | None") -> dict[str, Any]:
-    """Null where no app was named whose names could be compared."""
+    """Null if no app was named, so that names could not be compared."""
     kinds = ("kinds", "queues", "services")
     return {f"unknown_{what}": None if unknown is None else list(getattr(unknown, what)) for what in kinds}
 
@@ -163,50 +163,50 @@ def _file_document(file: "PolicyFile", unknown: "UnknownNames") -> dict[str, Any
         return None
     mistakes = list(file.problem.mistakes) if file.problem else []
     document = {"path": str(file.path), "version": file.current.version, "mistakes": mistakes}
-    return document | _besides_kinds(file.current) | _unknown_document(unknown)
+    return document | _other_sections(file.current) | _unknown_document(unknown)
 
 
 @policies.command("schedule")
 @click.argument("kind", type=text)
 @OWNER
-@pass_given
-def schedule(given: Given, kind: str, owner: str) -> None:
-    """Show when a job that keeps failing is tried again."""
+@pass_shared
+def schedule(shared: SharedOptions, kind: str, owner: str) -> None:
+    """Show when a job that keeps failing is retried."""
     from mulligan.failure.delays import schedule as rows_of
 
-    with opened_with_tasks(given) as app:
+    with open_with_tasks(shared) as app:
         task = app.tasks[kind]
         standing = app.judge.in_force(task.name, owner)
     rows = rows_of(standing.policy)
-    if given.as_json:
+    if shared.as_json:
         version = standing.version
-        say_json({"kind": task.name, "policies": version, "schedule": [document_of(row) for row in rows]})
+        print_json({"kind": task.name, "policies": version, "schedule": [document_of(row) for row in rows]})
         return
-    say(f"{safe(task.name)}, when it keeps failing:\n")
-    headings = ("Failure", "Then", "After", "By chance between", "Waited in all")
-    say_table(headings, _cut(rows))
-    say("\nA failure that is final ends it at once.")
-    for sentence in [*_besides(standing.policy), *_sources(standing)]:
-        say(safe(sentence))
+    echo(f"{safe(task.name)}, if it keeps failing:\n")
+    headings = ("Failure", "Then", "After", "With jitter", "Waited in all")
+    print_table(headings, _cut(rows))
+    echo("\nA final failure ends it at once.")
+    for sentence in [*_other_terms(standing.policy), *_sources(standing)]:
+        echo(safe(sentence))
 
 
 @policies.command("packs")
-@pass_given
-def packs(given: Given) -> None:
-    """List the packs of rules. They are asked after the rules of the task and of the app."""
+@pass_shared
+def packs(shared: SharedOptions) -> None:
+    """List the packs of rules. They are tried after the rules of the task and of the app."""
     from mulligan.failure.packs.installed import packs as found
 
-    if given.as_json:
-        say_json({"packs": [_pack_document(pack) for pack in found()]})
+    if shared.as_json:
+        print_json({"packs": [_pack_document(pack) for pack in found()]})
         return
     for pack in found():
-        say_heading(safe(f"{pack.name}, from {pack.source}"))
+        print_heading(safe(f"{pack.name}, from {pack.source}"))
         if pack.problem is None:
             rules = [_rule_document(rule) for rule in pack.rules]
             columns = ("name", "code", "class", "when")
-            say_table(("Rule", "Code", "Class", "When"), [tuple(rule[name] for name in columns) for rule in rules])
+            print_table(("Rule", "Code", "Class", "When"), [tuple(rule[name] for name in columns) for rule in rules])
         else:
-            say(safe(f"It is left out: {pack.problem}"))
+            echo(safe(f"Not loaded: {pack.problem}"))
 
 
 def _pack_document(pack: "Pack") -> dict[str, Any]:
@@ -214,27 +214,27 @@ def _pack_document(pack: "Pack") -> dict[str, Any]:
 
 
 def _rule_document(rule: "AnyRule") -> dict[str, str]:
-    """A function says its code and class only when it is asked."""
+    """A function returns its code and class only when it is called."""
     from mulligan.failure.rule import Rule, name_of
 
     if not isinstance(rule, Rule):
-        return {"name": name_of(rule), "code": "", "class": "", "when": "as the function says", "line": ""}
-    said = {"name": rule.name, "code": rule.code, "class": str(rule.error_class)}
-    return said | {"when": rule.describe(), "line": rule.line}
+        return {"name": name_of(rule), "code": "", "class": "", "when": "decided by the function", "line": ""}
+    document = {"name": rule.name, "code": rule.code, "class": str(rule.error_class)}
+    return document | {"when": rule.describe(), "line": rule.line}
 
 
 def in_words(standing: "InForce") -> list[str]:
     policy = standing.policy
     is_retried = policy.max_attempts > 1
     return [
-        f"It is tried {times(policy.max_attempts)}" + (" at most." if is_retried else " only."),
-        *([f"Between tries it waits {_backoff(policy)}."] if is_retried else []),
-        *_besides(policy),
+        f"It is tried at most {times(policy.max_attempts)}.",
+        *([f"Between attempts it waits {_backoff(policy)}."] if is_retried else []),
+        *_other_terms(policy),
         f"An attempt may take {describe(standing.timeout)}.",
         _ends(standing),
         *(
             end_sentence(
-                f"Rule {rule.name} is asked before those of the code: {rule.code}, {rule.error_class}"
+                f"Rule {rule.name} is tried before those of the code: {rule.code}, {rule.error_class}"
                 f"{f', {quoted(rule.line)}' if rule.line else ''}"
             )
             for rule in standing.rules
@@ -245,30 +245,30 @@ def in_words(standing: "InForce") -> list[str]:
 def _ends(standing: "InForce") -> str:
     crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
     if standing.at_most_once:
-        return "It runs at most once: begun, it fails when its worker is lost, its process dies or it is put off."
-    return f"It fails at crash {crashes:,} in a row, or when put off more than {snoozes:,} times."
+        return "It runs at most once: once started, it fails if its worker is lost, its process dies or it is snoozed."
+    return f"It fails at crash {crashes:,} in a row, or if it is snoozed more than {snoozes:,} times."
 
 
 def _backoff(policy: "RetryPolicy") -> str:
     described = getattr(policy.backoff, "describe", None)
     if callable(described):
         return str(described())
-    return f"as {getattr(policy.backoff, '__name__', type(policy.backoff).__name__)}() says"
+    return f"as {getattr(policy.backoff, '__name__', type(policy.backoff).__name__)}() returns"
 
 
-def _besides(policy: "RetryPolicy") -> list[str]:
-    """What the delays do not show."""
-    said = [
-        f"{code} is never retried." if limit == 0 else f"{code} is retried {times(limit)} at most."
+def _other_terms(policy: "RetryPolicy") -> list[str]:
+    """The terms of a policy that its delays do not show."""
+    terms = [
+        f"{code} is never retried." if limit == 0 else f"{code} is retried at most {times(limit)}."
         for code, limit in policy.limits.items()
     ]
     if policy.deadline is not None:
-        said.append(f"It must be done within {describe(policy.deadline)} of its enqueue.")
-    return said + [f"Retries run {window.describe()}." for window in policy.windows]
+        terms.append(f"It must be done within {describe(policy.deadline)} of its enqueue.")
+    return terms + [f"Retries run {window.describe()}." for window in policy.windows]
 
 
 def _cut(rows: "list[Row]") -> list[tuple[str, ...]]:
-    """The rows as cells; where many were left out before the last, a line says so."""
+    """The rows as cells, with a row of dots where many were left out."""
     *before, last = [_cells(row) for row in rows]
     is_whole = rows[-1].failure == len(rows)
     return [*before, last] if is_whole else [*before, ("…", "", "", "", ""), last]
@@ -283,7 +283,7 @@ def _cells(row: "Row") -> tuple[str, ...]:
 def _range(row: "Row") -> str:
     if row.shortest is None or row.longest is None or row.shortest == row.longest:
         return ""
-    return f"{describe(row.shortest)} and {describe(row.longest)}"
+    return f"{describe(row.shortest)} to {describe(row.longest)}"
 
 
 def _document(task: "Task[..., Any, Any]", standing: "InForce") -> dict[str, Any]:

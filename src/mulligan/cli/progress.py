@@ -1,49 +1,49 @@
-"""How a redrive goes on: a bar in a terminal, a line for each change elsewhere."""
+"""The progress of a redrive: a bar in a terminal, a line for each change elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mulligan.cli.output import has_reader, say, say_json_line
+from mulligan.cli.output import echo, has_reader, print_json_line
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.records.redrive import Redrive
 
-# Changes are hints only: look again after so many seconds.
+# Notifications may be lost: read again after this many seconds.
 LOOK_AGAIN = 1.0
 
 Show = Callable[["Redrive"], None]
 
 
 def follow(app: "App", redrive_id: str, *, as_json: bool, document: Callable[["Redrive"], dict[str, Any]]) -> bool:
-    """Show it until it is over, or Ctrl-C; whether nothing stopped it."""
+    """Show a redrive until it is over, or Ctrl-C; False if it was stopped or cancelled."""
     found = app.redrive_status(redrive_id)
     try:
         if as_json:
             for found in _changes(app, redrive_id):
-                say_json_line(document(found))
+                print_json_line(document(found))
         elif sys.stdout.isatty():
             found = _with_bar(_changes(app, redrive_id), found)
         else:
             for found in _changes(app, redrive_id):
-                say(safe(line(found)))
+                echo(safe(line(found)))
     except KeyboardInterrupt:
-        say()
-        say(safe(f"It goes on without you. Look again with: mulligan redrive show {redrive_id} --follow"))
+        echo()
+        echo(safe(f"The redrive goes on. See it again with: mulligan redrive show {redrive_id} --follow"))
         return True
     return str(found.state) not in ("stopped", "cancelled")
 
 
 def _changes(app: "App", redrive_id: str) -> Iterator["Redrive"]:
-    """The record each time it says something new, the last time when it is over."""
-    changes, said = app.store.changes(), ""
+    """The redrive after each visible change, until it is over."""
+    changes, shown = app.store.changes(), ""
     try:
         while has_reader():
             found = app.redrive_status(redrive_id)
-            if line(found) != said:
-                said = line(found)
+            if line(found) != shown:
+                shown = line(found)
                 yield found
             if found.state.is_over:
                 return
@@ -53,7 +53,7 @@ def _changes(app: "App", redrive_id: str) -> Iterator["Redrive"]:
 
 
 def line(found: "Redrive") -> str:
-    """Where it stands, in one line."""
+    """The state of a redrive in one line."""
     skipped = sum(found.skipped.values())
     parts = [
         f"{found.retried:,} of {found.matched:,} retried",

@@ -1,4 +1,4 @@
-"""`mulligan policies reclassify`: which failed jobs would be retried by the rules of today; then retry them."""
+"""`mulligan policies reclassify`: which failed jobs the current rules would retry; with --apply, retry them."""
 
 from collections import Counter
 from datetime import datetime
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.opening import opened_existing_with_tasks
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json, say_table
+from mulligan.cli.opening import open_existing_with_tasks
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_table
 from mulligan.cli.parameters import login, text, when
 from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from mulligan.console.reclassify import Reclassification, Reclassified
 
 NAMED = 20
-_THEN = {"retry": "retry", "snooze": "retry, as asked to wait", "fail": "stays failed"}
+_THEN = {"retry": "retry", "snooze": "retry after the requested wait", "fail": "stays failed"}
 
 
 @click.command("reclassify", cls=CliCommand)
 @click.option("--kind", type=text, help="The task's name.")
-@click.option("--code", type=text, help="The error code they failed with.")
+@click.option("--code", type=text, help="The error code of the failed jobs.")
 @click.option("--owner", type=text)
-@click.option("--since", type=when, help="Enqueued since then: a time, or a duration such as 2h.")
+@click.option("--since", type=when, help="Enqueued since: a time, or a duration such as 2h.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1_000, show_default=True)
-@click.option("--apply", "is_applied", is_flag=True, help="Retry them; without it, nothing is changed.")
-@click.option("--reason", type=text, help="Why; kept in each job's history.")
-@click.option("--actor", type=text, default=login, help="Who; kept too.  [default: your login name]")
-@pass_given
+@click.option("--apply", "is_applied", is_flag=True, help="Retry them. Without it, nothing is changed.")
+@click.option("--reason", type=text, help="Why; stored in the history of each job.")
+@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@pass_shared
 def reclassify(
-    given: Given,
+    shared: SharedOptions,
     *,
     kind: str | None,
     code: str | None,
@@ -43,39 +43,39 @@ def reclassify(
     reason: str | None,
     actor: str,
 ) -> None:
-    """Judge failed jobs again. By the rules and policies of today, which would now be retried?
+    """Classify failed jobs again. Shows which of them the current rules and policies would retry.
 
-    A preview; with --apply those are retried, each as by hand.
+    With --apply, those jobs are retried manually.
     """
     from mulligan.records.job import JobFilter
 
     wanted = JobFilter(kind=kind, code=code, owner=owner, since=since)
-    with opened_existing_with_tasks(given) as app:
+    with open_existing_with_tasks(shared) as app:
         found = app.reclassify(wanted, dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
-    if given.as_json:
-        say_json(_document(found, is_applied=is_applied))
+    if shared.as_json:
+        print_json(_document(found, is_applied=is_applied))
         return
-    _say_found(found, is_applied=is_applied)
+    _print_found(found, is_applied=is_applied)
     if is_applied:
-        _say_retried(found)
+        _print_retried(found)
     elif found.would_retry:
-        say("\nNothing was changed. Retry them with: --apply")
+        echo("\nNothing was changed. Retry them with: --apply")
 
 
-def _say_found(found: "Reclassification", *, is_applied: bool) -> None:
+def _print_found(found: "Reclassification", *, is_applied: bool) -> None:
     counts = Counter(_change(job) for job in found.jobs)
     if counts:
         headings = ("Jobs", "Kind", "Was", "Is", "Rule", "Then")
-        say_table(headings, [(f"{count:,}", *change) for change, count in counts.most_common()])
+        print_table(headings, [(f"{count:,}", *change) for change, count in counts.most_common()])
     else:
-        say("No failed job could be judged again.")
+        echo("No failed job could be classified again.")
     if found.unjudged:
-        say(f"\n{counted(len(found.unjudged), 'job')} left alone: the log holds no failure that rules could judge.")
+        echo(f"\n{counted(len(found.unjudged), 'job')} skipped: the log holds no failure that rules could classify.")
     if found.would_retry and not is_applied:
-        say(f"\nWould be retried: {counted(len(found.would_retry), 'job')}")
-        _say_ids(found.would_retry)
+        echo(f"\nWould be retried: {counted(len(found.would_retry), 'job')}")
+        _print_ids(found.would_retry)
     if not found.is_complete:
-        say("\nThere are more: this looked at the newest only. See --limit, --since, --kind, --code")
+        echo("\nThere are more: only the newest were read. See --limit, --since, --kind, --code")
 
 
 def _change(job: "Reclassified") -> tuple[str, ...]:
@@ -84,17 +84,17 @@ def _change(job: "Reclassified") -> tuple[str, ...]:
     return job.kind, was, is_now, job.rule, then
 
 
-def _say_ids(ids: tuple[str, ...]) -> None:
+def _print_ids(ids: tuple[str, ...]) -> None:
     for job_id in ids[:NAMED]:
-        say(f"  {safe(job_id)}")
+        echo(f"  {safe(job_id)}")
     if len(ids) > NAMED:
-        say(f"  … and {len(ids) - NAMED:,} more; all of them with --json")
+        echo(f"  … and {len(ids) - NAMED:,} more; --json prints all")
 
 
-def _say_retried(found: "Reclassification") -> None:
-    say(f"\n{counted(len(found.retried), 'job')} retried, {len(found.skipped):,} skipped.")
+def _print_retried(found: "Reclassification") -> None:
+    echo(f"\n{counted(len(found.retried), 'job')} retried, {len(found.skipped):,} skipped.")
     for job_id, why in list(found.skipped.items())[:NAMED]:
-        say(safe(f"  {job_id}: {why}"))
+        echo(safe(f"  {job_id}: {why}"))
 
 
 def _document(found: "Reclassification", *, is_applied: bool) -> dict[str, Any]:

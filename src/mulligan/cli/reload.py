@@ -1,4 +1,4 @@
-"""`mulligan worker --reload`: the same command in a process of its own, started anew when a source changes."""
+"""`mulligan worker --reload`: run the worker in another process, and restart it when a source file changes."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from mulligan.program.warden import WARDEN
 from mulligan.values.text import safe
 
 LOOK_SECONDS = 0.3
-# What runs may finish for so long; then it is released, and runs again under the new code.
+# Running jobs may finish for this long; then they are released, and run again with the new code.
 DRAIN_SECONDS = 1.0
 RELEASE_SECONDS = 15.0
 SETTINGS = "mulligan.toml"
@@ -24,7 +24,7 @@ Sources = dict[str, tuple[int, int]]
 
 
 def run_reloading(folders: list[Path]) -> int:
-    """Until told to stop; the exit status of the last worker. It is told what we are told."""
+    """Run until SIGTERM or Ctrl-C, and return the exit status of the last worker. Signals are passed on to it."""
     return _Reloader(folders).run()
 
 
@@ -44,27 +44,27 @@ class _Reloader:
             changed = self._watch(seen)
             status = self._end()
             if changed:
-                _say(f"{changed} changed: the worker is started anew")
+                _report(f"{changed} changed: restarting the worker")
         return status
 
     def _start(self) -> None:
         command = [sys.executable, *(word for word in sys.orig_argv[1:] if word != "--reload")]
         WARDEN.ready()
-        # Compiled code is told apart by whole seconds and size: that of the file before could pass for this one's.
+        # Compiled files are compared by seconds and size, so that of the previous source could be used for this one.
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-        # A group of its own: Ctrl-C at the terminal reaches it once, through us.
+        # In its own process group, so that Ctrl-C reaches it only once, through us.
         self._worker = subprocess.Popen(command, process_group=0, env=environment)  # noqa: S603
         WARDEN.guard(self._worker.pid)
         if self._is_stopping:
             self._worker.terminate()
 
     def _watch(self, seen: Sources) -> str | None:
-        """The source that changed; None when we were told to stop."""
+        """Wait for a change and return the changed file; None after a signal."""
         has_ended = False
         while not self._is_stopping:
             if self._has_ended(LOOK_SECONDS) and not has_ended:
                 has_ended = True
-                _say("the worker has ended; it is started anew when a source changes")
+                _report("the worker has ended; it restarts when a source file changes")
             now = sources(self._folders)
             if now != seen:
                 return _difference(seen, now)
@@ -79,7 +79,7 @@ class _Reloader:
                     break
             else:
                 self._worker.kill()
-        # Told to stop it takes the time it needs, as it would without us.
+        # After a signal, the worker takes as long as it would without --reload.
         status = self._worker.wait()
         WARDEN.forget(self._worker.pid)
         return status
@@ -90,7 +90,7 @@ class _Reloader:
             self._worker.wait(seconds)
         except subprocess.TimeoutExpired:
             return False
-        # It returns at once for one that has ended.
+        # `wait` returns at once for an ended process.
         time.sleep(min(seconds, LOOK_SECONDS))
         return True
 
@@ -101,14 +101,14 @@ class _Reloader:
 
 
 def folders_of(app: str | None) -> list[Path]:
-    """Where the sources of an app are: here, and beside the file that it is named by."""
+    """The folders of the source files: the current one, and that of FILE.py:APP."""
     place = Path((app or "").rpartition(":")[0])
-    beside = [place.parent.resolve()] if place.suffix == ".py" else []
-    return list(dict.fromkeys([Path.cwd(), *beside]))
+    of_file = [place.parent.resolve()] if place.suffix == ".py" else []
+    return list(dict.fromkeys([Path.cwd(), *of_file]))
 
 
 def sources(folders: list[Path]) -> Sources:
-    """Every source with the time and size by which a change is noticed."""
+    """Every source file with its modification time and size."""
     found: Sources = {}
     for path in (path for folder in folders for path in _files(folder)):
         try:
@@ -121,7 +121,7 @@ def sources(folders: list[Path]) -> Sources:
 
 def _files(folder: Path) -> Iterator[str]:
     for place, names, files in os.walk(folder):
-        # Installed packages are not the project's, hidden folders not sources.
+        # Not installed packages, and not hidden folders.
         names[:] = [
             name for name in names if not name.startswith((".", "__pycache__")) and not _is_foreign(place, name)
         ]
@@ -137,5 +137,5 @@ def _difference(before: Sources, now: Sources) -> str:
     return os.path.relpath(path)
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     click.echo(safe(text), err=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from mulligan.cli.errors import WrongUsage, stopped
-from mulligan.cli.options import Given, Group
+from mulligan.cli.errors import WrongUsage, command_error
+from mulligan.cli.options import Group, SharedOptions
 from mulligan.errors import MulliganError
 from mulligan.values.suggest import did_you_mean
 from mulligan.values.text import safe
@@ -55,31 +55,31 @@ class Root(Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # What stands behind a mistake is not parsed, but the answer to the mistake depends on it.
+        # Options after a mistake are not parsed, but the format of the error depends on --json.
         ctx.meta[WANTS_JSON] = "--json" in args
-        with _told(ctx):
+        with _one_line_errors(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told(ctx):
+        with _one_line_errors(ctx):
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told(context: click.Context) -> Iterator[None]:
-    """Every error of ours ends as one line and an exit code, never as a traceback."""
-    given = context.ensure_object(Given)
+def _one_line_errors(context: click.Context) -> Iterator[None]:
+    """Turn every error of ours into one line and an exit code, never a traceback."""
+    shared = context.ensure_object(SharedOptions)
     try:
         yield
     except MulliganError as error:
-        raise stopped(error, given) from None
+        raise command_error(error, shared) from None
     except click.UsageError as error:
-        given.as_json = given.as_json or context.meta[WANTS_JSON]
-        if given.as_json:
-            raise WrongUsage("Usage", error.format_message(), given) from None
+        shared.as_json = shared.as_json or context.meta[WANTS_JSON]
+        if shared.as_json:
+            raise WrongUsage("Usage", error.format_message(), shared) from None
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             raise
-        # It repeats what was typed, or pasted.
+        # The message repeats what was typed or pasted.
         raise click.UsageError(safe(error.format_message()), error.ctx) from None
 
 

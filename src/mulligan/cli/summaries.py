@@ -1,4 +1,4 @@
-"""A few words about a job or an event, for one cell of a table."""
+"""Short summaries of jobs and events, for one cell of a table."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,12 @@ WHOLE_ID = 36
 
 
 def short(id_: str) -> str:
-    """The random end of an id, enough to name it by: they begin with the time, so their beginnings look alike."""
+    """The random end of an id. Ids begin with their time, so their beginnings look alike."""
     return id_.rpartition("-")[2] if len(id_) == WHOLE_ID else id_
 
 
 def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> str:
-    """What is most worth knowing in its state."""
+    """The most useful facts in the current state of a job."""
     match job.state:
         case State.WAITING if job.waiting_for == "batch":
             return "until its batch is published"
@@ -60,7 +60,7 @@ def blocker(blocked_by: str) -> str:
 
 def _about_running(job: "Job[Any]", now: datetime) -> str:
     if job.lease_until and job.lease_until <= now:
-        return f"its worker is silent, the lease ran out {relative(job.lease_until, now)}"
+        return f"its worker is silent, its lease expired {relative(job.lease_until, now)}"
     parts = [f"started {relative(job.last_attempt_at or job.updated_at, now)}"]
     if job.progress or job.progress_text:
         parts.append(f"{job.progress:.0%} {job.progress_text}".rstrip())
@@ -70,7 +70,7 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
 
 
 def _about_no_job(event: "Event", facts: EventData) -> list[str]:
-    """Of an event that is about no job: what it is about."""
+    """The subject of an event that belongs to no job."""
     parts = [facts.text("name") or facts.text("service")]
     if event.type in BATCH_EVENTS:
         parts.append(_counts(facts))
@@ -103,5 +103,5 @@ def about_event(event: "Event") -> str:
         parts.append(because)
     if event.actor:
         parts.append(": ".join(filter(None, [f"by {event.actor}", facts.text("reason")])))
-    said = ": ".join(filter(None, [event.code, with_detail(facts.text("message"), facts.text("error"))]))
-    return f"{said} ({', '.join(parts)})" if said and parts else said or ", ".join(parts)
+    message = ": ".join(filter(None, [event.code, with_detail(facts.text("message"), facts.text("error"))]))
+    return f"{message} ({', '.join(parts)})" if message and parts else message or ", ".join(parts)

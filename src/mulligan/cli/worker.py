@@ -1,4 +1,4 @@
-"""`mulligan worker`: run jobs until told to stop."""
+"""`mulligan worker`: run jobs until SIGTERM or Ctrl-C."""
 
 import logging
 import os
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from mulligan.cli.errors import CommandInterrupted, stopped
-from mulligan.cli.opening import named, opened_with_tasks
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json_line
+from mulligan.cli.errors import CommandFailed, command_error
+from mulligan.cli.opening import app_name, open_with_tasks
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json_line
 from mulligan.cli.parameters import names, text
 from mulligan.cli.reload import folders_of, run_reloading
 from mulligan.errors import ConfigurationError, WornOut, without_password
@@ -27,13 +27,15 @@ logger = logging.getLogger("mulligan.worker")
 
 @click.command("worker", cls=CliCommand)
 @click.argument("name", metavar="[MODULE:APP]", type=text, required=False)
-@click.option("--concurrency", type=click.IntRange(1, 10_000), help="Jobs at once.  [env: MULLIGAN_WORKER_CONCURRENCY]")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 10_000), help="Jobs at a time.  [env: MULLIGAN_WORKER_CONCURRENCY]"
+)
 @click.option("--queues", type=names, help="Take jobs of these queues only.  [default: all]")
-@click.option("--verbose", is_flag=True, help="Log each start and each success, too.")
-@click.option("--reload", "reloads", is_flag=True, help="For development: start anew when a source here changes.")
-@pass_given
+@click.option("--verbose", is_flag=True, help="Also log each start and each success.")
+@click.option("--reload", "reloads", is_flag=True, help="For development: restart when a source file changes.")
+@pass_shared
 def worker(
-    given: Given,
+    shared: SharedOptions,
     name: str | None,
     *,
     concurrency: int | None,
@@ -41,40 +43,40 @@ def worker(
     verbose: bool,
     reloads: bool,
 ) -> None:
-    """Run jobs until SIGTERM or Ctrl-C. Running ones may finish then; a second one hands them back."""
+    """Run jobs until SIGTERM or Ctrl-C. Running jobs finish first; a second signal releases them."""
     from mulligan.logs import configure
 
-    given.app = name or given.app
+    shared.app = name or shared.app
     if reloads:
-        sys.exit(run_reloading(folders_of(named(given))))
-    with opened_with_tasks(given) as app:
+        sys.exit(run_reloading(folders_of(app_name(shared))))
+    with open_with_tasks(shared) as app:
         if not app.tasks:
-            raise ConfigurationError("the app has no tasks to run: import the modules that define them beside it")
+            raise ConfigurationError("the app has no tasks to run: import the modules that define them")
         configure(app.settings.log_level, app.settings.log_format)
         if verbose:
             logger.setLevel(logging.DEBUG)
         app.check_store()
         signal.signal(signal.SIGTERM, _leave)
-        _say_start(given, app, concurrency or app.settings.worker_concurrency, queues)
+        _print_start(shared, app, concurrency or app.settings.worker_concurrency, queues)
         _warn_of_unknown(app, queues or ())
         try:
             app.run(concurrency=concurrency, queues=queues)
         except WornOut as error:
-            _end_at_once(stopped(error, given))
-        # Nothing is left to stop.
+            _end_at_once(command_error(error, shared))
+        # The worker has stopped.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
-    """Jobs may be given any queue when they are enqueued; but most often it is a slip."""
+    """Warn about unknown queues: `options(queue=…)` may name any, but mostly it is a typing error."""
     known = {task.queue for task in app.tasks.values()} | set(app.quotas.in_force.queues)
     for queue in queues:
         if queue not in known:
-            logger.warning("%s; no job comes there but by options(queue=%r)", unknown("queue", queue, known), queue)
+            logger.warning("%s; only options(queue=%r) puts jobs there", unknown("queue", queue, known), queue)
 
 
-def _end_at_once(how: CommandInterrupted) -> NoReturn:
-    """Without tidying up: to close a coroutine that takes no notice of anything may take for ever."""
+def _end_at_once(how: CommandFailed) -> NoReturn:
+    """Exit without cleanup, because closing a coroutine that ignores cancellation may take forever."""
     how.show()
     logging.shutdown()
     sys.stdout.flush()
@@ -83,17 +85,17 @@ def _end_at_once(how: CommandInterrupted) -> NoReturn:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    # Told to stop before anything was claimed: there is nothing to drain.
+    # Stopped before anything was claimed, so there is nothing to drain.
     sys.exit(0)
 
 
-def _say_start(given: Given, app: "App", concurrency: int, queues: tuple[str, ...] | None) -> None:
+def _print_start(shared: SharedOptions, app: "App", concurrency: int, queues: tuple[str, ...] | None) -> None:
     database = without_password(app.settings.database_url)
     kinds = sorted(app.tasks)
-    if given.as_json:
+    if shared.as_json:
         document = {"kinds": kinds, "queues": queues, "concurrency": concurrency, "database": database}
-        say_json_line({"worker": document})
+        print_json_line({"worker": document})
         return
     served = "all queues" if queues is None else f"queues {', '.join(queues)}"
     tasks = f"{len(kinds)} {'task' if len(kinds) == 1 else 'tasks'} ({', '.join(kinds)})"
-    say(safe(f"Worker of {tasks} on {served}, {concurrency} at once, database {database}. Ctrl-C stops it."))
+    echo(safe(f"Worker for {tasks} on {served}, {concurrency} jobs at a time, database {database}. Ctrl-C stops it."))

@@ -1,13 +1,13 @@
-"""`mulligan workers`: who is there to run jobs."""
+"""`mulligan workers`: the workers that the store knows."""
 
 from datetime import datetime
 from typing import Any
 
 import click
 
-from mulligan.cli.opening import opened_existing
-from mulligan.cli.options import CliCommand, Given, pass_given
-from mulligan.cli.output import say, say_json, say_table
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.output import echo, print_json, print_table
 from mulligan.console.documents import document_of
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import relative
@@ -15,19 +15,19 @@ from mulligan.values.clock import SystemClock
 
 
 @click.command("workers", cls=CliCommand)
-@pass_given
-def workers(given: Given) -> None:
-    """List the workers. Whether they are alive, how many jobs they hold, what they take."""
-    with opened_existing(given) as app:
-        found = app.console.workers()
+@pass_shared
+def workers(shared: SharedOptions) -> None:
+    """List the workers. Shows whether they are alive, how many jobs they hold, and what they run."""
+    with open_existing(shared) as app:
+        found = app.workers()
     now = SystemClock().now()
-    if given.as_json:
-        say_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})
+    if shared.as_json:
+        print_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})
     elif found:
         headings = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Queues", "Kinds")
-        say_table(headings, [_row(worker, now) for worker in found])
+        print_table(headings, [_row(worker, now) for worker in found])
     else:
-        say("No workers. Start one with: mulligan worker MODULE:APP")
+        echo("No workers. Start one with: mulligan worker MODULE:APP")
 
 
 def _row(worker: Any, now: datetime) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""Batches as people make, see and steer them. Workers count; here a batch is drafted, published, listed, retried."""
+"""Batches: draft, publish, list, retry and cancel them. The store counts their members as those are settled."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from mulligan.console.arguments import checked_calls
+from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, STRING, check
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
@@ -19,58 +19,63 @@ from mulligan.task.client import Client
 from mulligan.task.task import Binding, Task, settled_follow_up
 from mulligan.values.duration import Duration, parse
 
-# One transaction each, so that nobody waits for whoever adds a hundred thousand.
+# Members added in one transaction: adding a hundred thousand must not block other writers.
 CHUNK = 1_000
 PAGE = 500
+REFUSED = "another job holds the same dedupe key, or its state has changed"
 
 CanRetry = Callable[[Job[Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Which members start again, and which do not, with the reason."""
+    """The members that start again, and those that do not, each with the reason."""
 
     batch: "Batch"
     jobs: tuple[str, ...]
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-@checked_calls
 @dataclass(frozen=True, kw_only=True)
 class Batch(BatchRecord):
-    """A batch as it was when it was looked at, and what can be done with it. `refresh` looks again."""
+    """A batch as it was when it was read. `refresh()` reads it again."""
 
     _batches: "Batches" = field(repr=False, compare=False)
 
+    @check(calls=BY_THE_CALL, connection=BY_THE_CALL)
     def add(self, *calls: Binding[Any], connection: Any = None) -> list[Job[Any]]:
         """Store calls made with `task.bind(…)` as members. They wait until the batch is published.
 
-        A thousand at a time, each time all or none; with `connection`, all in that transaction.
+        Each thousand is one transaction; with `connection`, all are stored in its transaction.
         """
         return self._batches.add(self, calls, connection=connection)
 
+    @check(owner=NAME, actor=STRING)
     def publish(self, *, owner: str | None = None, actor: str | None = None) -> "Batch":
         """Count the members and let them run. Publishing again changes nothing.
 
-        Gives the batch as it is then; this one stays the draft that it was."""
+        Returns the published batch; this object stays a draft."""
         return self._batches.publish(self.id, owner=owner, actor=actor)
 
+    @check(cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING)
     def retry_failed(
         self, *, cancelled: bool = False, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Retried:
-        """Start all failed members again, and with `cancelled` those too; a batch that was settled is open again."""
+        """Retry all failed members, with `cancelled` the cancelled ones too. A settled batch opens again."""
         return self._batches.retry(self.id, cancelled=cancelled, owner=owner, actor=actor, reason=reason)
 
+    @check(owner=NAME, actor=STRING, reason=STRING)
     def cancel(self, *, owner: str | None = None, actor: str | None = None, reason: str | None = None) -> "Batch":
-        """Cancel all members that are not over; running ones are asked to stop."""
+        """Cancel all members that are not over. Running ones are asked to stop."""
         return self._batches.cancel(self.id, owner=owner, actor=actor, reason=reason)
 
     def refresh(self) -> "Batch":
-        return self._batches.batch(self.id)
+        """Read the batch again."""
+        return self._batches.find(self.id)
 
 
 class Batches:
-    """`can_retry` raises when a task's own precondition says no."""
+    """`can_retry` raises if the task of a job refuses a manual retry."""
 
     def __init__(self, store: Callable[[], Store], ids: Callable[[], str], client: Client, can_retry: CanRetry) -> None:
         self._store = store
@@ -78,6 +83,14 @@ class Batches:
         self._client = client
         self._can_retry = can_retry
 
+    @check(
+        name=BY_THE_CALL,
+        owner=BY_THE_CALL,
+        expires_in=BY_THE_CALL,
+        on_settled=BY_THE_CALL,
+        success_at=BY_THE_CALL,
+        abort_above=BY_THE_CALL,
+    )
     def create(
         self,
         name: str,
@@ -92,12 +105,12 @@ class Batches:
             id=self._ids(),
             name=_name("the name of a batch", name),
             owner=_owner(owner) if owner != "" else "",
-            success_at=_share("success_at", success_at, least=0.0, is_least_allowed=False),
-            abort_above=None if abort_above is None else _share("abort_above", abort_above, least=0.0),
+            success_at=_fraction("success_at", success_at, is_zero_allowed=False),
+            abort_above=None if abort_above is None else _fraction("abort_above", abort_above),
             expires_in=None if expires_in is None else _time(expires_in),
             on_settled=settled_follow_up(on_settled, self._client, owner=owner),
         )
-        return self._seen(self._store().create_batch(new))
+        return self._batch(self._store().create_batch(new))
 
     def add(self, batch: BatchRecord, calls: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         members = [_member(call, batch) for call in calls]
@@ -106,13 +119,16 @@ class Batches:
         chunks = (members[start : start + CHUNK] for start in range(0, len(members), CHUNK))
         return [job for chunk in chunks for job in self._client.enqueue(chunk)]
 
+    @check(batch_id=NAME, owner=NAME, actor=STRING)
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
-        return self._seen(self._store().publish(batch_id, owner=owner, actor=bounded(actor)))
+        return self._batch(self._store().publish(batch_id, owner=owner, actor=bounded(actor)))
 
-    def batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
-        return self._seen(self._store().batch(batch_id, owner=owner))
+    @check(batch_id=NAME, owner=NAME)
+    def find(self, batch_id: str, *, owner: str | None = None) -> Batch:
+        return self._batch(self._store().batch(batch_id, owner=owner))
 
-    def batches(
+    @check(state=BY_THE_CALL, owner=NAME, limit=PAGE_SIZE, cursor=CURSOR)
+    def search(
         self,
         *,
         state: BatchState | str | None = None,
@@ -128,8 +144,9 @@ class Batches:
             limit=limit,
             cursor=cursor,
         )
-        return [self._seen(record) for record in found]
+        return [self._batch(record) for record in found]
 
+    @check(batch_id=NAME, cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING)
     def retry(
         self,
         batch_id: str,
@@ -139,7 +156,7 @@ class Batches:
         actor: str | None = None,
         reason: str | None = None,
     ) -> Retried:
-        batch = self.batch(batch_id, owner=owner)
+        batch = self.find(batch_id, owner=owner)
         if batch.state is BatchState.EXPIRED:
             raise BatchExpired(batch.id, batch.name)
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
@@ -153,11 +170,11 @@ class Batches:
             reason=bounded(reason),
         )
         retried = self._store().retry_members(request) if wanted else []
-        held = dict.fromkeys(set(wanted).difference(retried), "another job holds the same dedupe key, or it moved on")
-        return Retried(self.batch(batch_id), tuple(retried), skipped | held)
+        refused = dict.fromkeys(set(wanted).difference(retried), REFUSED)
+        return Retried(self.find(batch_id), tuple(retried), skipped | refused)
 
     def _allowed(self, batch: BatchRecord, states: Sequence[State]) -> tuple[list[str], dict[str, str]]:
-        """Members whose task has nothing against it, and why the others have to stay as they are."""
+        """The members that may be retried, and the reason for each other one."""
         wanted, skipped = [], {}
         for job in self._members(batch, states):
             try:
@@ -168,20 +185,21 @@ class Batches:
                 wanted.append(job.id)
         return wanted, skipped
 
+    @check(batch_id=NAME, owner=NAME, actor=STRING, reason=STRING)
     def cancel(
         self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Batch:
-        batch = self.batch(batch_id, owner=owner)
+        batch = self.find(batch_id, owner=owner)
         who, why = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
             self._cancel(Request(id=self._ids(), move=Move.CANCEL_BY_HAND, job=job.id, actor=who, reason=why))
-        return self.batch(batch_id)
+        return self.find(batch_id)
 
     def _cancel(self, request: Request) -> None:
         try:
             self._store().move(request)
         except MulliganError:
-            # It was over in this very moment; anything else shows in the batch that is returned.
+            # A member that ended in the meantime needs no cancellation.
             if not self._store().job(request.job).state.is_final:
                 raise
 
@@ -195,7 +213,7 @@ class Batches:
                 if cursor is None:
                     break
 
-    def _seen(self, record: BatchRecord) -> Batch:
+    def _batch(self, record: BatchRecord) -> Batch:
         return Batch(**{each.name: getattr(record, each.name) for each in fields(BatchRecord)}, _batches=self)
 
 
@@ -204,9 +222,7 @@ def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:
         raise BadBatch(f"batch.add takes calls made with task.bind(…), not {call!r:.200}")
     options = call.options
     if options.owner not in ("", batch.owner) or options.batch not in (None, batch.id):
-        raise InvalidArguments(
-            call.task.name, f"the call is another owner's or another batch's than batch {batch.id!r}"
-        )
+        raise InvalidArguments(call.task.name, f"the call belongs to another owner or another batch than {batch.id!r}")
     return replace(call, options=replace(options, batch=batch.id, owner=batch.owner))
 
 
@@ -219,19 +235,19 @@ def _name(what: str, name: str) -> str:
 
 def _owner(owner: str) -> str:
     if owner == EVERY_OWNER:
-        raise BadBatch("the owner of a batch is '*', which stands for every owner; a batch has one, or none")
+        raise BadBatch("the owner of a batch is '*', which stands for every owner; a batch has one owner or none")
     return _name("the owner of a batch", owner)
 
 
 def _time(expires_in: Duration) -> timedelta:
     if not (length := parse(expires_in)):
-        raise BadBatch("expires_in is longer than nothing, such as '7d'; without one a batch does not expire")
+        raise BadBatch("expires_in must be greater than zero, such as '7d'; without it a batch does not expire")
     return length
 
 
-def _share(what: str, share: float, *, least: float, is_least_allowed: bool = True) -> float:
-    is_number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not is_number or not least <= share <= 1 or (share == least and not is_least_allowed):
-        begin = "from 0" if is_least_allowed else "above 0"
-        raise BadBatch(f"{what} is a share of the members, {begin} up to 1, not {share!r:.200}")
-    return float(share)
+def _fraction(what: str, value: float, *, is_zero_allowed: bool = True) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1 or (value == 0 and not is_zero_allowed):
+        begin = "from 0" if is_zero_allowed else "above 0"
+        raise BadBatch(f"{what} must be a fraction of the members, {begin} up to 1, not {value!r:.200}")
+    return float(value)

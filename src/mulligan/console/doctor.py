@@ -1,9 +1,10 @@
-"""The doctor: looks at store, workers and jobs, and says what is wrong and what mends it. It changes nothing."""
+"""Doctor: checks store, workers and jobs, and reports what is wrong with its remedy. It changes nothing."""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
+from mulligan.console.arguments import DOCTOR_LIMITS, check
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
@@ -20,15 +21,15 @@ from mulligan.values.suggest import did_you_mean
 
 NAMED = 3
 MANY = 1_000
-# Of the names there may be.
+# The fraction of a limit on names from which to warn.
 NEARLY = 0.8
-# Beyond that a clock is not just a little off: leases and delays are wrong.
+# From this multiple of the limit on, leases and delays are wrong.
 FAR_OFF = 30
-AWAY = "mend that; workers keep what they run meanwhile, and settle it when the store is back"
+AWAY = "fix the cause; workers keep their running jobs and settle them when the store is back"
 DAMAGED = (
-    "stop all workers now: no job can be relied on in a damaged file, and whoever writes may damage more; copy the "
-    "file with its -wal and -shm before anything else; then restore the last backup (what came after it is not in "
-    "it), or recover from the copy what can be read: sqlite3 COPY '.recover' | sqlite3 NEW"
+    "stop all workers now: no job in a damaged file is reliable, and every write may damage more; copy the "
+    "file with its -wal and -shm first; then restore the last backup (later changes are lost), or recover from the "
+    "copy what can be read: sqlite3 COPY '.recover' | sqlite3 NEW"
 )
 
 
@@ -50,8 +51,10 @@ class Doctor:
         self._policies = policies
         self._names = names
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        """Every check, as far as the store lets it be made."""
+    @check(limits=DOCTOR_LIMITS)
+    def examine(self, limits: Limits | None = None) -> list[Finding]:
+        """Run every check that the state of the store allows."""
+        limits = limits or Limits()
         if not self._has_database():
             return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
         try:
@@ -101,36 +104,38 @@ def _unreachable(error: StoreError) -> Finding:
 
 
 def _wrong_schema(error: SchemaMismatch) -> Finding:
-    return problem(Check.SCHEMA, str(error), "run 'mulligan migrate' with the newest mulligan that uses this database")
+    return problem(
+        Check.SCHEMA, str(error), "run 'mulligan migrate' with the newest version of mulligan that uses this database"
+    )
 
 
 def clock_off(off: timedelta, limits: Limits) -> Finding:
     if abs(off) < limits.clock:
-        return ok(Check.CLOCK, "the store's clock and this machine's agree")
+        return ok(Check.CLOCK, "the clocks of the store and of this host agree")
     side = "ahead of" if off > timedelta(0) else "behind"
     said = f"the store's clock is {describe(abs(off))} {side} this machine's"
-    remedy = "let both machines set their clocks by NTP; the store's decides when a job is due and a lease ends"
+    remedy = "synchronise both clocks by NTP; the store's clock decides when a job is due and when a lease ends"
     return (problem if abs(off) >= FAR_OFF * limits.clock else warning)(Check.CLOCK, said, remedy)
 
 
 def workers_alive(alive: Sequence[WorkerRecord], *, is_needed: bool) -> Finding:
     if alive:
         return ok(Check.WORKERS_ALIVE, f"{counted(len(alive), 'worker')} alive")
-    said = "no worker is alive, and jobs wait for one" if is_needed else "no worker is alive"
+    said = "no worker is alive, and jobs are waiting" if is_needed else "no worker is alive"
     return (problem if is_needed else warning)(Check.WORKERS_ALIVE, said, "start one: mulligan worker MODULE:APP")
 
 
 def workers_silent(silent: Sequence[WorkerRecord], now: datetime) -> Finding:
     if not silent:
-        return ok(Check.WORKERS_SILENT, "no worker has fallen silent")
+        return ok(Check.WORKERS_SILENT, "no worker has stopped without signing off")
     named = [
         f"{worker.host}, process {worker.pid}, seen {relative(worker.seen_at or now, now)}, holds {worker.holds}"
         for worker in silent[:NAMED]
     ]
     return warning(
         Check.WORKERS_SILENT,
-        f"{counted(len(silent), 'worker')} went without a goodbye: {'; '.join(named)}",
-        "look at its log and its machine; others take its jobs back once the leases have run out",
+        f"{counted(len(silent), 'worker')} stopped without signing off: {'; '.join(named)}",
+        "check its log and its host; other workers take its jobs back when the leases expire",
     )
 
 
@@ -141,14 +146,14 @@ def leases_expired(store: Store, now: datetime, limits: Limits) -> Finding:
     return problem(
         Check.LEASES_EXPIRED,
         f"{counted(len(leases), 'job')} of lost workers not taken back: {_named(leases)}",
-        "any worker that runs takes them back; if one does, see whether the duty is paused: mulligan duties",
+        "any live worker takes them back; if one is alive, check whether the duty is paused: mulligan duties",
     )
 
 
 def stuck(store: Store, after: timedelta) -> Finding:
     leases = store.stuck(after=after, limit=MANY)
     if not leases:
-        return ok(Check.JOBS_STUCK, f"no job runs longer than {describe(after)} and than its own timeout")
+        return ok(Check.JOBS_STUCK, f"no job runs longer than {describe(after)} and its own timeout")
     return problem(
         Check.JOBS_STUCK,
         f"{counted(len(leases), 'job')} stuck, running longer than {describe(after)}: {_named(leases)}",
@@ -161,23 +166,22 @@ def _named(leases: Sequence[Lease]) -> str:
 
 
 def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
-    # Without any worker nothing is handled: that is said already.
+    # Another finding reports that no worker is alive.
     ready = [lane for lane in lanes if not lane.is_misfit]
     left = [lane for lane in ready if alive and not any(_takes(worker, lane) for worker in alive)]
     if left:
         return problem(
             Check.JOBS_UNHANDLED,
-            f"no worker that is alive takes these ready jobs: {_lanes(left)}",
-            "start a worker whose app has the task and that takes the queue, or cancel the jobs: "
-            "mulligan jobs cancel ID",
+            f"no live worker takes these ready jobs: {_lanes(left)}",
+            "start a worker that has the task and takes the queue, or cancel the jobs: mulligan jobs cancel ID",
         )
     if misfits := [lane for lane in lanes if lane.is_misfit]:
         return warning(
             Check.JOBS_UNHANDLED,
-            f"workers gave these back, because their arguments are of another version of the task: {_lanes(misfits)}",
+            f"workers returned these jobs because their arguments fit another version of the task: {_lanes(misfits)}",
             "start workers of the version that enqueued them; mulligan jobs explain ID says what does not fit",
         )
-    return ok(Check.JOBS_UNHANDLED, "every ready job is of a kind, version and queue that a worker takes")
+    return ok(Check.JOBS_UNHANDLED, "a live worker takes every ready job")
 
 
 def _lanes(lanes: Sequence[Lane]) -> str:
@@ -200,7 +204,7 @@ def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
     return warning(
         Check.JOBS_WAITING,
         said,
-        "run more workers, or with a higher --concurrency; see what they are busy with: mulligan workers",
+        "run more workers, or raise --concurrency; see what they are busy with: mulligan workers",
     )
 
 
@@ -217,7 +221,7 @@ def failed(store: Store, now: datetime) -> Finding:
         f"{counted(sum(codes.values()), 'job')} failed: "
         + ", ".join(f"{number:,} {code}" for code, number in most[:NAMED])
         + ", …" * (len(most) > NAMED),
-        "mulligan jobs list --state failed; mulligan jobs explain ID says why, mulligan jobs retry ID starts it again",
+        "mulligan jobs list --state failed; mulligan jobs explain ID shows why, mulligan jobs retry ID retries one",
     )
 
 
@@ -230,12 +234,12 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
     said = [
         f"{pause.what} {pause.name} since {at(pause.since, now)}"
         + (f" by {pause.actor}" if pause.actor else "")
-        + (f" until {at(pause.until, now)}" if pause.until else ", with no end")
+        + (f" until {at(pause.until, now)}" if pause.until else ", without an end")
         for pause in shown
     ]
     remedy = f"mulligan resume --{shown[0].what} {shlex.quote(shown[0].name)}"
     if forgotten:
-        return problem(Check.DUTIES_PAUSED, f"paused, and forgotten perhaps: {'; '.join(said)}", remedy)
+        return problem(Check.DUTIES_PAUSED, f"paused for long, perhaps forgotten: {'; '.join(said)}", remedy)
     return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(said)}", remedy)
 
 
@@ -255,31 +259,29 @@ def _troubled(record: ServiceRecord, now: datetime) -> str:
         why = f" because {quoted(record.reason)}" if record.reason else ""
         return f"service {record.name!r} is forced {record.forced} by {record.actor or 'somebody'}{since}{why}"
     if record.state == "closed":
-        return f"service {record.name!r} is failing: {record.failures} of {record.calls} calls, so its retries wait"
+        return f"service {record.name!r} is failing: {record.failures} of {record.calls} calls, so retries wait"
     return f"service {record.name!r} is {record.state.replace('_', '-')}{since}"
 
 
 def _remedy(record: ServiceRecord) -> str:
     name = shlex.quote(record.name)
     if record.forced:
-        return f"mulligan services auto {name}, to go by its calls again"
-    return (
-        f"mulligan services show {name}; mend what it stands for: its jobs wait meanwhile, and then go on by themselves"
-    )
+        return f"mulligan services auto {name}, to let its calls decide again"
+    return f"mulligan services show {name}; fix the service: its jobs wait until then and continue by themselves"
 
 
 def service_names(families: Sequence[Family]) -> Finding:
     near = [family for family in families if family.names >= NEARLY * family.most]
     if not near:
-        return ok(Check.SERVICES_NAMES, "there is room for more computed names of services")
+        return ok(Check.SERVICES_NAMES, "computed service names are below their limits")
     said = [f"{family.names:,} of {family.most:,} names of {family.pattern!r}" for family in near]
     full = [family.pattern for family in near if family.names >= family.most]
-    then = f"; new ones share service {full[0]!r}, and wait together when it is open" if full else ""
+    then = f"; new names share service {full[0]!r}, so its breaker holds the jobs of all of them" if full else ""
     return warning(
         Check.SERVICES_NAMES,
-        f"computed names of services: {'; '.join(said[:NAMED])}{'; …' * (len(said) > NAMED)}{then}",
-        "name services by what fails together, a host and not a URL, or allow more: Service(…, most=…); for '*' it is "
-        "MULLIGAN_CIRCUIT_MOST_NAMES. A name that nobody uses is forgotten after a day",
+        f"computed service names: {'; '.join(said[:NAMED])}{'; …' * (len(said) > NAMED)}{then}",
+        "name services by what fails together, a host and not a URL, or allow more: Service(…, most=…); for '*' set "
+        "MULLIGAN_CIRCUIT_MOST_NAMES. Unused names are deleted after a day",
     )
 
 
@@ -289,25 +291,25 @@ def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
         cursor for cursor in store.cursors() if cursor.position < last and now - cursor.updated_at >= limits.cursor
     ]
     if not behind:
-        return ok(Check.LOG_CURSORS, "no reader of the log has been left behind")
+        return ok(Check.LOG_CURSORS, "no reader of the event log is behind")
     return warning(
         Check.LOG_CURSORS,
-        f"readers of the log stand still: {listed([cursor.name for cursor in behind])}, the first since "
-        f"{at(behind[0].updated_at, now)}; nothing that they have not read is deleted",
-        f"start what reads there; if it comes no more: app.store.drop_cursor({behind[0].name!r})",
+        f"readers of the event log have stopped: {listed([cursor.name for cursor in behind])}, the first since "
+        f"{at(behind[0].updated_at, now)}; events that they have not read are not deleted",
+        f"start the reader; if it is gone for good: app.store.drop_cursor({behind[0].name!r})",
     )
 
 
 def policies_file(file: PolicyFile, names: Names) -> Finding:
-    """`names` are those of the app; without kinds, what the file names cannot be held against them."""
+    """`names` are those of the app. Without kinds, the names in the file cannot be compared."""
     if file.path is None:
-        return ok(Check.POLICIES_FILE, "no policies file is named")
+        return ok(Check.POLICIES_FILE, "no policies file is configured")
     file.look()
     if file.problem is not None:
         return problem(
             Check.POLICIES_FILE,
             str(file.problem),
-            "mend it, then: mulligan policies check; workers keep the version they had, but none starts with this one",
+            "fix it, then run: mulligan policies check; workers keep the previous version, but none can start",
         )
     if found := list(find_unknown_names(file.current, names)):
         (what, (first, *_)), *_ = found
@@ -315,6 +317,6 @@ def policies_file(file: PolicyFile, names: Names) -> Finding:
         return warning(
             Check.POLICIES_FILE,
             f"{file.path} names {named}",
-            f"{did_you_mean(first, getattr(names, what))}see what it has: mulligan policies show",
+            f"{did_you_mean(first, getattr(names, what))}see its names: mulligan policies show",
         )
     return ok(Check.POLICIES_FILE, f"version {file.current.version} of {file.path} can be used")

@@ -1,21 +1,21 @@
-"""The roster: duties as people see and steer them. Workers do them; here they are listed, paused, and run by hand."""
+"""Duties: list them and run one manually. Workers run them on their own (`duties/`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mulligan.console.arguments import NAME, STRING, check
 from mulligan.explain.next import is_alive
+from mulligan.failure.redact import bounded
 from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
-from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.pause import Pause
 from mulligan.store.store import Store
 from mulligan.values.clock import Clock
-
-DUTY = "duty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DutyStatus:
-    """`workers` is how many did it lately; `next` is None when nobody will, or while it is paused."""
+    """`workers` counts the live workers that run it. `next` is None while none does, and while it is paused."""
 
     name: str
     alias: str
@@ -30,14 +30,14 @@ class DutyStatus:
 
 @dataclass(frozen=True, slots=True)
 class DutyPlan:
-    """A duty as this app has it: how often, how many at once, and what it does when somebody runs it by hand."""
+    """A duty as this app is configured: its interval, its limit per run, and what a manual run does."""
 
     interval: timedelta
     limit: int
     run: Callable[[str | None], int]
 
 
-class Roster:
+class Duties:
     def __init__(
         self,
         store: Callable[[], Store],
@@ -50,38 +50,27 @@ class Roster:
         self._clock = clock
         self._plans = plans
 
-    def duties(self) -> list[DutyStatus]:
+    def list_duties(self) -> list[DutyStatus]:
         store = self._store()
-        rounds, pauses, plans = store.rounds(), store.pauses(), self._plans()
+        runs, pauses, plans = store.rounds(), store.pauses(), self._plans()
         now = store.now()
         alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
-        return [_status(duty, plans[duty.name], rounds, pauses, alive, now) for duty in DUTIES]
+        return [_status(duty, plans[duty.name], runs, pauses, alive, now) for duty in DUTIES]
 
-    def pause(
-        self, duration: timedelta | None, *, duty: str, actor: str | None = None, reason: str | None = None
-    ) -> Pause:
-        return self._store().pause(self._request(duty, duration, actor, reason))
-
-    def resume(self, *, duty: str, actor: str | None = None, reason: str | None = None) -> Pause | None:
-        return self._store().resume(self._request(duty, None, actor, reason))
-
-    def _request(self, duty: str, duration: timedelta | None, actor: str | None, reason: str | None) -> PauseRequest:
-        name = duty_named(duty).name
-        return PauseRequest(id=self._ids(), what=DUTY, name=name, duration=duration, actor=actor, reason=reason)
-
-    def run(self, duty: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
-        """Do it once in this process, paused or not; the round is recorded with who and why."""
-        name = duty_named(duty).name
+    @check(name=NAME, actor=STRING, reason=STRING)
+    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
+        duty = duty_named(name).name
+        actor = bounded(actor)
         began = self._clock().monotonic()
-        did = self._plans()[name].run(actor)
+        did = self._plans()[duty].run(actor)
         done = DutyRun(
-            duty=name,
+            duty=duty,
             worker="by hand",
             seconds=self._clock().monotonic() - began,
             did=did,
             request=self._ids(),
             actor=actor,
-            reason=reason,
+            reason=bounded(reason),
         )
         self._store().note([done])
         return done
@@ -90,18 +79,18 @@ class Roster:
 def _status(
     duty: KnownDuty,
     plan: DutyPlan,
-    rounds: Sequence[DutyRun],
+    runs: Sequence[DutyRun],
     pauses: Sequence[Pause],
     alive: set[str],
     now: datetime,
 ) -> DutyStatus:
-    own = [done for done in rounds if done.duty == duty.name]
+    own = [done for done in runs if done.duty == duty.name]
     doing = [done for done in own if done.worker in alive]
-    pause = next((pause for pause in pauses if (pause.what, pause.name) == (DUTY, duty.name)), None)
-    # As its workers have it; what is set here counts where nobody works.
+    pause = next((pause for pause in pauses if (pause.what, pause.name) == ("duty", duty.name)), None)
+    # Settings of the workers that run it; those of this app only if no worker does.
     interval = (doing[0].interval if doing else None) or plan.interval
     limit = (doing[0].limit if doing else None) or plan.limit
-    # Not every round is recorded: one that should have come by now may have.
+    # Not every run is recorded, so an overdue one may have happened.
     soonest = min((max(done.at + interval, now) for done in doing if done.at), default=None)
     return DutyStatus(
         name=duty.name,

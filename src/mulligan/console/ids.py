@@ -1,7 +1,8 @@
-"""An id of which only the beginning or the end was given: which one is meant."""
+"""Ids of which only the beginning or the end is given."""
 
 from collections.abc import Callable
 
+from mulligan.console.arguments import ID_OF, NAME, check
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
 from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.store import Store
@@ -17,18 +18,23 @@ _NOT_FOUND: dict[str, Callable[[str, str], MulliganError]] = {
 }
 
 
-def whole_id(store: Store, what: str, part: str, *, owner: str | None = None) -> str:
-    """The one id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`; a whole id is as it is."""
-    if is_id(part):
-        return part
-    found = store.find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
-    if part in found:
-        return part
-    if not found or len(part) < SHORTEST_PART:
-        raise _NOT_FOUND[what](part, _hint(part))
-    if len(found) > 1:
-        raise AmbiguousId(what, part, found[:MOST_CANDIDATES], is_cut=len(found) > MOST_CANDIDATES)
-    return found[0]
+class IdSearch:
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    @check(what=ID_OF, part=NAME, owner=NAME)
+    def find(self, what: str, part: str, *, owner: str | None = None) -> str:
+        """Return the one id that begins or ends with `part`. A complete id is returned without a query."""
+        if is_id(part):
+            return part
+        found = self._store().find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
+        if part in found:
+            return part
+        if not found or len(part) < SHORTEST_PART:
+            raise _NOT_FOUND[what](part, _hint(part))
+        if len(found) > 1:
+            raise AmbiguousId(what, part, found[:MOST_CANDIDATES], is_cut=len(found) > MOST_CANDIDATES)
+        return found[0]
 
 
 def _hint(part: str) -> str:

@@ -1,46 +1,87 @@
-"""The brakes: pauses of queues, kinds and services. The claim passes their lanes by; here they begin and end."""
+"""Pauses: hold back a queue, a kind, a service, a duty or a schedule in all workers, and resume it.
+
+A pause is a row in the store. Claims skip the paused lanes, and workers skip paused duties and schedules.
+"""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from mulligan.console.services import Switchboard
-from mulligan.errors import UnknownKind, UnknownQueue
+from mulligan.console.arguments import NAME, PAUSE_LENGTH, STRING, check
+from mulligan.console.schedules import Schedules
+from mulligan.console.services import Services
+from mulligan.errors import BadArgument, UnknownKind, UnknownQueue
+from mulligan.failure.redact import bounded
+from mulligan.records.duty import duty_named
 from mulligan.records.job import JobFilter
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
+from mulligan.values.duration import Duration, parse
 
-KIND = "kind"
 
-
-class Brakes:
-    """`described` are the queues that the app or its policies file says something about."""
+class Pauses:
+    """`queues` returns the queues that the app or its policies file configures."""
 
     def __init__(
         self,
         store: Callable[[], Store],
         ids: Callable[[], str],
         tasks: Registry,
-        switchboard: Switchboard,
-        described: Callable[[], Iterable[str]],
+        *,
+        services: Services,
+        schedules: Schedules,
+        queues: Callable[[], Iterable[str]],
     ) -> None:
         self._store = store
         self._ids = ids
         self._tasks = tasks
-        self._switchboard = switchboard
-        self._described = described
+        self._services = services
+        self._schedules = schedules
+        self._queues = queues
 
-    def pauses(self) -> list[Pause]:
-        """All in force, also of duties and schedules."""
+    def list_pauses(self) -> list[Pause]:
         return self._store().pauses()
 
+    @check(
+        duration=PAUSE_LENGTH,
+        queue=NAME,
+        kind=NAME,
+        service=NAME,
+        duty=NAME,
+        schedule=NAME,
+        actor=STRING,
+        reason=STRING,
+    )
     def pause(
-        self, duration: timedelta | None, *, what: str, name: str, actor: str | None, reason: str | None
+        self,
+        duration: Duration | None = None,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> Pause:
-        begun = [self._store().pause(request) for request in self._requests(what, name, duration, actor, reason)]
-        return next(iter(begun))
+        what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
+        length = None if duration is None else parse(duration)
+        requests = self._requests(what, name, length, actor, reason)
+        return next(iter([self._store().pause(request) for request in requests]))
 
-    def resume(self, *, what: str, name: str, actor: str | None, reason: str | None) -> Pause | None:
+    @check(queue=NAME, kind=NAME, service=NAME, duty=NAME, schedule=NAME, actor=STRING, reason=STRING)
+    def resume(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        service: str | None = None,
+        duty: str | None = None,
+        schedule: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Pause | None:
+        what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
         requests = self._requests(what, name, None, actor, reason)
         return next((ended for ended in [self._store().resume(request) for request in requests] if ended), None)
 
@@ -48,41 +89,58 @@ class Brakes:
         self, what: str, name: str, duration: timedelta | None, actor: str | None, reason: str | None
     ) -> list[PauseRequest]:
         return [
-            PauseRequest(id=self._ids(), what=what, name=each, duration=duration, actor=actor, reason=reason)
+            PauseRequest(
+                id=self._ids(),
+                what=what,
+                name=each,
+                duration=duration,
+                actor=bounded(actor),
+                reason=bounded(reason),
+            )
             for each in self._names(what, name)
         ]
 
     def _names(self, what: str, name: str) -> list[str]:
-        """What is meant by it. A name of nothing is refused: whoever mistypes it would believe that it is paused."""
-        if not self._is_paused(what, name):
-            self._check(what, name)
-        # Jobs of a task may have been stored under its former names.
-        task = self._tasks[name] if what == KIND and name in self._tasks else None
+        """The stored names. An unknown name is an error: a mistyped one would look paused."""
+        if what == "duty":
+            return [duty_named(name).name]
+        if not any((pause.what, pause.name) == (what, name) for pause in self.list_pauses()):
+            self._require(what, name)
+        # Jobs of a task may be stored under its former names.
+        task = self._tasks[name] if what == "kind" and name in self._tasks else None
         return [name] if task is None else [task.name, *task.aliases]
 
-    def _is_paused(self, what: str, name: str) -> bool:
-        return any((pause.what, pause.name) == (what, name) for pause in self.pauses())
-
-    def _check(self, what: str, name: str) -> None:
+    def _require(self, what: str, name: str) -> None:
         match what:
             case "service":
-                self._switchboard.require(name)
+                self._services.require(name)
+            case "schedule":
+                self._schedules.require(name)
             case "queue":
-                known = self._queues()
+                known = self._known_queues()
                 if name not in known and not self._has_jobs(JobFilter(queue=name)):
                     raise UnknownQueue(name, known)
             case _:
-                kinds = self._kinds()
+                kinds = self._known_kinds()
                 if name not in kinds and not self._has_jobs(JobFilter(kind=name)):
                     raise UnknownKind(name, kinds)
 
-    def _queues(self) -> set[str]:
+    def _known_queues(self) -> set[str]:
         of_workers = (queue for worker in self._store().workers() for queue in worker.queues or ())
-        return {*(task.queue for task in self._tasks.values()), *self._described(), *of_workers}
+        return {*(task.queue for task in self._tasks.values()), *self._queues(), *of_workers}
 
-    def _kinds(self) -> set[str]:
+    def _known_kinds(self) -> set[str]:
         of_workers = (kind for worker in self._store().workers() for kind in worker.kinds)
         return {*self._tasks.kinds, *of_workers}
 
     def _has_jobs(self, wanted: JobFilter) -> bool:
         return bool(self._store().jobs(wanted, limit=1).jobs)
+
+
+def _the_one_given(**targets: str | None) -> tuple[str, str]:
+    """Which target was given, and its name."""
+    given = [(what, name) for what, name in targets.items() if name is not None]
+    if len(given) != 1:
+        possible = f"one of {', '.join(f'{what}=' for what in targets)}"
+        raise BadArgument("what to pause or resume", [what for what, _ in given], possible)
+    return given[0]

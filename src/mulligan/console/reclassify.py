@@ -1,9 +1,11 @@
-"""Failed jobs judged again: what would be decided about their last failure by the rules and policies of today."""
+"""Reclassify failed jobs: what the current rules and policies decide about their last failure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mulligan.console.arguments import FILTER, FLAG, MOST_FAILURES, NAME, STRING, check
+from mulligan.console.jobs import Jobs
 from mulligan.errors import BadFilter, MulliganError
 from mulligan.failure.decision import Decision, Fail, Postpone, Retry
 from mulligan.failure.verdict import Verdict
@@ -14,14 +16,14 @@ from mulligan.records.job import Job, JobFilter, Page
 from mulligan.store.settle import failure_kept
 from mulligan.store.store import Store
 
-# The whole histories of so many are held at a time.
+# Jobs whose complete histories are held in memory at a time.
 PAGE = 100
 FAILED = TABLE[Move.FAIL, State.RUNNING].event
 
 
 @dataclass(frozen=True, slots=True)
 class Reclassified:
-    """One failed job: what its last failure was called, what it is called today, and what would be done about it."""
+    """One failed job: the stored class of its last failure, its class by the current rules, and the decision."""
 
     id: str
     kind: str
@@ -42,17 +44,17 @@ class Reclassified:
 
 @dataclass(frozen=True, slots=True)
 class Reclassification:
-    """`unjudged` are jobs whose log holds nothing to judge: the engine itself failed them, or an earlier mulligan."""
+    """`unjudged` are jobs without a stored failure: the engine failed them, or an earlier version of mulligan did."""
 
     jobs: tuple[Reclassified, ...]
     unjudged: tuple[str, ...] = ()
     policies: str | None = None
     """The version of the policies file that was in force."""
     is_complete: bool = True
-    """False: the limit was reached, there may be more."""
+    """False if the limit was reached: there may be more."""
     retried: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Those that could not be retried, with why."""
+    """Jobs that could not be retried, each with the reason."""
 
     @property
     def would_retry(self) -> tuple[str, ...]:
@@ -69,20 +71,37 @@ class Reclassification:
         return replace(self, retried=tuple(retried), skipped=skipped)
 
 
-class Reclassify:
-    def __init__(self, store: Callable[[], Store], judge: Judge) -> None:
+class Reclassifier:
+    def __init__(self, store: Callable[[], Store], judge: Judge, jobs: Jobs) -> None:
         self._store = store
         self._judge = judge
+        self._jobs = jobs
 
-    def judged(self, wanted: JobFilter, *, owner: str | None, limit: int) -> Reclassification:
-        """At most so many failed jobs, the newest first."""
+    @check(wanted=FILTER, dry_run=FLAG, owner=NAME, actor=STRING, reason=STRING, limit=MOST_FAILURES)
+    def reclassify(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        dry_run: bool = True,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        limit: int = 1_000,
+    ) -> Reclassification:
+        found = self._judge_again(wanted or JobFilter(), owner=owner, limit=limit)
+        if dry_run:
+            return found
+        reason = reason or "reclassified"
+        return found.with_retries(lambda job_id: self._jobs.retry(job_id, owner=owner, actor=actor, reason=reason))
+
+    def _judge_again(self, wanted: JobFilter, *, owner: str | None, limit: int) -> Reclassification:
         if wanted.state not in (None, State.FAILED):
-            raise BadFilter("state", wanted.state, "failed: only failed jobs are judged again")
+            raise BadFilter("state", wanted.state, "failed: only failed jobs are reclassified")
         answers: dict[str, Reclassified | None] = {}
         is_complete = True
         for page in self._pages(replace(wanted, state=State.FAILED), owner, limit):
             histories = self._store().histories([job.id for job in page.jobs])
-            answers |= {job.id: self._again(job, histories.get(job.id, ())) for job in page.jobs}
+            answers |= {job.id: self._judge_job(job, histories.get(job.id, ())) for job in page.jobs}
             is_complete = page.cursor is None
         return Reclassification(
             jobs=tuple(answer for answer in answers.values() if answer is not None),
@@ -100,26 +119,26 @@ class Reclassify:
             if cursor is None:
                 return
 
-    def _again(self, job: Job[Any], history: Sequence[Event]) -> Reclassified | None:
+    def _judge_job(self, job: Job[Any], history: Sequence[Event]) -> Reclassified | None:
         event = next((event for event in reversed(history) if event.type == FAILED), None)
         failure = failure_kept(event.data) if event else None
         if event is None or failure is None:
             return None
         verdict = self._judge.verdict(failure, job.kind, job.owner)
-        # At its own time: a deadline that has passed since is no reason, for a retry by hand lifts it.
+        # As of the failure: a deadline that has passed since does not count, because a manual retry lifts it.
         decision = self._judge.decide_job(verdict, _before(job), now=event.at)
-        return _compared(job, verdict, decision)
+        return _compare(job, verdict, decision)
 
 
 def _before(job: Job[Any]) -> Job[Any]:
-    """The job as it was when its last failure was judged."""
+    """The job as it was before its last failure was counted."""
     counts = dict(job.code_failures)
     if job.error_code in counts:
         counts[job.error_code] -= 1
     return replace(job, failures=max(job.failures - 1, 0), code_failures=counts)
 
 
-def _compared(job: Job[Any], verdict: Verdict, decision: Decision) -> Reclassified:
+def _compare(job: Job[Any], verdict: Verdict, decision: Decision) -> Reclassified:
     reasons = decision.reasons if isinstance(decision, Fail | Retry | Postpone) else {}
     judged = decision.verdict if isinstance(decision, Fail) else verdict
     return Reclassified(

@@ -1,10 +1,12 @@
-"""Redrives as people start, watch and cancel them. Workers carry them out (`duties/redrive.py`)."""
+"""Redrives: start, list and cancel them. Workers carry them out (`duties/redrive.py`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
 from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
+from mulligan.failure.redact import bounded
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter, describe_filter
 from mulligan.records.rate import Rate, parse_rate
@@ -25,7 +27,7 @@ from mulligan.records.redrive import (
 from mulligan.store.store import Store
 
 SAMPLE = 10
-# What is stored of the counts: the largest.
+# Only the largest counts are stored.
 MOST_MATCHES = 100
 
 
@@ -34,7 +36,43 @@ class Redrives:
         self._store = store
         self._ids = ids
 
-    def planned(
+    @check(
+        wanted=FILTER,
+        rate=BY_THE_CALL,
+        canary=BY_THE_CALL,
+        abort_above=BY_THE_CALL,
+        owner=NAME,
+        actor=STRING,
+        reason=STRING,
+        dry_run=FLAG,
+        request_id=REQUEST_ID,
+    )
+    def start(
+        self,
+        wanted: JobFilter,
+        *,
+        rate: Rate | float | str = "50/s",
+        canary: int = 5,
+        abort_above: float = 0.5,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        redrive = self.plan(
+            wanted,
+            rate=rate,
+            canary=canary,
+            abort_above=abort_above,
+            owner=owner,
+            actor=bounded(actor),
+            reason=bounded(reason),
+            request_id=request_id,
+        )
+        return redrive if dry_run else self.begin(redrive)
+
+    def plan(
         self,
         wanted: JobFilter,
         *,
@@ -46,8 +84,8 @@ class Redrives:
         reason: str | None,
         request_id: str | None,
     ) -> Redrive:
-        """What it would find now, counted, with a sample; nothing is stored."""
-        wanted, pace = _checked(wanted, canary, abort_above), parse_rate(rate)
+        """Count the matching jobs and take a sample. Nothing is stored."""
+        wanted, pace = _check_terms(wanted, canary, abort_above), parse_rate(rate)
         now = self._store().now()
         matches = self._store().count_candidates(wanted, before=now, owner=owner)
         sample = self._store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
@@ -72,34 +110,39 @@ class Redrives:
         return planned if planned.matched else _nothing(planned)
 
     def begin(self, planned: Redrive) -> Redrive:
-        """Store it, unless nothing matches; the one that is there already, if the request id was used before."""
+        """Store it unless nothing matches. If its request id was used before, return that redrive instead."""
         if not planned.matched:
-            return self._asked_before(planned) or planned
+            return self._find_earlier(planned) or planned
         redrive_id = self._ids()
         new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
         begun = self._store().begin_redrive(new)
         return begun if begun.id == redrive_id else _same(begun, planned)
 
-    def _asked_before(self, planned: Redrive) -> Redrive | None:
-        """Whoever asks again when all is done finds nothing that matches, but his operation."""
+    def _find_earlier(self, planned: Redrive) -> Redrive | None:
+        """The redrive of the same request id: when it is done, no job matches its filter any more."""
         if not planned.request_id:
             return None
         found = self._store().redrive_asked(planned.request_id, owner=planned.owner)
         return found and _same(found, planned)
 
-    def found(self, redrive_id: str, *, owner: str | None) -> Redrive:
+    @check(redrive_id=NAME, owner=NAME)
+    def find(self, redrive_id: str, *, owner: str | None = None) -> Redrive:
         for redrive in self._store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
             return redrive
         raise RedriveNotFound(redrive_id)
 
-    def listed(self, *, owner: str | None, limit: int) -> list[Redrive]:
+    @check(owner=NAME, limit=PAGE_SIZE)
+    def search(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
         return self._store().redrives(owner=owner, limit=limit)
 
-    def cancel(self, redrive_id: str, *, owner: str | None, actor: str | None, reason: str | None) -> Redrive:
-        return self._store().cancel_redrive(redrive_id, owner=owner, actor=actor, reason=reason)
+    @check(redrive_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    def cancel(
+        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Redrive:
+        return self._store().cancel_redrive(redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
 
     def next_look(self) -> datetime | None:
-        """When one of them may have something to do, unless an attempt ends before."""
+        """When a redrive may go on, unless an attempt ends earlier."""
         now = self._store().now()
         active = self._store().redrives(is_active=True, limit=MOST_ACTIVE)
         return min((next_look(redrive, now) for redrive in active), default=None)
@@ -110,7 +153,7 @@ def _nothing(planned: Redrive) -> Redrive:
 
 
 def _same(found: Redrive, planned: Redrive) -> Redrive:
-    """The one that was asked for before, if it is what is asked for now."""
+    """The earlier redrive of this request id; raise RequestIdUsed if it differs from the new one."""
     if not is_same_request(found, planned):
         raise RequestIdUsed(
             planned.request_id, found.id, f"is about other jobs ({describe_filter(found.filter, found.owner)})"
@@ -125,11 +168,11 @@ def _kinds(matches: Sequence[Match]) -> list[str]:
     return list(dict.fromkeys(match.kind for match in matches))
 
 
-def _checked(wanted: JobFilter, canary: int, abort_above: float) -> JobFilter:
+def _check_terms(wanted: JobFilter, canary: int, abort_above: float) -> JobFilter:
     if wanted.state not in (None, State.FAILED, State.CANCELLED):
         raise BadFilter("state", str(wanted.state), "failed or cancelled: only jobs that are over are redriven")
     if isinstance(canary, bool) or not isinstance(canary, int) or not 0 <= canary <= MOST_CANARIES:
-        raise BadFilter("canary", canary, f"a number of jobs from 0 to {MOST_CANARIES}")
+        raise BadFilter("canary", canary, f"an integer from 0 to {MOST_CANARIES}")
     if isinstance(abort_above, bool) or not isinstance(abort_above, int | float) or not 0 <= abort_above <= 1:
-        raise BadFilter("abort_above", abort_above, "a share from 0 to 1")
+        raise BadFilter("abort_above", abort_above, "a fraction from 0 to 1")
     return replace(wanted, state=State(wanted.state or State.FAILED))

@@ -1,28 +1,29 @@
-"""The agenda: schedules as people see and steer them. Workers run them; here they are listed, paused, run by hand."""
+"""Schedules: list them, run one now, and remove one that no code defines any more. Workers run them when due."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from mulligan.console.arguments import NAME, STRING, check
 from mulligan.errors import BadSchedule, JobNotFound, ScheduleInUse, StoreUnavailable, UnknownSchedule
+from mulligan.failure.redact import bounded
 from mulligan.lifecycle import SCHEDULE_REMOVED, SCHEDULE_RUN
 from mulligan.records.cron import Cron, upcoming
 from mulligan.records.job import Job
-from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.pause import Pause
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.store import Store
 from mulligan.task.schedule import LATE, Schedule, Timetable
 
-SCHEDULE = "schedule"
 SHOWN_TICKS = 3
 TRIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStatus:
-    """`next` are its coming ticks, none while it is paused without an end or orphaned. `overdue_since` is a tick that
-    came and that nobody ran. `is_orphaned`: neither this app nor a worker has it in its code any more."""
+    """`next` are its next ticks; there are none while it is orphaned or paused without an end. `overdue_since` is a
+    past tick that no worker ran. `is_orphaned`: neither this app nor a worker has it in its code any more."""
 
     name: str
     kind: str
@@ -38,56 +39,48 @@ class ScheduleStatus:
     is_orphaned: bool
 
 
-class Agenda:
+class Schedules:
     def __init__(self, store: Callable[[], Store], ids: Callable[[], str], timetable: Timetable) -> None:
         self._store = store
         self._ids = ids
         self._timetable = timetable
 
-    def schedules(self) -> list[ScheduleStatus]:
-        """Those of this app's code, and those in the store, by name."""
+    def list_schedules(self) -> list[ScheduleStatus]:
+        """Those in the code of this app and those in the store, by name."""
         now = self._store().now()
-        pauses = {pause.name: pause for pause in self._store().pauses() if pause.what == SCHEDULE}
+        pauses = {pause.name: pause for pause in self._store().pauses() if pause.what == "schedule"}
         return [self._status(record, pauses.get(name), now) for name, record in sorted(self._records(now).items())]
 
-    def pause(self, duration: timedelta | None, *, name: str, actor: str | None, reason: str | None) -> Pause:
-        return self._store().pause(self._request(name, duration, actor, reason))
-
-    def resume(self, *, name: str, actor: str | None, reason: str | None) -> Pause | None:
-        return self._store().resume(self._request(name, None, actor, reason))
-
-    def _request(self, name: str, duration: timedelta | None, actor: str | None, reason: str | None) -> PauseRequest:
-        self._known(name)
-        return PauseRequest(id=self._ids(), what=SCHEDULE, name=name, duration=duration, actor=actor, reason=reason)
-
-    def run(self, name: str, *, actor: str | None, reason: str | None) -> Job[Any]:
-        """A run at once, paused or not; the next tick stays where it is."""
+    @check(name=NAME, actor=STRING, reason=STRING)
+    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
         schedule = self._schedule(name)
         job = schedule.job(self._ids())
-        data = {"job": job.id} | ({"reason": reason} if reason else {})
-        note = ScheduleNote(type=SCHEDULE_RUN, data=data, request=self._ids(), actor=actor)
+        note = self._note(SCHEDULE_RUN, {"job": job.id}, actor, reason)
         for _ in range(TRIES):
-            record = self._known(name)
+            record = self.require(name)
             changed = ScheduleChange(record=replace(record, last_job=job.id), jobs=[job], notes=[note])
             if self._store().change_schedule(changed):
                 return self._store().job(job.id)
-        raise StoreUnavailable(f"schedule {name!r} is changed by others all the time; try again")
+        raise StoreUnavailable(f"schedule {name!r} keeps being changed by other processes; try again")
 
-    def remove(self, name: str, *, actor: str | None, reason: str | None) -> None:
-        """Forget a schedule that no code has any more; its jobs stay."""
-        record = self._known(name)
+    @check(name=NAME, actor=STRING, reason=STRING)
+    def remove(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        record = self.require(name)
         if not self._is_orphaned(record, self._store().now()):
             raise ScheduleInUse(name)
-        data = {"reason": reason} if reason else {}
-        note = ScheduleNote(type=SCHEDULE_REMOVED, data=data, request=self._ids(), actor=actor)
-        self._store().remove_schedule(name, note)
+        self._store().remove_schedule(name, self._note(SCHEDULE_REMOVED, {}, actor, reason))
+
+    def _note(self, event: str, data: dict[str, str], actor: str | None, reason: str | None) -> ScheduleNote:
+        why = {"reason": reason} if (reason := bounded(reason)) else {}
+        return ScheduleNote(type=event, data=data | why, request=self._ids(), actor=bounded(actor))
 
     def _records(self, now: datetime) -> dict[str, ScheduleRecord]:
         stored = {record.name: record for record in self._store().schedules()}
         new = {name: schedule for name, schedule in self._timetable.items() if name not in stored}
         return stored | {name: schedule.planned(None, now, by="by hand", since=now) for name, schedule in new.items()}
 
-    def _known(self, name: str) -> ScheduleRecord:
+    def require(self, name: str) -> ScheduleRecord:
+        """Raise UnknownSchedule if neither this app nor the store has it."""
         records = self._records(self._store().now())
         if name not in records:
             raise UnknownSchedule(name, sorted(records))
@@ -96,9 +89,9 @@ class Agenda:
     def _schedule(self, name: str) -> Schedule:
         if name in self._timetable:
             return self._timetable[name]
-        self._known(name)
+        self.require(name)
         raise BadSchedule(
-            f"schedule {name!r} is not in the code of this app, so what it runs is not known here; name its app with "
+            f"schedule {name!r} is not in the code of this app, so its task is unknown here; name its app with "
             "--app MODULE:APP"
         )
 
@@ -125,7 +118,7 @@ class Agenda:
         )
 
     def _state(self, job: str | None) -> str | None:
-        """None as well when the job was removed meanwhile."""
+        """None also if the job has been deleted."""
         try:
             return None if job is None else str(self._store().job(job).state)
         except JobNotFound:
@@ -133,7 +126,7 @@ class Agenda:
 
 
 def _not_before(moment: datetime, pause: Pause | None) -> datetime | None:
-    """The moment, or the end of the pause that holds it; None when only a person ends that."""
+    """The moment, or the end of the pause if that is later; None if the pause has no end."""
     if pause is None:
         return moment
     return None if pause.until is None else max(moment, pause.until)
@@ -143,6 +136,6 @@ def _upcoming(record: ScheduleRecord, after: datetime) -> tuple[datetime, ...]:
     try:
         cron = Cron(record.definition.expression, record.definition.timezone)
     except BadSchedule:
-        # Written by a newer version, or for a zone this machine does not know: the stored one is all that is known.
+        # Written by a newer version, or for a zone that this machine lacks: only the stored tick is known.
         return (record.next_tick,)
     return upcoming(cron, after, number=SHOWN_TICKS)

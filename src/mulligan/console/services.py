@@ -1,22 +1,26 @@
-"""The switchboard: services as people see and steer them. Claims and settles move them; here they are listed and
-forced."""
+"""Services: list them and force one open or closed. Claims and settles change their state otherwise."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from mulligan.console.arguments import NAME, STRING, check
 from mulligan.errors import UnknownService
+from mulligan.failure.redact import bounded
+from mulligan.lifecycle import SERVICE_FORCED
 from mulligan.records.pause import Pause
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
 from mulligan.store.store import Store
 from mulligan.task.task import Task
 
-SERVICE = "service"
+logger = logging.getLogger("mulligan.console")
+
 # Counting stops here.
 MANY = 10_000
 
 
-class Switchboard:
+class Services:
     def __init__(
         self,
         store: Callable[[], Store],
@@ -29,44 +33,54 @@ class Switchboard:
         self._tasks = tasks
         self._book = book
 
-    def services(self) -> list[ServiceStatus]:
-        """Those of this app's code and settings, and those in the store, by name."""
+    def list_services(self) -> list[ServiceStatus]:
+        """Those in the code and the policies of this app, and those in the store, by name."""
         records, demands, pauses = self._stored()
         names = {*self._named(), *records, *demands, *pauses}
         return [self._status(name, records.get(name), demands.get(name), pauses.get(name)) for name in sorted(names)]
 
-    def service(self, name: str) -> ServiceStatus:
-        """Raises UnknownService for one of which nobody has heard. A pattern is seen as it is configured."""
+    @check(name=NAME)
+    def handle(self, name: str) -> "ServiceHandle":
+        self.find(name)
+        return ServiceHandle(name, self)
+
+    def find(self, name: str) -> ServiceStatus:
+        """Raise UnknownService if neither code nor store names it. A pattern is shown as it is configured."""
         if name not in self._patterns():
             self.require(name)
         records, demands, pauses = self._stored()
         return self._status(name, records.get(name), demands.get(name), pauses.get(name))
 
     def require(self, name: str) -> None:
-        """Raises UnknownService for what cannot be steered: nobody has heard of it, or it is a pattern's own name."""
+        """Raise UnknownService for a name that cannot be forced or paused: an unknown one, or a pattern."""
         records, demands, pauses = self._stored()
         if not self._is_named(name) and name not in {*records, *demands, *pauses}:
             raise UnknownService(name, {*self._named(), *self._patterns(), *records, *demands})
 
-    def of_job(self, name: str) -> ServiceStatus | None:
-        """That of a job, whatever its name; None when it has none."""
+    def find_for_job(self, name: str) -> ServiceStatus | None:
+        """The service of a job, known or not; None if the job has none."""
         if not name:
             return None
         records, demands, pauses = self._stored([name])
         return self._status(name, records.get(name), demands.get(name), pauses.get(name))
 
-    def holding(self, names: Iterable[str]) -> set[str]:
-        """Those of these services that leave their jobs where they are: open or probed, and not set to fail fast."""
+    def find_holding(self, names: Iterable[str]) -> set[str]:
+        """Those of these services that hold their jobs back: not closed, and with `mode="hold"`."""
         asked = sorted(set(names) - {""})
         records = self._store().services(asked) if asked else []
         book = self._book()
         return {record.name for record in records if record.state != "closed" and book.of(record.name).mode == "hold"}
 
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
-        """Open or closed, whatever its calls say; None: as they say again."""
+        """Force it `"open"` or `"closed"`; None lets its calls decide again."""
         self.require(name)
-        self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=actor, reason=reason))
-        return self.service(name)
+        who, why = bounded(actor), bounded(reason)
+        self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=who, reason=why))
+        forced = self.find(name)
+        fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": who, "reason": why}
+        how = "set back to automatic" if to is None else f"forced {to}"
+        logger.info("service %s %s by %s", name, how, who or "unknown", extra=fields)
+        return forced
 
     def _stored(
         self, names: list[str] | None = None
@@ -75,11 +89,11 @@ class Switchboard:
         return (
             {record.name: record for record in store.services(names)},
             {demand.service: demand for demand in store.demands(limit=MANY)},
-            {pause.name: pause for pause in store.pauses() if pause.what == SERVICE},
+            {pause.name: pause for pause in store.pauses() if pause.what == "service"},
         )
 
     def _named(self) -> set[str]:
-        """By a task, or configured; a pattern names none."""
+        """The names in tasks and in the configuration, without patterns."""
         of_tasks = {task.service for task in self._tasks.values() if isinstance(task.service, str)}
         return {*of_tasks, *(service.name for service in self._book() if not service.is_pattern)} - {""}
 
@@ -93,7 +107,7 @@ class Switchboard:
     def _status(
         self, name: str, record: ServiceRecord | None, demand: Demand | None, pause: Pause | None
     ) -> ServiceStatus:
-        return status(self._book().of(name), record or _plain(name), demand or Demand(name, 0, 0), pause, record)
+        return status(self._book().of(name), record or _new(name), demand or Demand(name, 0, 0), pause, record)
 
 
 def status(
@@ -133,8 +147,8 @@ def status(
     )
 
 
-def _plain(name: str) -> ServiceRecord:
-    """One of which nothing is stored is closed."""
+def _new(name: str) -> ServiceRecord:
+    """A service without a stored record is closed."""
     return ServiceRecord(
         name=name,
         state="closed",
@@ -154,29 +168,31 @@ def _plain(name: str) -> ServiceRecord:
 
 
 class ServiceHandle:
-    """One service, to be forced and looked at: `app.service("gateway").open(reason="maintenance")`."""
+    """One service: `app.service("gateway").open(reason="maintenance")`."""
 
-    def __init__(self, name: str, force: Callable[..., ServiceStatus], look: Callable[[str], ServiceStatus]) -> None:
+    def __init__(self, name: str, services: Services) -> None:
         self.name = name
-        self._force = force
-        self._look = look
+        self._services = services
 
     def __repr__(self) -> str:
         return f"<service {self.name!r}>"
 
     @property
     def status(self) -> ServiceStatus:
-        """As it stands now."""
-        return self._look(self.name)
+        """Its current state, read from the store."""
+        return self._services.find(self.name)
 
+    @check(actor=STRING, reason=STRING)
     def open(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
-        """Hold its jobs, or let them fail fast, until somebody closes it or lets it go by its calls again."""
-        return self._force(self.name, "open", actor=actor, reason=reason)
+        """Force it open in all workers: its jobs wait, or fail fast, until `close()` or `auto()`."""
+        return self._services.force(self.name, "open", actor=actor, reason=reason)
 
+    @check(actor=STRING, reason=STRING)
     def close(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
-        """Let its jobs run, whatever their calls say, until somebody opens it or lets it go by its calls again."""
-        return self._force(self.name, "closed", actor=actor, reason=reason)
+        """Force it closed in all workers: its jobs run, even if their calls fail, until `open()` or `auto()`."""
+        return self._services.force(self.name, "closed", actor=actor, reason=reason)
 
+    @check(actor=STRING, reason=STRING)
     def auto(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
-        """Go by its calls again; after it was forced open, that begins with a probe."""
-        return self._force(self.name, None, actor=actor, reason=reason)
+        """Let its calls decide again. After it was forced open, a probe comes first."""
+        return self._services.force(self.name, None, actor=actor, reason=reason)

@@ -45,11 +45,11 @@ def read(lines: Iterable[bytes]) -> set[str]:
 
 def reaches(name: str, number: int) -> bool:
     # A negative number means the process group.
-    pids = [-int(name)] if name.isdigit() else marked(name)
-    return any([_sent(pid, number) for pid in pids])  # noqa: C419 - to all of them, not up to the first
+    pids = [-int(name)] if name.isdigit() else find_marked(name)
+    return any([_send(pid, number) for pid in pids])  # noqa: C419 - to all of them, not up to the first
 
 
-def _sent(pid: int, number: int) -> bool:
+def _send(pid: int, number: int) -> bool:
     try:
         os.kill(pid, number)
     except OSError:
@@ -60,13 +60,13 @@ def _sent(pid: int, number: int) -> bool:
 # On Linux, processes are found by their environment and by their parents; elsewhere none is found.
 
 
-def marked(mark: str) -> Iterator[int]:
+def find_marked(mark: str) -> Iterator[int]:
     """The processes with the mark: all descendants in any session, except those with a cleared environment."""
     wanted = f"{MARK}={mark}".encode()
     return (pid for pid in _processes() if wanted in _contents(pid, "environ").split(b"\0"))
 
 
-def descendants(pid: int) -> dict[int, bytes]:
+def find_descendants(pid: int) -> dict[int, bytes]:
     """All descendants of the process, with the start times that tell them from later processes of the same number."""
     parents = {each: _parent_and_start(each) for each in _processes()}
     found: dict[int, bytes] = {}
@@ -83,7 +83,7 @@ def end_strays(mark: str, known: Mapping[int, bytes]) -> None:
     """Kill the processes with the mark, and the known descendants."""
     for pid, start in known.items():
         if _parent_and_start(pid)[1] == start and not _is_warden(pid):
-            _sent(pid, signal.SIGKILL)
+            _send(pid, signal.SIGKILL)
     for _ in range(PASSES):
         if not reaches(mark, signal.SIGKILL):
             return

@@ -1,4 +1,4 @@
-"""Task bodies that fail in a known way: `app.task("unsteady")(flaky(2))`."""
+"""Task functions that fail in a known way: `app.task("unsteady")(flaky(2))`."""
 
 import asyncio
 import os
@@ -10,18 +10,21 @@ from mulligan.testing.virtual import VirtualLoop
 
 
 def flaky(times: int, error: Callable[[], Exception] | None = None) -> Callable[[], Coroutine[Any, Any, int]]:
-    """Fails so many times, then returns the number of the attempt that succeeded."""
+    """Return a function that fails `times` times and then returns the number of its attempt.
+
+    `error` creates the exception to raise; default: a RuntimeError.
+    """
 
     async def flaky() -> int:
         if attempt().number <= times:
-            raise error() if error else RuntimeError(f"failing on purpose, {times} times in all")
+            raise error() if error else RuntimeError(f"failing on purpose, {times} times")
         return attempt().number
 
     return flaky
 
 
 def hanging() -> Callable[[], Coroutine[Any, Any, None]]:
-    """Never returns: its timeout ends it."""
+    """Return a function that never returns, so that its timeout ends it."""
 
     async def hanging() -> None:
         await asyncio.Event().wait()
@@ -30,11 +33,14 @@ def hanging() -> Callable[[], Coroutine[Any, Any, None]]:
 
 
 def crashing(status: int = 9) -> Callable[[], None]:
-    """Ends its own process, with this exit status: for a task with `isolate=True`, never for the sandbox."""
+    """Return a function that ends its process with this exit status.
+
+    Use it for tasks with `isolate=True`. In a sandbox it raises a RuntimeError instead.
+    """
 
     def crashing() -> None:
         if _is_in_a_sandbox():
-            raise RuntimeError("crashing() ends its own process, which in a sandbox is that of your tests")
+            raise RuntimeError("crashing() ends its process, which in a sandbox is the process of your tests")
         os._exit(status)
 
     return crashing

@@ -1,4 +1,4 @@
-"""The sandbox: a user's own tasks on a database in memory, in a time that moves when told."""
+"""The sandbox: runs the tasks of an app on a database in memory, in virtual time."""
 
 import asyncio
 import random
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from mulligan.app import App, Parts
+from mulligan.app import App
 from mulligan.duties.runner import DutyGroup
 from mulligan.records.duty import DutyOverview
 from mulligan.service import ServiceBook
@@ -15,6 +15,7 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
+from mulligan.wiring import Parts
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.tuning import collect_less
 
@@ -22,34 +23,36 @@ SECOND = timedelta(seconds=1)
 
 
 class Sandbox:
-    """Runs what is due, and moves time."""
+    """Runs due jobs and moves virtual time."""
 
     def __init__(self, app: App, clock: VirtualClock) -> None:
         self._app = app
+        self._wiring = app.wiring
         self._clock = clock
 
     @property
     def now(self) -> datetime:
+        """The virtual time."""
         return self._clock.now()
 
     def run(self) -> None:
-        """Run everything that is due now, until nothing is."""
+        """Run all jobs that are due now, and those that they enqueue."""
         self._run(self.now)
 
     def advance(self, by: Duration) -> None:
-        """Let time pass: every job that comes due on the way runs at its time, and so does every schedule."""
+        """Move time forward: `box.advance("5m")`. Jobs and schedules that come due run at their time."""
         self._run(self.now + parse(by))
 
     def _run(self, end: datetime) -> None:
-        """One worker for all of it: to start one for each tick of a schedule would take longer than what it does."""
-        ticker = self._app._ticker()
+        """Run one worker until `end`. One for each tick of a schedule would take longer than the jobs."""
+        ticker = self._wiring.duty_builder.ticker()
         with collect_less():
             ticker.run_now()
-            _outside_any_loop(lambda: self._app._run_while(lambda: self._goes_on(ticker, end), ticker))
+            _outside_any_loop(lambda: self._wiring.run_while(lambda: self._goes_on(ticker, end), ticker))
             ticker.record_runs()
 
     def _goes_on(self, ticker: DutyGroup, end: datetime) -> bool:
-        """Whether there may be more to run: a redrive goes on by what came of the jobs before, or time has passed."""
+        """Whether there may be more to run: a redrive has advanced, or time has moved."""
         if ticker.run_now():
             return True
         if self.now >= end:
@@ -60,19 +63,19 @@ class Sandbox:
         return True
 
     def _next(self, chores: DutyOverview) -> datetime | None:
-        """When a job comes due or runs out of time, a batch expires, a schedule ticks, a redrive goes on, a service may
-        be probed, a pause is over, or a retry may get its budget."""
-        store, console = self._app.store, self._app.console
-        services = console.services() if any(task.service for task in self._app.tasks.values()) else ()
+        """The next time at which anything happens: a job comes due or times out, a batch expires, a schedule ticks, a
+        redrive advances, a service is probed, a pause ends, or a retry gets its budget."""
+        store, wiring = self._app.store, self._wiring
+        services = wiring.services.list_services() if any(task.service for task in self._app.tasks.values()) else ()
         moments = [store.next_moment(), *(service.open_until for service in services)]
         if any(service.parked and service.state == "closed" for service in services):
             moments.append(self.now + SECOND)
         if "redrive" not in chores.idle:
-            moments.append(console.next_redrive())
-        # What was due by now has had its chance: something holds it back.
+            moments.append(wiring.redrives.next_look())
+        # Jobs that were due by now have not run, so something holds them back.
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
-    # `app.wait` asks here for changes: waiting makes time pass.
+    # The sandbox is also the `Changes` that `app.wait` waits for: waiting moves time.
 
     def wait(self, timeout: float) -> bool:
         before = self._app.store.last_position()
@@ -90,9 +93,15 @@ class Sandbox:
 
 @contextmanager
 def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandbox]:
-    """The app's tasks on SQLite in memory, whatever its URL, which is never connected to.
+    """Run the tasks of an app on SQLite in memory. Its own database is never connected to.
 
-    `now` is when it begins; `seed` makes the jitter of retries the same in every run.
+        with sandbox(app) as box:
+            job = convert.enqueue("a.pdf")
+            box.advance("5m")
+            assert app.job(job.id).state == "succeeded"
+
+    `connection=` is accepted and ignored, and `isolate` runs in this process. `now` is the virtual time at the start;
+    `seed` makes the jitter of retries the same in every run.
     """
     clock = VirtualClock(now)
     box = Sandbox(app, clock)
@@ -110,12 +119,12 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         uses_connections=False,
         isolates=False,
     )
-    with app.made_of(parts):
+    with app.wiring.use(parts):
         yield box
 
 
 def _outside_any_loop(function: Callable[[], None]) -> None:
-    """An async test has a loop of its own running: then a thread gives us room for ours."""
+    """Call it directly, or in a thread if an event loop is running here, as in an async test."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""A clock that moves when told, and an event loop that lives by it: nothing sleeps."""
+"""A virtual clock, and an event loop that uses it: timers advance the clock, nothing sleeps."""
 
 import asyncio
 import selectors
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
-# Real sockets of the code under test are given this long to answer before time moves on.
+# Real sockets of the tested code have this long to answer before virtual time advances.
 PATIENCE_SECONDS = 0.05
 
 
@@ -27,7 +27,7 @@ class VirtualClock:
 
 
 class VirtualSelector(selectors.BaseSelector):
-    """Instead of waiting for a timer it moves the clock to it."""
+    """Advances the clock to the next timer instead of waiting for it."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -36,11 +36,11 @@ class VirtualSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             return self._real.select(None)
-        # One file is the loop's own, for waking it up.
-        is_talking = len(self._real.get_map()) > 1
-        ready = self._real.select(min(timeout, PATIENCE_SECONDS) if is_talking else 0)
+        # The loop itself registers one file, to be woken up.
+        has_sockets = len(self._real.get_map()) > 1
+        ready = self._real.select(min(timeout, PATIENCE_SECONDS) if has_sockets else 0)
         if not ready and timeout > 0:
-            # A microsecond more than asked: the clock's step must not fall short of the timer.
+            # One microsecond more, because rounding must not leave the clock before the timer.
             self._clock.advance(timedelta(seconds=timeout, microseconds=1))
         return ready
 

@@ -169,9 +169,7 @@ async def call_within(
             if task.is_async:
                 value = await guard_async(function)()
             else:
-                value = await driver.call(
-                    _enter_and_call(guard(function), managers[outside:]), running.interruptible_by
-                )
+                value = await driver.call(_enter_and_call(guard(function), managers[outside:]), running.set_interrupt)
         except BaseException as error:
             failure = error
             raise

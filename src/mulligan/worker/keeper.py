@@ -1,6 +1,6 @@
 """The keeper: extends leases, stores progress, and learns of cancellations and lost leases.
 
-A thread of its own calls `step`, so a task that blocks the event loop keeps its lease.
+A separate thread calls `step`, so a task that blocks the event loop keeps its lease.
 """
 
 from datetime import timedelta
@@ -65,7 +65,7 @@ class Keeper:
             return
         self._outage.answered("beat")
         self._seen_at = now
-        self._note(beat, held, now)
+        self._mark(beat, held, now)
         self._interrupt(held, reply.lost, StopReason.LOST)
         self._interrupt(held, reply.cancelled, StopReason.CANCELLED)
 
@@ -77,11 +77,11 @@ class Keeper:
         """An idle worker sends a beat too, so that it is seen."""
         return self._seen_at is None or now - self._seen_at >= self.lease.total_seconds() / BEATS_PER_LEASE
 
-    def _note(self, beat: Beat, held: dict[Fence, Running], now: float) -> None:
+    def _mark(self, beat: Beat, held: dict[Fence, Running], now: float) -> None:
         for fence in beat.extend:
             held[fence].extend_at = now + self.lease.total_seconds() / BEATS_PER_LEASE
         for progress in beat.progress:
-            held[progress.fence].noted(progress)
+            held[progress.fence].mark_stored(progress)
 
     def _interrupt(self, held: dict[Fence, Running], fences: list[Fence], why: StopReason) -> None:
         for fence in fences:

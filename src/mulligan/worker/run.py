@@ -39,7 +39,7 @@ async def run(running: Running, task: Task[..., Any, Any], driver: Driver, aroun
         elif task.is_async:
             value = await task.function(*args, **kwargs)
         else:
-            value = await driver.call(lambda: task.function(*args, **kwargs), running.interruptible_by)
+            value = await driver.call(lambda: task.function(*args, **kwargs), running.set_interrupt)
     except BaseException as error:
         if forks.generation != before:
             forks.exit_fork(error)

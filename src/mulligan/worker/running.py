@@ -15,7 +15,7 @@ class Running:
     """One attempt. Mutable on purpose: everything that changes while it runs is here."""
 
     __slots__ = (
-        "_noted",
+        "_stored",
         "attempt",
         "claimed",
         "extend_at",
@@ -49,19 +49,19 @@ class Running:
         """The task's own code has run, or may have."""
         self.is_over = False
         """Its outcome is on the way to the store: the code's result no longer counts."""
-        self._noted = (0.0, "")
+        self._stored = (0.0, "")
 
     @property
     def has_news(self) -> bool:
-        return (self.attempt.ratio, self.attempt.text) != self._noted
+        return (self.attempt.ratio, self.attempt.text) != self._stored
 
     def progress(self) -> Progress:
         return Progress(self.lease.fence, self.attempt.ratio, self.attempt.text)
 
-    def noted(self, progress: Progress) -> None:
-        self._noted = (progress.ratio, progress.text)
+    def mark_stored(self, progress: Progress) -> None:
+        self._stored = (progress.ratio, progress.text)
 
-    def interruptible_by(self, stop: Callable[[], None]) -> None:
+    def set_interrupt(self, stop: Callable[[], None]) -> None:
         self.stop = stop
 
     def interrupt(self, why: StopReason) -> None:

@@ -199,15 +199,15 @@ class Settler:
             case Success(result=result):
                 return Succeed(result)
             case Failed(what=what):
-                return self._decided(end.running, self._judge.verdict(what, lease.kind, lease.owner))
+                return self._decide(end.running, self._judge.verdict(what, lease.kind, lease.owner))
             case Judged(verdict=verdict):
-                return self._decided(end.running, verdict)
+                return self._decide(end.running, verdict)
             case Interruption(why=StopReason.CANCELLED):
                 return Cancel({"why": "cancelled by hand"})
             case Interruption(why=why):
                 return Release({"why": str(why)})
 
-    def _decided(self, running: Running, verdict: Verdict) -> Decision:
+    def _decide(self, running: Running, verdict: Verdict) -> Decision:
         lease = running.lease
         elapsed = timedelta(seconds=self._clock.monotonic() - running.claimed)
         return self._judge.decide_lease(verdict, lease, now=lease.claimed_at + elapsed)

@@ -15,7 +15,7 @@ from mulligan.cli.demo.stage import Stage
 from mulligan.cli.demo.summary import DemoSummary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app as demo_app
 from mulligan.cli.demo.view import QuietDemo, View, fitting_view
-from mulligan.cli.output import say_json
+from mulligan.cli.output import print_json
 from mulligan.errors import BadUrl
 
 TICK = 0.1
@@ -32,7 +32,7 @@ def play(*, seconds: float | None, database: str | None, as_json: bool) -> int:
             _watch(stage, QuietDemo() if as_json else fitting_view(), stopped)
         summary = sum_up(stage)
     if as_json:
-        say_json(summary_document(summary) | {"database": url, "folder": str(folder)})
+        print_json(summary_document(summary) | {"database": url, "folder": str(folder)})
     else:
         _print(summary, url, folder)
     return 0 if summary.is_clean else 1

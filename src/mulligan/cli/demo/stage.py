@@ -68,7 +68,7 @@ class Stage:
         self._workers.check()
         if self.elapsed > LONGEST_START:
             raise WorkersFailed("the workers of the demo do not start", self._log)
-        return any(worker.pid in self._workers.pids for worker in self.app.console.workers())
+        return any(worker.pid in self._workers.pids for worker in self.app.workers())
 
     def begin(self) -> None:
         """Time counts from here."""
@@ -99,7 +99,7 @@ class Stage:
 
     def _busiest(self) -> tuple[int, int]:
         """The pid of the worker that holds most jobs, and how many."""
-        pids = {worker.incarnation: worker.pid for worker in self.app.console.workers()}
+        pids = {worker.incarnation: worker.pid for worker in self.app.workers()}
         running = self.app.jobs(JobFilter(state=State.RUNNING), limit=1_000).jobs
         held = Counter(pids.get(job.leased_by or "") for job in running)
         return max(((pid, held[pid]) for pid in self._workers.pids), key=lambda worker: worker[1])
@@ -128,7 +128,7 @@ class Stage:
 
     def _states(self) -> Mapping[str, int]:
         states: Counter[str] = Counter()
-        for kind, counts in self.app.console.counts().items():
+        for kind, counts in self.app.counts().items():
             if kind in self.app.tasks:
                 states.update(counts)
         return states

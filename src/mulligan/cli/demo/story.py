@@ -43,7 +43,7 @@ class DemoStory:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._position = app.console.last_position()
+        self._position = app.last_position()
         self._troubles: defaultdict[str, list[str]] = defaultdict(list)
         self.counts: Counter[tuple[str, str]] = Counter()
         """How often each event happened with each code."""

@@ -1,7 +1,7 @@
-"""The app of a Django project, made of its settings: `from mulligan.contrib.django import app`.
+"""The app of a Django project, built from its settings: `from mulligan.contrib.django import app`.
 
-Put `"mulligan.contrib.django"` into INSTALLED_APPS. Tasks in the `tasks` module of each installed app are found by
-themselves. `MULLIGAN = {…}` in the settings is handed to `App(…)`; without a `url` the default database is used.
+Add `"mulligan.contrib.django"` to INSTALLED_APPS. The `tasks` module of each installed app is imported automatically.
+`MULLIGAN = {…}` in the settings is passed to `App(…)`; without a `url`, the default database is used.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from django.apps import apps
 from django.db import close_old_connections
 
 from mulligan.attempt import Attempt
-from mulligan.contrib.django.configured import app_of_settings
+from mulligan.contrib.django.configured import create_app
 
 __all__ = ["app"]
 
-app = app_of_settings()
+app = create_app()
 
 
 @app.around
 def _fresh_connections(attempt: Attempt) -> Iterator[None]:
-    """As for a request: a connection that has died or is too old is not used for another attempt."""
+    """Close connections that are broken or too old before and after each attempt, as Django does for a request."""
     if not attempt.may_block:
-        # On the loop there are none of ours; what an async task does goes through threads of Django's.
+        # Async tasks use connections in threads of Django, not on the event loop.
         yield
         return
     close_old_connections()
@@ -32,6 +32,6 @@ def _fresh_connections(attempt: Attempt) -> Iterator[None]:
         close_old_connections()
 
 
-# A child process, or the `mulligan` command, comes here first.
+# A child process and the `mulligan` command import this module before Django is set up.
 if not apps.loading:
     django.setup()

@@ -24,7 +24,7 @@ from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
 from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
-from mulligan.program.watch import MARK, descendants, end_strays
+from mulligan.program.watch import MARK, end_strays, find_descendants
 from mulligan.records.job import Job, Lease
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
@@ -179,7 +179,7 @@ class ChildProcess:
 
     def end(self, grace: float = 1.0) -> ChildExit:
         """Wait for its end, or kill it, with every process that it started."""
-        started = descendants(self._process.pid)
+        started = find_descendants(self._process.pid)
         exit: int | None = None  # noqa: A001
         with contextlib.suppress(subprocess.TimeoutExpired):
             exit = self._process.wait(grace)  # noqa: A001
@@ -264,7 +264,7 @@ class ChildPool:
         """How the attempt ended; None when no child can run it and it may run in the worker."""
         loop = asyncio.get_running_loop()
         # The thread that serves it checks `why`.
-        running.interruptible_by(lambda: None)
+        running.set_interrupt(lambda: None)
 
         def has_begun() -> None:
             loop.call_soon_threadsafe(begun)
@@ -340,7 +340,7 @@ class ChildPool:
             self._end(child, grace=0)
         else:
             self._keep(child)
-        return _ended(answer, running)
+        return _to_ended(answer, running)
 
     def _loaded(self, running: Running | None) -> ChildProcess:
         child = self._take()
@@ -423,7 +423,7 @@ def _job(lease: Lease) -> Job[Any] | None:
         return None
 
 
-def _ended(answer: wire.AttemptEnd, running: Running) -> Ended:
+def _to_ended(answer: wire.AttemptEnd, running: Running) -> Ended:
     if isinstance(answer, wire.AttemptSucceeded | wire.AttemptFailed):
         running.attempt.calls += answer.calls
     match answer:

@@ -182,7 +182,7 @@ class ChildProgram:
                 self._running.interrupt(why)
         if self._running is not None and self._running.has_news:
             progress = self._running.progress()
-            self._running.noted(progress)
+            self._running.mark_stored(progress)
             self._line.send(ProgressReport(progress.ratio, progress.text))
 
     # The work
@@ -204,7 +204,7 @@ class ChildProgram:
     def _run(self, running: Running, task: Task[..., Any, Any]) -> Ended:
         if task.is_async:
             return self._run_coroutine(running, task)
-        running.interruptible_by(self._interrupt_main_thread)
+        running.set_interrupt(self._interrupt_main_thread)
         around = self._app.hooks.around
         if not around:
             return _run_without_loop(run(running, task, InlineDriver()))
@@ -221,7 +221,7 @@ class ChildProgram:
             def interrupt() -> None:
                 loop.call_soon_threadsafe(current.cancel)
 
-            running.interruptible_by(interrupt)
+            running.set_interrupt(interrupt)
             with guard_loop(loop, loop.stop):
                 return await ending
 

@@ -80,7 +80,7 @@ class DrillGateway:
 async def serve(step: float) -> None:
     gateway = DrillGateway(step)
     server = await asyncio.start_server(gateway.talk, "127.0.0.1", 0, backlog=1_000)
-    say({"port": server.sockets[0].getsockname()[1]})
+    echo({"port": server.sockets[0].getsockname()[1]})
     reporting = asyncio.create_task(tell(gateway))
     words = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(words), sys.stdin)
@@ -92,10 +92,10 @@ async def serve(step: float) -> None:
 async def tell(gateway: DrillGateway) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        say(gateway.report())
+        echo(gateway.report())
 
 
-def say(document: object) -> None:
+def echo(document: object) -> None:
     print(json.dumps(document), flush=True)
 
 

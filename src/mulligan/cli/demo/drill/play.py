@@ -20,7 +20,7 @@ from mulligan.cli.demo.drill.plan import USUAL_SECONDS, DrillPlan
 from mulligan.cli.demo.drill.side import Side
 from mulligan.cli.demo.drill.words import meaning, moment, picture, table
 from mulligan.cli.demo.play import stop_signals
-from mulligan.cli.output import say, say_json
+from mulligan.cli.output import echo, print_json
 from mulligan.values.clock import SystemClock
 
 TICK = 0.1
@@ -112,7 +112,7 @@ class DrillLines(Show):
     def __call__(self, plan: DrillPlan, elapsed: float, seen: Sequence[Seen]) -> None:
         if int(elapsed) > self._last:
             self._last = int(elapsed)
-            say(moment(plan, elapsed, seen))
+            echo(moment(plan, elapsed, seen))
 
 
 class DrillPicture(Show):
@@ -146,12 +146,12 @@ def showing() -> Iterator[Show]:
 def _tell(plan: DrillPlan, seen: Sequence[Seen], *, elapsed: float, as_json: bool) -> None:
     one, other = (figures(plan, each) for each in seen)
     if as_json:
-        say_json(_document(plan, seen, is_whole=elapsed >= plan.seconds))
+        print_json(_document(plan, seen, is_whole=elapsed >= plan.seconds))
         return
     lines = picture(plan, max(elapsed, plan.seconds), seen)
     if elapsed < plan.seconds:
         lines += ["", f"Ended after {elapsed:.0f} s of {plan.seconds:.0f} s: the figures are those of a part."]
-    say("\n".join(["", *lines, "", *table(one, other), "", *meaning(plan, one, other)]))
+    echo("\n".join(["", *lines, "", *table(one, other), "", *meaning(plan, one, other)]))
 
 
 def _document(plan: DrillPlan, seen: Sequence[Seen], *, is_whole: bool) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Side:
     @property
     def is_ready(self) -> bool:
         self._workers.check()
-        return {worker.pid for worker in self._app.console.workers()} >= set(self._workers.pids)
+        return {worker.pid for worker in self._app.workers()} >= set(self._workers.pids)
 
     @property
     def seen(self) -> Seen:

@@ -1,4 +1,4 @@
-"""`python manage.py mulligan …`: the command line, on the app of this project."""
+"""`python manage.py mulligan …`: the mulligan command with the app of this project."""
 
 from argparse import REMAINDER, ArgumentParser
 from typing import Any
@@ -9,7 +9,7 @@ from mulligan.cli.root import root
 
 
 class Command(BaseCommand):
-    help = "Everything the mulligan command can do, on the jobs of this project."
+    help = "Run the mulligan command with the jobs of this project."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:

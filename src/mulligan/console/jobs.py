@@ -1,0 +1,223 @@
+"""Jobs: find them, read their history, and move them manually."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from mulligan.console.arguments import (
+    BY_THE_CALL,
+    CURSOR,
+    FILTER,
+    JOBS,
+    LARGEST_PAGE,
+    NAME,
+    PAGE_SIZE,
+    POSITION,
+    STRING,
+    check,
+)
+from mulligan.console.services import Services
+from mulligan.console.stuck import StuckJobs
+from mulligan.errors import BatchNotFound, illegal_move
+from mulligan.explain import Explanation, blocked_by, explain
+from mulligan.failure.redact import bounded
+from mulligan.judge import Judge
+from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.batch import BatchRecord
+from mulligan.records.duty import RETRY_REASONS
+from mulligan.records.event import Event
+from mulligan.records.job import Job, JobFilter, Page
+from mulligan.records.limit import subjects_of
+from mulligan.store.messages import Outcome, Request
+from mulligan.store.store import Store
+from mulligan.task.permission import require_permission
+from mulligan.task.registry import Registry
+from mulligan.values.duration import Duration, parse
+
+logger = logging.getLogger("mulligan.console")
+
+# These moves run a job again, so the task's `can_retry` is called first.
+REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
+
+
+class Jobs:
+    """`owner=None` is the administrator. A job of another owner is not found, like a job that does not exist."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        ids: Callable[[], str],
+        tasks: Registry,
+        *,
+        judge: Judge,
+        services: Services,
+        stuck: StuckJobs,
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._tasks = tasks
+        self._judge = judge
+        self._services = services
+        self._stuck = stuck
+
+    @check(job_id=NAME, owner=NAME)
+    def find(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
+        return self._judge.seen(self._store().job(job_id, owner=owner))
+
+    @check(wanted=FILTER, owner=NAME, limit=PAGE_SIZE, cursor=CURSOR)
+    def search(
+        self,
+        wanted: JobFilter | None = None,
+        *,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Any]:
+        page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
+
+    @check(owner=NAME)
+    def count(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
+        return self._store().counts(owner=owner)
+
+    @check(jobs=JOBS)
+    def find_blocks(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
+        """One query for all of them."""
+        live = [job for job in jobs if job.state in (State.WAITING, State.QUEUED)]
+        if not live:
+            return {}
+        pauses, holding = self._store().pauses(), self._services.find_holding(job.service for job in live)
+        found = {job.id: blocked_by(job, pauses=pauses, holding=holding) for job in live}
+        return {job_id: what for job_id, what in found.items() if what is not None}
+
+    @check(job=NAME, owner=NAME, after=POSITION, limit=PAGE_SIZE)
+    def events(
+        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
+    ) -> list[Event]:
+        return self._store().events(job=job, owner=owner, after=after, limit=limit)
+
+    @check(back=POSITION)
+    def last_position(self, *, back: int = 0) -> int:
+        return self._store().last_position(back=back)
+
+    @check(job_id=NAME, owner=NAME)
+    def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
+        store = self._store()
+        job = self.find(job_id, owner=owner)
+        return explain(
+            job,
+            events=self._history(job.id),
+            workers=store.workers(),
+            now=store.now(),
+            ahead=store.ahead_of(job, limit=LARGEST_PAGE),
+            is_known=job.kind in self._tasks,
+            pauses=store.pauses(),
+            stuck_after=self._stuck.after,
+            batch=self._batch_of(job),
+            service=self._services.find_for_job(job.service),
+            limits=store.limits(subjects_of(job)) if job.waiting_for == "limit" else (),
+            spending=store.spending(job.owner) if job.waiting_for == "budget" else None,
+        )
+
+    def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
+        with suppress(BatchNotFound):
+            return None if job.batch is None else self._store().batch(job.batch)
+        return None
+
+    def _history(self, job_id: str) -> Sequence[Event]:
+        """All events of a job. If they fill more than two pages, only the first and the last page."""
+        pages = [self._store().events(job=job_id, limit=LARGEST_PAGE)]
+        while len(pages[-1]) == LARGEST_PAGE:
+            page = self._store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
+            pages = [*pages[:1], page]
+        return [event for page in pages for event in page]
+
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    def retry(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self._move(Move.RETRY_BY_HAND, job_id, owner, actor, reason)
+
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    def run_now(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self._move(Move.RUN_NOW, job_id, owner, actor, reason)
+
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    def cancel(
+        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Job[Any]:
+        return self._move(Move.CANCEL_BY_HAND, job_id, owner, actor, reason)
+
+    @check(job_id=NAME, delay=BY_THE_CALL, owner=NAME, actor=STRING, reason=STRING)
+    def snooze(
+        self,
+        job_id: str,
+        delay: Duration,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Job[Any]:
+        return self._move(Move.SNOOZE_BY_HAND, job_id, owner, actor, reason, parse(delay))
+
+    def _move(
+        self,
+        move: Move,
+        job_id: str,
+        owner: str | None,
+        actor: str | None,
+        reason: str | None,
+        delay: timedelta = timedelta(0),
+    ) -> Job[Any]:
+        before = self._store().job(job_id, owner=owner) if move in REVIVING else None
+        first = self._check(move, before, actor) if before else None
+        request = Request(
+            id=self._ids(),
+            move=move,
+            job=job_id,
+            owner=owner,
+            actor=bounded(actor),
+            reason=bounded(reason),
+            delay=delay,
+            first=first,
+        )
+        moved = self._judge.seen(self._store().move(request))
+        _log(move, before, moved, bounded(actor), bounded(reason))
+        return moved
+
+    def _check(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
+        """Check state and `can_retry`; return the outcome to settle first. The store checks the state again."""
+        first = self._take_stuck(move, job, actor)
+        if first is None and (move, job.state) not in TABLE:
+            raise illegal_move(job.id, job.state, move)
+        require_permission(self._tasks, job)
+        return first
+
+    def _take_stuck(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
+        if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:
+            return None
+        return self._stuck.outcome_of(job.id, actor=bounded(actor))
+
+
+def _log(move: Move, before: Job[Any] | None, job: Job[Any], actor: str | None, reason: str | None) -> None:
+    replaces = before is not None and before.state is State.WAITING and before.waiting_for in RETRY_REASONS
+    instead = f"; it replaces the automatic retry planned for {before.due_at}" if before and replaces else ""
+    fields = {"job_id": job.id, "kind": job.kind, "owner": job.owner, "attempt": job.attempt, "status": str(job.state)}
+    logger.info(
+        f"job %s (%s): {move} requested by %s{instead}",
+        job.id,
+        job.kind,
+        actor or "unknown",
+        extra=fields | {"event": _event_of(move, job), "actor": actor, "reason": reason},
+    )
+
+
+def _event_of(move: Move, job: Job[Any]) -> str:
+    """The event's type: a running job's cancellation is only requested."""
+    steps = [step for (made, _), step in TABLE.items() if made is move]
+    return next((step for step in steps if step.target is job.state), steps[0]).event
