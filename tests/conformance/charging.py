@@ -129,7 +129,7 @@ class ChargeRules(Bench):
         self._conclude(lease, failed())
         job = self.job(lease.fence.id)
         assert (job.failures, dict(job.code_failures)) == (0, {RECOVERING: 1})
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         assert dict(self.job(job.id).code_failures) == {}
 
     def test_a_job_that_was_handed_back_too_often_is_still_spared_by_an_outage(self) -> None:
@@ -191,7 +191,7 @@ class ChargeRules(Bench):
 
     def test_a_wish_to_cancel_wins(self) -> None:
         lease = self._probing()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self._conclude(lease, failed())
         assert self.job(lease.fence.id).state is State.CANCELLED
 
@@ -309,7 +309,7 @@ class ChargeRules(Bench):
 
     # Nobody is forgotten there
 
-    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.RETRY_BY_HAND])
+    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
     def test_it_can_be_started_by_hand(self, move: Move) -> None:
         parked = self._park_one()
         self.move(move, parked)
@@ -320,8 +320,8 @@ class ChargeRules(Bench):
     def test_it_can_be_put_off_and_cancelled_by_hand(self) -> None:
         self._break_with(2)
         one, two = self._probe_in_vain(), self._probe_in_vain()
-        self.move(Move.SNOOZE_BY_HAND, one, delay=HOUR)
-        self.move(Move.CANCEL_BY_HAND, two)
+        self.move(Move.MANUAL_SNOOZE, one, delay=HOUR)
+        self.move(Move.MANUAL_CANCEL, two)
         self._force_it("closed")
         assert self.claim() == []
         self.advance(HOUR)

@@ -103,7 +103,7 @@ class NameRules(Bench):
         for _ in range(3):
             self._pass_a_day()
             assert self._names() == 1
-        self.move(Move.CANCEL_BY_HAND, job.id)
+        self.move(Move.MANUAL_CANCEL, job.id)
         if state is State.RUNNING:
             self.settle(self.lease_of(self.job(job.id), incarnation=WORKER), Cancel({}))
         self._pass_a_day()

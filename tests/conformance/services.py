@@ -236,7 +236,7 @@ class ServiceRules(Bench):
                 lost = Release({}, ledger=None)
                 self.store.settle([Outcome(probe, lost, reclaimed_by="another")])
             case "cancelled":
-                self.move(Move.CANCEL_BY_HAND, probe.fence.id)
+                self.move(Move.MANUAL_CANCEL, probe.fence.id)
                 self._end([(probe, Release({}))])
         assert self._state() == "half_open"
         assert len(self._claiming(by="another")) == 1
@@ -517,7 +517,7 @@ class ServiceRules(Bench):
         retried = self._failing(retries=30, budget=None)
         assert {lease.fence.id for lease in self._claiming(limit=1_000)} == set(retried)
 
-    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.RETRY_BY_HAND])
+    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
     def test_what_somebody_asks_for_by_hand_passes(self, move: Move) -> None:
         retried = self._failing(retries=30)
         self._claiming(limit=1_000)
@@ -530,8 +530,8 @@ class ServiceRules(Bench):
         retried = self._failing(retries=30)
         self._claiming(limit=1_000)
         one, two, *_ = (job for job in retried if self.job(job).state is State.WAITING)
-        self.move(Move.CANCEL_BY_HAND, one)
-        self.move(Move.SNOOZE_BY_HAND, two, delay=MINUTE)
+        self.move(Move.MANUAL_CANCEL, one)
+        self.move(Move.MANUAL_SNOOZE, two, delay=MINUTE)
         assert (self.job(one).state, self.job(two).due_at) == (State.CANCELLED, self.now + MINUTE)
         self._force("closed")
         taken = self._taken(limit=1_000)

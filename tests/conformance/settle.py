@@ -127,7 +127,7 @@ class SettleRules(Bench):
         assert (job.last_code, job.last_detail, job.error_detail) == ("GW_4XX", None, None)
 
     def test_a_move_by_hand_keeps_the_last_failure(self) -> None:
-        job = self.move(Move.RETRY_BY_HAND, self._after(Fail(SEEN, {})).id)
+        job = self.move(Move.MANUAL_RETRY, self._after(Fail(SEEN, {})).id)
         assert (job.error_code, job.error_detail, job.last_code) == (None, None, "GW_5XX")
 
     @pytest.mark.parametrize("code", ["DEADLINE", SEEN.code])
@@ -379,5 +379,5 @@ class SettleRules(Bench):
 
     def _to_be_cancelled(self) -> Lease:
         lease = self.leased()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         return lease

@@ -192,7 +192,7 @@ class Batches:
         batch = self.find(batch_id, owner=owner)
         who, why = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self._ids(), move=Move.CANCEL_BY_HAND, job=job.id, actor=who, reason=why))
+            self._cancel(Request(id=self._ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=who, reason=why))
         return self.find(batch_id)
 
     def _cancel(self, request: Request) -> None:

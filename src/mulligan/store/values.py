@@ -18,10 +18,10 @@ from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settle import Settlement
 
 MOVES = {
-    Move.RETRY_BY_HAND: "retry_by_hand",
+    Move.MANUAL_RETRY: "retry_by_hand",
     Move.RUN_NOW: "run_now",
-    Move.CANCEL_BY_HAND: "cancel_by_hand",
-    Move.SNOOZE_BY_HAND: "snooze_by_hand",
+    Move.MANUAL_CANCEL: "cancel_by_hand",
+    Move.MANUAL_SNOOZE: "snooze_by_hand",
 }
 
 FORGOTTEN_AFTER = timedelta(hours=1)
