@@ -12,10 +12,10 @@ from mulligan.explain import Explanation, explain
 from mulligan.explain.history import DESCRIPTIONS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import worker_lost
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Decision
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event

@@ -18,7 +18,7 @@ MAY_ASK = {
     "store/postgres/bounded.py": "a driver: it waits for the server",
 }
 MAY_START_THREADS = {
-    "store/postgres/changes.py": "drives the notifier",
+    "store/postgres/notify.py": "drives the notifier",
     "store/sqlite/database.py": "drives the writer",
     "store/sqlite/lock.py": "waits in the kernel for another process",
     "worker/children/process.py": "listens to its worker while the main thread runs a task",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mulligan import App, FinalError, NotAllowed, RetryPolicy, Snooze, Verdict, attempt
-from mulligan.failure.catalogue import ErrorClass
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
 from mulligan.failure.redact import LONGEST_TEXT
 

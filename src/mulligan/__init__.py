@@ -40,7 +40,7 @@ from mulligan.errors import (
     UnknownService,
 )
 from mulligan.failure.backoff import Added, Decorrelated, Exponential, Fixed, Full, Linear, Steps
-from mulligan.failure.catalogue import ErrorCode
+from mulligan.failure.error_codes import ErrorCode
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Verdict

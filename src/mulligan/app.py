@@ -17,8 +17,8 @@ from mulligan.console.schedules import ScheduleStatus
 from mulligan.console.services import ServiceHandle
 from mulligan.errors import BadSchedule
 from mulligan.explain import Explanation
-from mulligan.failure.catalogue import ErrorCode
 from mulligan.failure.classify import AnyRule
+from mulligan.failure.error_codes import ErrorCode
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.policies import Names, Owner, Queue

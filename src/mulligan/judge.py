@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.catalogue import Catalogue
 from mulligan.failure.classify import AnyRule, classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
+from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.packs import installed
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict

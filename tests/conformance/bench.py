@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from conformance.invariants import check
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.decision import Decision, Fail, Retry, Succeed
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.event import Event

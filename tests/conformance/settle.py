@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conformance.bench import HOUR, MINUTE, SECOND, WORKER, Bench, failing, retrying, verdict
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release, Retry, Succeed
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease

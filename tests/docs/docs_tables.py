@@ -11,8 +11,8 @@ from mulligan.attempt import MOST_CALLS
 from mulligan.console import arguments, services
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
-from mulligan.failure.catalogue import DEFAULT
 from mulligan.failure.decide import MAX_MISFITS
+from mulligan.failure.error_codes import DEFAULT
 from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.policies import reading

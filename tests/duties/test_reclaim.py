@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mulligan.duties.reclaim import Reclaim
-from mulligan.failure.catalogue import Catalogue
+from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.policy import RetryPolicy
 from mulligan.judge import Judge
 from mulligan.lifecycle import State

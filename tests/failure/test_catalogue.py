@@ -1,7 +1,7 @@
 import pytest
 
 from mulligan.errors import BadPolicy
-from mulligan.failure.catalogue import Catalogue, ErrorClass, ErrorCode
+from mulligan.failure.error_codes import Catalogue, ErrorClass, ErrorCode
 from mulligan.failure.packs import PACKS
 
 # Code, class, HTTP status, the line while a retry is coming, the line when none is.

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import classify
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.packs import BUILT_IN, PACKS, process, system
 from mulligan.failure.verdict import Failure
 

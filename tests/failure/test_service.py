@@ -7,7 +7,7 @@ import pytest
 from service_worlds import SECOND, World
 
 from mulligan.errors import BadPolicy
-from mulligan.failure.catalogue import Catalogue, ErrorClass, ErrorCode
+from mulligan.failure.error_codes import Catalogue, ErrorClass, ErrorCode
 from mulligan.service import (
     BreakerState,
     CallCounts,

@@ -26,7 +26,7 @@ OPENS = {
     """,
 }
 WORDS = """
-        from mulligan.failure.catalogue import ErrorClass
+        from mulligan.failure.error_codes import ErrorClass
         from mulligan.service import Service, ServiceBook
         from mulligan.failure.verdict import Verdict
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mulligan.failure import evidence
-from mulligan.failure.catalogue import (
+from mulligan.failure.checks import bad_value
+from mulligan.failure.error_codes import (
     CODE_ALLOWED,
     DEFAULT,
     Catalogue,
@@ -17,7 +18,6 @@ from mulligan.failure.catalogue import (
     is_code,
     without_promise,
 )
-from mulligan.failure.checks import bad_value
 from mulligan.failure.redact import sanitize
 from mulligan.failure.rule import AnyRule, Rule, name_of
 from mulligan.failure.text import first_line

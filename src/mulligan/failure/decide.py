@@ -19,9 +19,9 @@ from typing import Any
 
 from mulligan.errors import BadPolicy
 from mulligan.failure.backoff import Exponential
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.decision import Decision, Fail, Park, Postpone, Reasons, Release, Retry
 from mulligan.failure.delays import backoff_delay
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Ledger, Verdict

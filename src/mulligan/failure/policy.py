@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from mulligan.failure import checks
 from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
-from mulligan.failure.catalogue import CODE_ALLOWED, is_code
 from mulligan.failure.checks import bad_value, set_fields
+from mulligan.failure.error_codes import CODE_ALLOWED, is_code
 from mulligan.failure.windows import Window, require_an_instant
 from mulligan.values.duration import LONGEST, Duration
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from mulligan.errors import BadTask
 from mulligan.failure import checks, evidence
-from mulligan.failure.catalogue import CODE_ALLOWED, ErrorClass, check_blame, is_code
 from mulligan.failure.checks import bad_value, require
+from mulligan.failure.error_codes import CODE_ALLOWED, ErrorClass, check_blame, is_code
 from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
 from mulligan.failure.text import first_line
 from mulligan.failure.verdict import Failure, Verdict

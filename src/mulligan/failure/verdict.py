@@ -7,7 +7,7 @@ from signal import Signals
 
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
 from mulligan.failure import evidence
-from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.redact import sanitize
 from mulligan.failure.text import clip, first_line

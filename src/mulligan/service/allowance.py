@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.failure.catalogue import DEFAULT, Catalogue, ErrorClass
+from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Verdict
 from mulligan.records.rate import TokenBucket

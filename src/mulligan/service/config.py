@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from mulligan.errors import BadRate
 from mulligan.failure import checks
-from mulligan.failure.catalogue import CODE_ALLOWED, is_code
 from mulligan.failure.checks import bad_value
+from mulligan.failure.error_codes import CODE_ALLOWED, is_code
 from mulligan.records.rate import parse_rate
 from mulligan.values.check import LONGEST_NAME
 from mulligan.values.duration import BadDuration, Duration, describe, parse

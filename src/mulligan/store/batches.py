@@ -22,16 +22,8 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
-from mulligan.records.batch import (
-    BatchAction,
-    BatchRecord,
-    BatchRetry,
-    BatchState,
-    NewBatch,
-    has_expired,
-    next_action,
-    outcome,
-)
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
 from mulligan.records.job import Job, NewJob
 from mulligan.store.batch_counts import CountChanges
 from mulligan.store.follow_up import callback

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 
 from mulligan.errors import LeaseLost, StoreDamaged
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import TABLE, Move, State

@@ -27,8 +27,8 @@ from mulligan.console.services import Services
 from mulligan.console.stuck import StuckJobs
 from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
-from mulligan.failure.catalogue import Catalogue, ErrorCode
 from mulligan.failure.classify import AnyRule
+from mulligan.failure.error_codes import Catalogue, ErrorCode
 from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import check_rules

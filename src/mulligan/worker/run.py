@@ -6,8 +6,8 @@ from typing import Any
 
 from mulligan.attempt import CURRENT
 from mulligan.errors import MulliganError, StoreError
-from mulligan.failure.catalogue import ErrorClass
 from mulligan.failure.classify import misfit, worker_lost
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import sanitize
 from mulligan.failure.verdict import Failure

@@ -16,11 +16,11 @@ from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, O
 from mulligan.store.moves import MoveParts
 from mulligan.store.parts import Parts
 from mulligan.store.postgres import health, proxy, schema
-from mulligan.store.postgres.changes import Notifications, Notifier, Polling, ServerSilent
 from mulligan.store.postgres.claim import PostgresClaim
 from mulligan.store.postgres.connections import Connections
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
+from mulligan.store.postgres.notify import Notifications, Notifier, Polling, ServerSilent
 from mulligan.store.postgres.promote import PostgresPromote
 from mulligan.store.postgres.retention import remove
 from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession

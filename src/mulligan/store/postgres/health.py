@@ -9,8 +9,8 @@ import psycopg
 
 from mulligan.errors import UndeclaredProxy
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
-from mulligan.store.postgres.changes import CHANNEL, NOTIFY
 from mulligan.store.postgres.connections import Connection, Connections
+from mulligan.store.postgres.notify import CHANNEL, NOTIFY
 from mulligan.store.postgres.proxy import Between, look
 from mulligan.store.postgres.url import Address
 from mulligan.values.duration import describe

@@ -20,7 +20,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
-from mulligan.failure.catalogue import Catalogue
+from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
 from mulligan.policies import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
