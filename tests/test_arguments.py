@@ -158,38 +158,38 @@ def test_a_check_names_no_parameter_that_was_renamed() -> None:
 
 
 REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    ("jobs", (), {"limit": "x"}, "limit cannot be 'x': it must be an integer from 1 to 1,000"),
-    ("jobs", (), {"limit": 0}, "limit cannot be 0"),
-    ("jobs", (), {"limit": -1}, "limit cannot be -1"),
-    ("jobs", (), {"limit": 10**9}, "limit cannot be 1000000000: it must be an integer from 1 to 1,000"),
-    ("jobs", (), {"limit": True}, "limit cannot be True"),
-    ("jobs", ({},), {}, r"wanted cannot be {}: it must be a JobFilter(…)"),
-    ("jobs", (), {"owner": 5}, "owner cannot be 5: it must be a string"),
-    ("jobs", (), {"cursor": 5}, "cursor cannot be 5"),
-    ("job", (None,), {}, "job_id cannot be None: it must be a string"),
-    ("job", (5,), {}, "job_id cannot be 5"),
-    ("wait", (5,), {}, "job cannot be 5: it must be a job or a job's id"),
-    ("events", (), {"after": "x"}, "after cannot be 'x': it must be an integer from 0"),
-    ("events", (), {"after": -1}, "after cannot be -1"),
-    ("service", (None,), {}, "name cannot be None: it must be a string"),
-    ("redrive", ({},), {}, "wanted cannot be {}"),
+    ("jobs", (), {"limit": "x"}, "limit is 'x', but it must be an integer from 1 to 1,000"),
+    ("jobs", (), {"limit": 0}, "limit is 0, but it must be"),
+    ("jobs", (), {"limit": -1}, "limit is -1, but it must be"),
+    ("jobs", (), {"limit": 10**9}, "limit is 1000000000, but it must be an integer from 1 to 1,000"),
+    ("jobs", (), {"limit": True}, "limit is True, but it must be"),
+    ("jobs", ({},), {}, r"wanted is {}, but it must be a JobFilter(…)"),
+    ("jobs", (), {"owner": 5}, "owner is 5, but it must be a string"),
+    ("jobs", (), {"cursor": 5}, "cursor is 5, but it must be"),
+    ("job", (None,), {}, "job_id is None, but it must be a string"),
+    ("job", (5,), {}, "job_id is 5, but it must be"),
+    ("wait", (5,), {}, "job is 5, but it must be a job or a job's id"),
+    ("events", (), {"after": "x"}, "after is 'x', but it must be an integer from 0"),
+    ("events", (), {"after": -1}, "after is -1, but it must be"),
+    ("service", (None,), {}, "name is None, but it must be a string"),
+    ("redrive", ({},), {}, "wanted is {}, but it must be"),
     ("redrive", (JobFilter(),), {"request_id": "x" * 201}, "a string of at most 200 characters"),
-    ("purge", (JobFilter(),), {"older_than": "1d", "dry_run": None}, "dry_run cannot be None: it must be True or"),
+    ("purge", (JobFilter(),), {"older_than": "1d", "dry_run": None}, "dry_run is None, but it must be True or"),
     ("reclassify", (), {"limit": 100_001}, "from 1 to 100,000"),
-    ("batches", (), {"limit": 0}, "limit cannot be 0"),
-    ("find_batch", (5,), {}, "batch_id cannot be 5"),
-    ("redrives", (), {"limit": 1_001}, "limit cannot be 1001"),
-    ("spending", (None,), {}, "owner cannot be None"),
-    ("retry", ("x",), {"actor": object}, "actor cannot be .*: it must be a string"),
-    ("pause", (), {}, r"what to pause or resume cannot be []: it must be one of queue=, kind=, service=, duty="),
-    ("pause", ("1h",), {"queue": "a", "kind": "b"}, "cannot be ['queue', 'kind']"),
-    ("doctor", (5,), {}, "limits cannot be 5"),
-    ("run", (), {"concurrency": 0}, "concurrency cannot be 0: it must be an integer from 1 to 10,000"),
-    ("run", (), {"queues": "bulk"}, "queues cannot be 'bulk': it must be a list of queue names"),
-    ("worker", (), {"concurrency": "2"}, "concurrency cannot be '2'"),
-    ("run_until_idle", (), {"concurrency": -1}, "concurrency cannot be -1"),
-    ("enqueue_many", (5,), {}, r"what is enqueued cannot be 5: it must be a call made with task.bind(…)"),
-    ("enqueue_many", (["x"],), {}, "what is enqueued cannot be 'x'"),
+    ("batches", (), {"limit": 0}, "limit is 0, but it must be"),
+    ("find_batch", (5,), {}, "batch_id is 5, but it must be"),
+    ("redrives", (), {"limit": 1_001}, "limit is 1001, but it must be"),
+    ("spending", (None,), {}, "owner is None, but it must be"),
+    ("retry", ("x",), {"actor": object}, "actor is .*, but it must be a string"),
+    ("pause", (), {}, r"the target of the pause is [], but it must be one of queue=, kind=, service=, duty="),
+    ("pause", ("1h",), {"queue": "a", "kind": "b"}, "is ['queue', 'kind'], but it must be"),
+    ("doctor", (5,), {}, "limits is 5, but it must be"),
+    ("run", (), {"concurrency": 0}, "concurrency is 0, but it must be an integer from 1 to 10,000"),
+    ("run", (), {"queues": "bulk"}, "queues is 'bulk', but it must be a list of queue names"),
+    ("worker", (), {"concurrency": "2"}, "concurrency is '2', but it must be"),
+    ("run_until_idle", (), {"concurrency": -1}, "concurrency is -1, but it must be"),
+    ("enqueue_many", (5,), {}, r"a binding is 5, but it must be a call made with task.bind(…)"),
+    ("enqueue_many", (["x"],), {}, "a binding is 'x', but it must be"),
 ]  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_what_a_call_cannot_take_is_refused_with_what_is_possible(
 @pytest.mark.parametrize("field", ["kind", "owner", "queue", "code", "group", "batch", "tag", "version"])
 @pytest.mark.parametrize("wrong", [5, b"x", ["x"], "\0", "\ud800", "x" * 1_001])
 def test_a_filter_takes_text_only(field: str, wrong: Any) -> None:
-    with pytest.raises(BadFilter, match=f"{field} cannot be .*: it must be text of at most 1,000 characters"):
+    with pytest.raises(BadFilter, match=f"{field} is .*, but it must be a string of at most 1,000 characters"):
         JobFilter(**{field: wrong})
 
 

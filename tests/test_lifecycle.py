@@ -13,7 +13,7 @@ def test_every_state_is_either_live_or_final() -> None:
 
 def test_only_a_person_brings_back_a_job_that_is_over() -> None:
     revived = {move for (move, source) in TABLE if source in FINAL}
-    assert revived == {Move.RETRY_BY_HAND, Move.RUN_NOW}
+    assert revived == {Move.MANUAL_RETRY, Move.RUN_NOW}
 
 
 def test_only_promotion_and_a_release_lead_to_the_queue() -> None:

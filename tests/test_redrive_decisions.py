@@ -246,7 +246,7 @@ def test_once_done_every_matched_job_is_accounted_for() -> None:
         (NotAllowed("no"), "not allowed"),
         (Conflict("a", "b"), "conflict"),
         (StoreDamaged("it is"), "damaged"),
-        (IllegalMove("a", State.SUCCEEDED, Move.RETRY_BY_HAND), MOVED_ON),
+        (IllegalMove("a", State.SUCCEEDED, Move.MANUAL_RETRY), MOVED_ON),
         (JobNotFound("a"), MOVED_ON),
     ],
 )

@@ -13,7 +13,7 @@ from mulligan.errors import LeaseLost, StoreDamaged, StoreError
 from mulligan.failure.checks import bad_value
 from mulligan.failure.redact import bounded
 from mulligan.program.interrupt import Interrupted
-from mulligan.records.job import Called, Fence, Job, Lease
+from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.config import check_exact_name
 from mulligan.values.clock import Ids, SystemClock, system_randomness
 
@@ -52,7 +52,7 @@ class Attempt:
     """The task asked for the record of its job."""
     is_cut_off = False
     """The record was not available because the store did not answer."""
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ReportedCall, ...] = ()
     ratio = 0.0
     _reported = _bounded_from = _text = ""
 
@@ -191,7 +191,9 @@ class Attempt:
         A `status` of 5xx, 408 or 429 counts as a failure of the service, any other does not; `ok` overrides it. For
         the job's own service, the reported calls count instead of the attempt's end.
         """
-        call = _check_call(Called(check_exact_name(service), _is_ok(status) if ok is None else ok, status, seconds))
+        call = _check_call(
+            ReportedCall(check_exact_name(service), _is_ok(status) if ok is None else ok, status, seconds)
+        )
         if self._lease is not None and len(self.calls) < MOST_CALLS:
             self.calls = (*self.calls, call)
 
@@ -213,7 +215,7 @@ def _is_ok(status: int | None) -> bool:
     return not isinstance(status, int) or (status < 500 and status not in (408, 429))
 
 
-def _check_call(call: Called) -> Called:
+def _check_call(call: ReportedCall) -> ReportedCall:
     """The call, which is stored with the outcome, so it must consist of plain values."""
     if not isinstance(call.ok, bool):
         raise bad_value("ok of a call", call.ok, "True, False or None")

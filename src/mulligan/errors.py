@@ -258,8 +258,7 @@ class BadConnection(Refused):
 
 class BadArgument(MulliganError, ValueError):
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        shown = describe(value) if isinstance(value, timedelta) else repr(value)
-        super().__init__(f"{name} cannot be {shown:.200}: it must be {allowed}")
+        super().__init__(not_allowed(name, value, allowed))
 
 
 class BadFilter(BadArgument):
@@ -372,7 +371,7 @@ class StillRunning(IllegalMove):
         super().__init__(job_id, State.RUNNING, move)
 
     def _hint(self, move: Move) -> str:
-        return ", or retry once it is stuck" if move is Move.RETRY_BY_HAND else ""
+        return ", or retry once it is stuck" if move is Move.MANUAL_RETRY else ""
 
 
 def illegal_move(job_id: str, state: State, move: Move) -> IllegalMove:

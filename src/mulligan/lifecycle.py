@@ -39,10 +39,10 @@ class Move(StrEnum):
     RELEASE = "release"
     CANCEL = "cancel"
     EXPIRE = "expire"
-    RETRY_BY_HAND = "retry by hand"
+    MANUAL_RETRY = "manual retry"
     RUN_NOW = "run now"
-    CANCEL_BY_HAND = "cancel by hand"
-    SNOOZE_BY_HAND = "snooze by hand"
+    MANUAL_CANCEL = "manual cancel"
+    MANUAL_SNOOZE = "manual snooze"
 
     @property
     def verb(self) -> str | None:
@@ -55,10 +55,10 @@ class Move(StrEnum):
 
 
 VERBS = {
-    Move.RETRY_BY_HAND: "retry",
+    Move.MANUAL_RETRY: "retry",
     Move.RUN_NOW: "run-now",
-    Move.CANCEL_BY_HAND: "cancel",
-    Move.SNOOZE_BY_HAND: "snooze",
+    Move.MANUAL_CANCEL: "cancel",
+    Move.MANUAL_SNOOZE: "snooze",
 }
 
 
@@ -86,18 +86,18 @@ TABLE: dict[tuple[Move, State | None], Step] = {
     (Move.CANCEL, State.RUNNING): Step(State.CANCELLED, "job.cancelled"),
     (Move.EXPIRE, State.WAITING): Step(State.FAILED, "job.failed"),
     (Move.EXPIRE, State.QUEUED): Step(State.FAILED, "job.failed"),
-    (Move.RETRY_BY_HAND, State.FAILED): Step(State.WAITING, "job.retry_requested"),
-    (Move.RETRY_BY_HAND, State.CANCELLED): Step(State.WAITING, "job.retry_requested"),
-    (Move.RETRY_BY_HAND, State.WAITING): Step(State.WAITING, "job.retry_requested"),
+    (Move.MANUAL_RETRY, State.FAILED): Step(State.WAITING, "job.retry_requested"),
+    (Move.MANUAL_RETRY, State.CANCELLED): Step(State.WAITING, "job.retry_requested"),
+    (Move.MANUAL_RETRY, State.WAITING): Step(State.WAITING, "job.retry_requested"),
     (Move.RUN_NOW, State.FAILED): Step(State.WAITING, "job.run_requested"),
     (Move.RUN_NOW, State.CANCELLED): Step(State.WAITING, "job.run_requested"),
     (Move.RUN_NOW, State.WAITING): Step(State.WAITING, "job.run_requested"),
-    (Move.CANCEL_BY_HAND, State.WAITING): Step(State.CANCELLED, "job.cancelled"),
-    (Move.CANCEL_BY_HAND, State.QUEUED): Step(State.CANCELLED, "job.cancelled"),
+    (Move.MANUAL_CANCEL, State.WAITING): Step(State.CANCELLED, "job.cancelled"),
+    (Move.MANUAL_CANCEL, State.QUEUED): Step(State.CANCELLED, "job.cancelled"),
     # The worker learns of it at its next heartbeat, and the settle of the attempt cancels the job.
-    (Move.CANCEL_BY_HAND, State.RUNNING): Step(State.RUNNING, "job.cancel_requested"),
-    (Move.SNOOZE_BY_HAND, State.WAITING): Step(State.WAITING, "job.snoozed"),
-    (Move.SNOOZE_BY_HAND, State.QUEUED): Step(State.WAITING, "job.snoozed"),
+    (Move.MANUAL_CANCEL, State.RUNNING): Step(State.RUNNING, "job.cancel_requested"),
+    (Move.MANUAL_SNOOZE, State.WAITING): Step(State.WAITING, "job.snoozed"),
+    (Move.MANUAL_SNOOZE, State.QUEUED): Step(State.WAITING, "job.snoozed"),
 }
 
 # A result that came too late changes no state, but is recorded.

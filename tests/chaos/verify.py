@@ -17,7 +17,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import MAX_LOSSES, Job
 
 FINAL_EVENTS = ("job.succeeded", "job.failed", "job.cancelled")
-BY_HAND = TABLE[Move.RETRY_BY_HAND, State.FAILED].event
+BY_HAND = TABLE[Move.MANUAL_RETRY, State.FAILED].event
 LOST = "WORKER_LOST"
 NOT_POSSIBLE_NOW = 5
 SHOWN = 5

@@ -10,7 +10,7 @@ from click.testing import Result
 
 from mulligan import App
 from mulligan.failure.decision import Succeed
-from mulligan.records.job import Called, NewJob
+from mulligan.records.job import NewJob, ReportedCall
 from mulligan.store.messages import Claim, Outcome
 
 Invoke = Callable[..., Result]
@@ -39,7 +39,7 @@ def open_by_calls(app: App) -> None:
     app.store.enqueue([NewJob(id=f"a{n}", kind="pay", arguments="{}", service="gateway") for n in range(10)])
     claim = Claim(incarnation="w", number=1, kinds=["pay"], limit=10, lease=timedelta(hours=1))
     leases = app.store.claim(claim).leases
-    app.store.settle([Outcome(lease, Succeed(None), calls=(Called("gateway", False),)) for lease in leases])
+    app.store.settle([Outcome(lease, Succeed(None), calls=(ReportedCall("gateway", False),)) for lease in leases])
     app.store.enqueue([NewJob(id=f"b{n}", kind="pay", arguments="{}", service="gateway") for n in range(2)])
 
 

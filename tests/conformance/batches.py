@@ -265,7 +265,7 @@ class BatchRules(Bench):
     def test_a_wish_to_cancel_that_wins_is_counted_as_cancelled(self) -> None:
         batch, (job,) = self._published(1)
         lease = self._member_lease(job)
-        self.move(Move.CANCEL_BY_HAND, job.id)
+        self.move(Move.MANUAL_CANCEL, job.id)
         assert self.store.batch(batch.id).finished == 0, "it still runs"
         self.settle(lease, retrying())
         found = self.store.batch(batch.id)
@@ -273,7 +273,7 @@ class BatchRules(Bench):
 
     def test_a_member_cancelled_by_hand_is_counted(self) -> None:
         batch, jobs = self._published(2)
-        self.move(Move.CANCEL_BY_HAND, jobs[0].id)
+        self.move(Move.MANUAL_CANCEL, jobs[0].id)
         assert self.store.batch(batch.id).cancelled == 1
         self.settle(self._member_lease(jobs[1]), DONE)
         assert self.store.batch(batch.id).state is BatchState.PARTIAL
@@ -298,7 +298,7 @@ class BatchRules(Bench):
         late, gone, good = self._member(batch, deadline=SECOND), self._member(batch), self._member(batch)
         self.advance(MINUTE)
         self.store.expire(deadline_passed(), limit=10)
-        self.move(Move.CANCEL_BY_HAND, gone.id)
+        self.move(Move.MANUAL_CANCEL, gone.id)
         draft = self.store.batch(batch.id)
         assert (draft.total, draft.failed, draft.cancelled, draft.state) == (3, 1, 1, BatchState.DRAFT)
         assert self.store.publish(batch.id).left == 1
@@ -307,7 +307,7 @@ class BatchRules(Bench):
 
     def test_a_draft_whose_members_are_all_over_is_settled_when_published(self) -> None:
         batch = self._draft()
-        self.move(Move.CANCEL_BY_HAND, self._member(batch).id)
+        self.move(Move.MANUAL_CANCEL, self._member(batch).id)
         assert self.store.publish(batch.id).state is BatchState.FAILED
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_SETTLED]
 
@@ -408,7 +408,7 @@ class BatchRules(Bench):
         self.settle(first, failing())
         assert self.job(jobs[2].id).state is State.CANCELLED
         self.advance(SECOND)
-        self.move(Move.RETRY_BY_HAND, jobs[2].id)
+        self.move(Move.MANUAL_RETRY, jobs[2].id)
         assert self.store.tend_batches(limit=100) == 0
         assert (self.job(jobs[2].id).state, self.store.batch(batch.id).left) == (State.QUEUED, 2)
 
@@ -417,7 +417,7 @@ class BatchRules(Bench):
         leases = self._member_leases(jobs)
         self.store.settle([Outcome(lease, failing()) for lease in leases])
         for job in jobs[:3]:
-            self.move(Move.RETRY_BY_HAND, job.id)
+            self.move(Move.MANUAL_RETRY, job.id)
         found = self.store.batch(batch.id)
         assert (found.failed, found.left, found.aborted_at) == (1, 3, None)
         first, second, _ = self._member_leases(jobs[:3], limit=3)
@@ -473,14 +473,14 @@ class BatchRules(Bench):
     def test_each_generation_has_its_callback(self) -> None:
         batch, (job,) = self._published(1, on_settled=AFTER)
         self.settle(self._member_lease(job), failing())
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         self.settle(self._member_lease(job), DONE)
         assert len({after.id for after in self._callbacks()}) == 2
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_SETTLED]
 
     # Again
 
-    @pytest.mark.parametrize("move", [Move.RETRY_BY_HAND, Move.RUN_NOW])
+    @pytest.mark.parametrize("move", [Move.MANUAL_RETRY, Move.RUN_NOW])
     @pytest.mark.parametrize("decision", [failing(), Cancel({})])
     def test_a_member_brought_back_by_hand_opens_the_batch(self, move: Move, decision: Decision) -> None:
         batch, jobs = self._published(2)
@@ -499,7 +499,7 @@ class BatchRules(Bench):
     def test_a_retry_that_is_repeated_is_counted_once(self) -> None:
         batch, (job,) = self._published(1)
         self.settle(self._member_lease(job), failing())
-        request = self.request(Move.RETRY_BY_HAND, job.id)
+        request = self.request(Move.MANUAL_RETRY, job.id)
         self.store.move(request), self.store.move(request)
         found = self.store.batch(batch.id)
         assert (found.failed, found.generation) == (0, 2)
@@ -509,7 +509,7 @@ class BatchRules(Bench):
         lease = self._member_lease(job)
         self.advance(HOUR)
         first = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand", stuck_after=SECOND)
-        self.move(Move.RETRY_BY_HAND, job.id, first=first)
+        self.move(Move.MANUAL_RETRY, job.id, first=first)
         found = self.store.batch(batch.id)
         assert (found.finished, found.generation, found.state) == (0, 1, BatchState.PROCESSING)
         assert self._batch_told(batch) == [BATCH_PUBLISHED]
@@ -517,10 +517,10 @@ class BatchRules(Bench):
     def test_a_member_of_a_draft_moved_by_hand_still_waits_for_the_publishing(self) -> None:
         batch = self._draft()
         jobs = [self._member(batch) for _ in range(4)]
-        self.move(Move.CANCEL_BY_HAND, jobs[0].id)
-        for job, move in zip(jobs, [Move.RETRY_BY_HAND, Move.RUN_NOW, Move.RETRY_BY_HAND], strict=False):
+        self.move(Move.MANUAL_CANCEL, jobs[0].id)
+        for job, move in zip(jobs, [Move.MANUAL_RETRY, Move.RUN_NOW, Move.MANUAL_RETRY], strict=False):
             assert self.move(move, job.id).waiting_for == "batch"
-        self.move(Move.SNOOZE_BY_HAND, jobs[3].id, delay=HOUR)
+        self.move(Move.MANUAL_SNOOZE, jobs[3].id, delay=HOUR)
         self.advance(2 * HOUR)
         assert self.claim() == []
         draft = self.store.batch(batch.id)
@@ -575,13 +575,13 @@ class BatchRules(Bench):
         outside = self.enqueue(dedupe_key="same")
         assert self.store.retry_members(self._batch_retry(batch, [first])) == []
         assert self.store.batch(batch.id).state is BatchState.FAILED
-        self.move(Move.CANCEL_BY_HAND, outside.id)
+        self.move(Move.MANUAL_CANCEL, outside.id)
         assert self.store.retry_members(self._batch_retry(batch, [first])) == [first.id]
 
     def test_retried_members_of_a_draft_wait_for_the_publishing(self) -> None:
         batch = self._draft()
         job = self._member(batch)
-        self.move(Move.CANCEL_BY_HAND, job.id)
+        self.move(Move.MANUAL_CANCEL, job.id)
         assert self.store.retry_members(self._batch_retry(batch, [job])) == [job.id]
         assert (self.claim(), self.job(job.id).waiting_for) == ([], "batch")
         self.store.publish(batch.id)
@@ -635,7 +635,7 @@ class BatchRules(Bench):
         if is_tended:
             self.store.tend_batches(limit=10)
         for call in (
-            lambda: self.move(Move.RETRY_BY_HAND, job.id),
+            lambda: self.move(Move.MANUAL_RETRY, job.id),
             lambda: self.move(Move.RUN_NOW, job.id),
             lambda: self.store.retry_members(self._batch_retry(batch, [job])),
         ):
@@ -645,7 +645,7 @@ class BatchRules(Bench):
         found = self.store.batch(batch.id)
         assert (found.failed, found.generation) == (1, 1)
         with pytest.raises(IllegalMove):
-            self.move(Move.CANCEL_BY_HAND, job.id)
+            self.move(Move.MANUAL_CANCEL, job.id)
 
     # Gone
 
@@ -654,7 +654,7 @@ class BatchRules(Bench):
         first, second = self._member_leases(jobs)
         self.settle(first, DONE)
         draft = self._draft()
-        self.move(Move.CANCEL_BY_HAND, self._member(draft).id)
+        self.move(Move.MANUAL_CANCEL, self._member(draft).id)
         self.advance(DAY)
         assert [self.store.prune(state, before=self.now, limit=10) for state in (State.SUCCEEDED, State.CANCELLED)] == [
             0,

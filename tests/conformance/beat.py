@@ -59,7 +59,7 @@ class BeatRules(Bench):
     def test_a_beat_tells_what_is_to_be_stopped_until_it_is(self) -> None:
         mine, others, other_wish = self.leased(), self.leased(by="another"), self.leased()
         for lease in (mine, others):
-            self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+            self.move(Move.MANUAL_CANCEL, lease.fence.id)
         for _ in range(2):
             reply = self.beat(mine.fence, other_wish.fence)
             assert (reply.cancelled, reply.lost) == ([mine.fence], [])
@@ -68,7 +68,7 @@ class BeatRules(Bench):
 
     def test_a_job_to_be_stopped_keeps_its_lease_until_then(self) -> None:
         lease = self.leased()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self.beat(lease.fence, lease=HOUR)
         job = self.job(lease.fence.id)
         assert (job.state, job.lease_until, job.cancel_requested) == (State.RUNNING, self.now + HOUR, True)

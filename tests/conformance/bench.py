@@ -195,7 +195,7 @@ class Bench:
             case State.FAILED:
                 return self._settled(failing(), options)
             case State.CANCELLED:
-                return self.move(Move.CANCEL_BY_HAND, self.enqueue(**options).id)
+                return self.move(Move.MANUAL_CANCEL, self.enqueue(**options).id)
 
     def _settled(self, decision: Decision, options: dict[str, Any]) -> Job[Any]:
         lease = self.leased(**options)

@@ -87,7 +87,7 @@ class BudgetRules(Bench):
         self.budget(per_day=0)
         (job,) = self.retried()
         assert self.run() == 0
-        assert self.move(Move.RETRY_BY_HAND, job.id).state is State.QUEUED
+        assert self.move(Move.MANUAL_RETRY, job.id).state is State.QUEUED
         assert self.run() == 1
         self.enqueue(owner=OWNER)
         assert self.run() == 1
@@ -191,7 +191,7 @@ class BudgetRules(Bench):
         self.settle(first, failing())
         self.settle(second, retrying(SECOND))
         self.advance(2 * SECOND)
-        assert self.move(Move.RETRY_BY_HAND, first.fence.id).state is State.QUEUED
+        assert self.move(Move.MANUAL_RETRY, first.fence.id).state is State.QUEUED
         assert self.job(second.fence.id).error_code == "BUDGET_EXHAUSTED"
         found = self.store.batch(batch.id)
         assert (found.state, found.generation, found.failed, found.left) == (BatchState.PROCESSING, 1, 1, 1)

@@ -9,7 +9,7 @@ import pytest
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, failing, verdict
 from mulligan.failure.decision import Decision, Fail, Park, Postpone, Retry, Succeed
 from mulligan.lifecycle import Move, State
-from mulligan.records.job import RECOVERING, Called, Job, Lease
+from mulligan.records.job import RECOVERING, Job, Lease, ReportedCall
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.service import MOST_RETURNS, Service, ServiceBook
@@ -129,7 +129,7 @@ class ChargeRules(Bench):
         self._conclude(lease, failed())
         job = self.job(lease.fence.id)
         assert (job.failures, dict(job.code_failures)) == (0, {RECOVERING: 1})
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         assert dict(self.job(job.id).code_failures) == {}
 
     def test_a_job_that_was_handed_back_too_often_is_still_spared_by_an_outage(self) -> None:
@@ -153,7 +153,7 @@ class ChargeRules(Bench):
 
     def test_what_the_task_reports_of_its_service_goes_before_its_end(self) -> None:
         lease = self._probing()
-        self.store.settle([Outcome(lease, exhausted(), calls=(Called(NAME, ok=True),))])
+        self.store.settle([Outcome(lease, exhausted(), calls=(ReportedCall(NAME, ok=True),))])
         assert self.job(lease.fence.id).state is State.FAILED
 
     def test_a_probe_of_the_service_s_own_never_waits_for_it(self) -> None:
@@ -191,7 +191,7 @@ class ChargeRules(Bench):
 
     def test_a_wish_to_cancel_wins(self) -> None:
         lease = self._probing()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self._conclude(lease, failed())
         assert self.job(lease.fence.id).state is State.CANCELLED
 
@@ -309,7 +309,7 @@ class ChargeRules(Bench):
 
     # Nobody is forgotten there
 
-    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.RETRY_BY_HAND])
+    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
     def test_it_can_be_started_by_hand(self, move: Move) -> None:
         parked = self._park_one()
         self.move(move, parked)
@@ -320,8 +320,8 @@ class ChargeRules(Bench):
     def test_it_can_be_put_off_and_cancelled_by_hand(self) -> None:
         self._break_with(2)
         one, two = self._probe_in_vain(), self._probe_in_vain()
-        self.move(Move.SNOOZE_BY_HAND, one, delay=HOUR)
-        self.move(Move.CANCEL_BY_HAND, two)
+        self.move(Move.MANUAL_SNOOZE, one, delay=HOUR)
+        self.move(Move.MANUAL_CANCEL, two)
         self._force_it("closed")
         assert self.claim() == []
         self.advance(HOUR)

@@ -82,7 +82,7 @@ class ClaimRules(Bench):
 
     def test_the_log_says_who_started_it_and_why(self) -> None:
         job = self.in_state(State.FAILED)
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         self.claim(by="w")
         started = [event for event in self.events(job.id) if event.type == "job.started"]
         assert [(event.attempt, event.data["worker"], event.data["trigger"]) for event in started] == [

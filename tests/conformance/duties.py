@@ -217,7 +217,7 @@ class DutyRules(Bench):
     # By hand
 
     @EACH_WAY
-    @pytest.mark.parametrize("move", [Move.RETRY_BY_HAND, Move.RUN_NOW], ids=["retry", "run-now"])
+    @pytest.mark.parametrize("move", [Move.MANUAL_RETRY, Move.RUN_NOW], ids=["retry", "run-now"])
     @pytest.mark.parametrize("is_parked", [False, True])
     def test_what_is_asked_for_by_hand_passes_a_pause(self, way: str, move: Move, is_parked: bool) -> None:
         job = self._waiting(way)
@@ -231,22 +231,22 @@ class DutyRules(Bench):
     def test_a_failed_job_is_retried_by_hand_during_a_pause_and_its_own_retries_wait(self) -> None:
         job = self.in_state(State.FAILED)
         self._pause("retry")
-        assert self.move(Move.RETRY_BY_HAND, job.id).state is State.QUEUED
+        assert self.move(Move.MANUAL_RETRY, job.id).state is State.QUEUED
         (lease,) = self.claim()
         self.settle(lease, retrying(SECOND))
         self.advance(MINUTE)
         assert self.claim() == []
 
-    @pytest.mark.parametrize("move", [Move.CANCEL_BY_HAND, Move.SNOOZE_BY_HAND], ids=["cancel", "snooze"])
+    @pytest.mark.parametrize("move", [Move.MANUAL_CANCEL, Move.MANUAL_SNOOZE], ids=["cancel", "snooze"])
     def test_a_job_held_by_a_pause_can_be_cancelled_and_snoozed(self, move: Move) -> None:
         job = self._waiting("retry")
         self._pause("retry")
         self.advance(HOUR)
         self.claim()
         moved = self.move(move, job.id, delay=MINUTE)
-        assert moved.state is (State.CANCELLED if move is Move.CANCEL_BY_HAND else State.WAITING)
+        assert moved.state is (State.CANCELLED if move is Move.MANUAL_CANCEL else State.WAITING)
         self.advance(MINUTE)
-        assert len(self.claim()) == (0 if move is Move.CANCEL_BY_HAND else 1)
+        assert len(self.claim()) == (0 if move is Move.MANUAL_CANCEL else 1)
 
     # Run
 
@@ -388,7 +388,7 @@ class DutyRules(Bench):
             case "delay":
                 return self.enqueue(delay=delay)
             case "snooze by hand":
-                return self.move(Move.SNOOZE_BY_HAND, self.enqueue().id, delay=delay)
+                return self.move(Move.MANUAL_SNOOZE, self.enqueue().id, delay=delay)
             case "retry":
                 lease = self.leased()
                 self.settle(lease, retrying(delay))

@@ -7,7 +7,7 @@ import pytest
 from conformance.bench import MINUTE, SECOND, Bench, verdict
 from mulligan.failure.decision import Retry, Succeed
 from mulligan.lifecycle import pause_events
-from mulligan.records.job import Called
+from mulligan.records.job import ReportedCall
 from mulligan.records.pause import PauseRequest
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRequest
@@ -109,7 +109,9 @@ class HoldingRules(Bench):
     def test_a_failure_s_event_says_what_it_meant_for_services(self) -> None:
         self.enqueue("send", service="gateway")
         (lease,) = self.claim("send")
-        outcome = Outcome(lease, Retry(MINUTE, verdict(blames_service=True), {}), calls=(Called("archive", ok=True),))
+        outcome = Outcome(
+            lease, Retry(MINUTE, verdict(blames_service=True), {}), calls=(ReportedCall("archive", ok=True),)
+        )
         self.store.settle([outcome])
         told = {"gateway": {"ok": 0, "failed": 1}, "archive": {"ok": 1, "failed": 0}}
         assert self.events(lease.fence.id)[-1].data["services"] == told

@@ -81,7 +81,7 @@ class HookRules(Bench):
 
     def test_a_wish_to_cancel_that_wins_over_a_retry_is_no_failure(self) -> None:
         lease = self.leased(on_failed=follow_up())
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self.settle(lease, retrying())
         assert (self.job(lease.fence.id).state, self._followed(lease.fence.id)) == (State.CANCELLED, [])
 
@@ -118,7 +118,7 @@ class HookRules(Bench):
         lease = self.leased(on_failed=follow_up())
         self.settle(lease, failing())
         for times in (2, 3):
-            self.move(Move.RETRY_BY_HAND, lease.fence.id)
+            self.move(Move.MANUAL_RETRY, lease.fence.id)
             (again,) = self.claim()
             self.settle(again, failing())
             assert len(self._followed(lease.fence.id)) == times
@@ -159,7 +159,7 @@ class HookRules(Bench):
         lease = self.leased(on_failed=follow_up(), lease=HOUR)
         self.advance(HOUR / 2)
         first = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE)
-        request = self.request(Move.RETRY_BY_HAND, lease.fence.id, first=first)
+        request = self.request(Move.MANUAL_RETRY, lease.fence.id, first=first)
         for _ in range(2):
             assert self.store.move(request).state is State.QUEUED
         assert len(self._followed(lease.fence.id)) == 1

@@ -174,7 +174,7 @@ def check_history(job: Job[Any], events: Sequence[Event]) -> None:
     assert [event.attempt for event in starts] == list(range(1, job.attempt + 1)), "each attempt begins once"
     assert job.started_at == (starts[0].at if starts else None)
     assert job.last_attempt_at == (starts[-1].at if starts else None)
-    assert job.manual_retries == len(_of(events, Move.RETRY_BY_HAND))
+    assert job.manual_retries == len(_of(events, Move.MANUAL_RETRY))
     changes = [event for event in events if event.type != REFUSED]
     if job.state.is_final:
         assert changes[-1].at == job.finished_at
@@ -233,7 +233,7 @@ def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]])
     seen = store.last_position()
     store.expire(deadline_passed(), limit=len(jobs) + 1)
     # A failure may abort its batch, and then members that do not run are cancelled.
-    ends = (TABLE[Move.EXPIRE, State.QUEUED].event, TABLE[Move.CANCEL_BY_HAND, State.QUEUED].event)
+    ends = (TABLE[Move.EXPIRE, State.QUEUED].event, TABLE[Move.MANUAL_CANCEL, State.QUEUED].event)
     events = store.events(after=seen, limit=3 * len(jobs) + 1)
     ended = [event.job for event in events if event.type in ends]
     found = Counter([*overdue, *claimed, *ended])

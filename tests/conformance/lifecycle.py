@@ -25,7 +25,7 @@ DECISIONS: dict[Move, Decision] = {
 }
 BY_HAND = [move for move in Move if move.verb]
 # These lead to the door, and what is due passes it in the same step.
-THROUGH_THE_DOOR = (Move.RETRY_BY_HAND, Move.RUN_NOW, Move.PARK)
+THROUGH_THE_DOOR = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.PARK)
 DOOR = TABLE[Move.PROMOTE, State.WAITING]
 
 EVERY_MOVE_FROM_EVERY_STATE = list(product(Move, State))
@@ -79,7 +79,7 @@ class LifecycleRules(Bench):
         self.claim("nothing")
 
     def _by_hand(self, move: Move, job: Job[Any]) -> None:
-        delay: dict[str, Any] = {"delay": HOUR} if move is Move.SNOOZE_BY_HAND else {}
+        delay: dict[str, Any] = {"delay": HOUR} if move is Move.MANUAL_SNOOZE else {}
         if (move, job.state) in TABLE:
             self.move(move, job.id, **delay)
             return

@@ -155,7 +155,7 @@ class LimitRules(Bench):
         expiring, third = self.enqueue(OTHER, deadline=MINUTE), self.enqueue(OTHER)
         self.claim("nothing")
         assert self.job(cancelled.id).state is State.QUEUED
-        self.move(Move.CANCEL_BY_HAND, cancelled.id)
+        self.move(Move.MANUAL_CANCEL, cancelled.id)
         self.advance(HOUR)
         assert self.job(expiring.id).state is State.QUEUED
         self.store.expire(deadline_passed(), limit=10)
@@ -177,7 +177,7 @@ class LimitRules(Bench):
         over = self.in_state(State.FAILED)
         waiting = self.enqueue(delay=HOUR)
         self.leased()
-        for move, job in ((Move.RETRY_BY_HAND, over), (Move.RUN_NOW, waiting)):
+        for move, job in ((Move.MANUAL_RETRY, over), (Move.RUN_NOW, waiting)):
             moved = self.move(move, job.id)
             assert (moved.state, moved.waiting_for) == (State.WAITING, "limit")
         self.advance(HOUR)
@@ -193,7 +193,7 @@ class LimitRules(Bench):
     def test_a_move_by_hand_passes_at_once_when_there_is_a_place(self) -> None:
         self.limit(kinds={KIND: 1})
         over = self.in_state(State.FAILED)
-        assert self.move(Move.RETRY_BY_HAND, over.id).state is State.QUEUED
+        assert self.move(Move.MANUAL_RETRY, over.id).state is State.QUEUED
 
     def test_what_follows_a_failure_needs_a_place(self) -> None:
         self.limit(kinds={OTHER: 1})
@@ -222,7 +222,7 @@ class LimitRules(Bench):
         job, *_ = other.enqueue([self.new()])
         assert (job.state, job.waiting_for) == (State.WAITING, "limit")
         over = self.in_state(State.CANCELLED, delay=HOUR)
-        assert self.move(Move.RETRY_BY_HAND, over.id, store=other).state is State.WAITING
+        assert self.move(Move.MANUAL_RETRY, over.id, store=other).state is State.WAITING
         assert self.claim(store=other) == []
 
     def test_the_limit_a_client_knows_holds_before_any_worker_came(self) -> None:

@@ -281,8 +281,8 @@ class StoreMachine(OneRuleMachine):
 
     def move(self) -> None:
         move, job = self.draw(BY_HAND), self.one_of(list(self.model.jobs))
-        delay = self.draw(DELAYS) if move is Move.SNOOZE_BY_HAND else NONE
-        first = self._first(job) if move is Move.RETRY_BY_HAND else None
+        delay = self.draw(DELAYS) if move is Move.MANUAL_SNOOZE else NONE
+        first = self._first(job) if move is Move.MANUAL_RETRY else None
         self.requests.append(Request(id=self.ids(), move=move, job=job, delay=delay, first=first))
         self._move(self.requests[-1])
 
@@ -344,7 +344,7 @@ class StoreMachine(OneRuleMachine):
         assert {job.id for job in page.jobs} == self.model.candidates(state, redrive.began_at)
         ids = sorted({self.one_of(list(self.model.jobs)) for _ in range(2)}) if self.model.jobs else []
         moves = [
-            Request(id=retry_request_id(redrive.id, job), move=Move.RETRY_BY_HAND, job=job, redrive=redrive.id)
+            Request(id=retry_request_id(redrive.id, job), move=Move.MANUAL_RETRY, job=job, redrive=redrive.id)
             for job in ids
         ]
         after = self.store.advance_redrive(redrive, moves)

@@ -50,7 +50,7 @@ class Model:
             raise Refusal(is_expired=True)
         for job in retried:
             self._log(job, "job.retry_requested")
-            self._revive(job, Move.RETRY_BY_HAND, now)
+            self._revive(job, Move.MANUAL_RETRY, now)
             job.state, job.touched_at = State.WAITING, now
             self.batches.park(job)
         if retried:
@@ -434,9 +434,9 @@ class Model:
         if step is None:
             raise Refusal
         job.parked = None
-        if request.move in (Move.RETRY_BY_HAND, Move.RUN_NOW):
+        if request.move in (Move.MANUAL_RETRY, Move.RUN_NOW):
             self._revive(job, request.move, now)
-        elif request.move is Move.CANCEL_BY_HAND:
+        elif request.move is Move.MANUAL_CANCEL:
             job.waiting_for = None
             job.cancel_requested = step.target is State.RUNNING
             job.finished_at = now if step.target.is_final else None
@@ -453,7 +453,7 @@ class Model:
         holder = self._holder(replace(job, dedupe_until=None)) if job.state.is_final else None
         if holder is not None:
             raise Refusal(holder)
-        if move is Move.RETRY_BY_HAND:
+        if move is Move.MANUAL_RETRY:
             job.failures = job.crashes = job.losses = job.snoozes = 0
             job.code_failures, job.previous_delay = {}, None
             job.manual_retries += 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from conformance.model_jobs import ModelJob
-from mulligan.records.limit import EVERYBODY, LimitBook, RetryBudget
+from mulligan.records.limit import EVERY_OWNER, LimitBook, RetryBudget
 
 BUDGET = "budget"
 
@@ -60,7 +60,7 @@ def next_month(now: datetime) -> datetime:
 
 
 def _budget(owner: str, book: LimitBook) -> RetryBudget | None:
-    return (book.budgets.get(owner) or book.budgets.get(EVERYBODY)) if owner else None
+    return (book.budgets.get(owner) or book.budgets.get(EVERY_OWNER)) if owner else None
 
 
 def _is_over(used: int, budget: int | None, job: ModelJob) -> bool:

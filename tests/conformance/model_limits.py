@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from conformance.model_jobs import ModelJob
 from mulligan.lifecycle import State
-from mulligan.records.limit import EVERYBODY, LimitBook
+from mulligan.records.limit import EVERY_OWNER, LimitBook
 
 LIMIT = "limit"
 
@@ -37,7 +37,7 @@ class Limits:
     def is_new_to(self, job: ModelJob) -> bool:
         names = _named(self.book)
         return any(
-            (subject if subject in names else f"owner/{EVERYBODY}") in self.unswept for subject in self.most(job)
+            (subject if subject in names else f"owner/{EVERY_OWNER}") in self.unswept for subject in self.most(job)
         )
 
     def have_room(self, job: ModelJob, jobs: Iterable[ModelJob]) -> bool:
@@ -63,7 +63,7 @@ def taken(subject: str, jobs: Iterable[ModelJob]) -> int:
 
 
 def _most(book: LimitBook, job: ModelJob) -> dict[str, int]:
-    named, everybody = _named(book), book.owners.get(EVERYBODY)
+    named, everybody = _named(book), book.owners.get(EVERY_OWNER)
     found = {subject: named.get(subject) for subject in subjects_of(job)}
     if job.asked.owner and found[f"owner/{job.asked.owner}"] is None:
         found[f"owner/{job.asked.owner}"] = everybody

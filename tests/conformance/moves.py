@@ -16,7 +16,7 @@ from mulligan.store.messages import Settled
 from mulligan.store.store import Store
 
 BY_HAND = [move for move in Move if move.verb]
-REVIVING = [Move.RETRY_BY_HAND, Move.RUN_NOW]
+REVIVING = [Move.MANUAL_RETRY, Move.RUN_NOW]
 EACH_MOVE = pytest.mark.parametrize("move", BY_HAND, ids=lambda move: move.verb)
 EACH_REVIVAL = pytest.mark.parametrize("move", REVIVING, ids=lambda move: move.verb)
 
@@ -62,12 +62,12 @@ class MoveRules(Bench):
         self.advance(MINUTE)
         self.claim()
         with pytest.raises(IllegalMove, match="it is running; a running job can be: cancel"):
-            self.move(Move.RETRY_BY_HAND, lease.fence.id)
+            self.move(Move.MANUAL_RETRY, lease.fence.id)
 
     def test_a_claim_and_a_cancel_at_once_end_in_one_of_two_ways(self) -> None:
         for _ in range(5):
             job = self.enqueue()
-            calls: list[Callable[[], Any]] = [self.claim, partial(self.move, Move.CANCEL_BY_HAND, job.id)]
+            calls: list[Callable[[], Any]] = [self.claim, partial(self.move, Move.MANUAL_CANCEL, job.id)]
             leases, moved = at_once(calls)
             assert not isinstance(moved, Exception)
             now = self.job(job.id)
@@ -78,7 +78,7 @@ class MoveRules(Bench):
     @EACH_MOVE
     def test_the_same_request_twice_changes_nothing_more(self, move: Move) -> None:
         job = self.in_state(State.WAITING)
-        request = self.request(move, job.id, delay=HOUR if move is Move.SNOOZE_BY_HAND else 0 * HOUR)
+        request = self.request(move, job.id, delay=HOUR if move is Move.MANUAL_SNOOZE else 0 * HOUR)
         first = self.store.move(request)
         written = self.events()
         self.advance(MINUTE)
@@ -87,7 +87,7 @@ class MoveRules(Bench):
 
     def test_a_request_repeated_much_later_changes_nothing_more(self) -> None:
         job = self.in_state(State.FAILED)
-        request = self.request(Move.RETRY_BY_HAND, job.id)
+        request = self.request(Move.MANUAL_RETRY, job.id)
         self.store.move(request)
         (lease,) = self.claim()
         self.settle(lease, failing())
@@ -97,7 +97,7 @@ class MoveRules(Bench):
 
     def test_a_request_is_repeated_on_another_connection(self) -> None:
         job = self.in_state(State.FAILED)
-        request = self.request(Move.RETRY_BY_HAND, job.id)
+        request = self.request(Move.MANUAL_RETRY, job.id)
         twin = self.twin()
         answers = at_once([lambda: self.store.move(request), lambda: twin.move(request)])
         assert [_job(answer).id for answer in answers] == [job.id, job.id]
@@ -105,7 +105,7 @@ class MoveRules(Bench):
 
     def test_a_refused_request_may_be_made_again_when_it_is_possible(self) -> None:
         lease = self.leased()
-        request = self.request(Move.RETRY_BY_HAND, lease.fence.id)
+        request = self.request(Move.MANUAL_RETRY, lease.fence.id)
         with pytest.raises(IllegalMove):
             self.store.move(request)
         self.settle(lease, failing())
@@ -129,11 +129,11 @@ class MoveRules(Bench):
     @pytest.mark.parametrize("owner", [None, "acme"])
     def test_its_owner_and_the_admin_may_move_a_job(self, owner: str | None) -> None:
         job = self.in_state(State.FAILED, owner="acme")
-        assert self.move(Move.RETRY_BY_HAND, job.id, owner=owner).state is State.QUEUED
+        assert self.move(Move.MANUAL_RETRY, job.id, owner=owner).state is State.QUEUED
 
     def test_somebody_elses_request_is_not_repeated(self) -> None:
         job = self.in_state(State.FAILED, owner="acme")
-        request = self.request(Move.RETRY_BY_HAND, job.id, owner="other")
+        request = self.request(Move.MANUAL_RETRY, job.id, owner="other")
         for _ in range(2):
             with pytest.raises(JobNotFound):
                 self.store.move(request)
@@ -151,7 +151,7 @@ class MoveRules(Bench):
     def test_a_retry_by_hand_starts_afresh_and_only_the_attempt_goes_on(self) -> None:
         job = self._worn_out()
         assert (job.failures, job.crashes, job.losses, job.snoozes, job.attempt) == (2, 1, 1, 1, 5)
-        revived = self.move(Move.RETRY_BY_HAND, job.id)
+        revived = self.move(Move.MANUAL_RETRY, job.id)
         assert (revived.failures, revived.crashes, revived.losses, revived.snoozes) == (0, 0, 0, 0)
         assert (revived.code_failures, revived.previous_delay, revived.manual_retries) == ({}, None, 1)
         assert (revived.error_code, revived.error_message, revived.group, revived.finished_at) == (None,) * 4
@@ -170,13 +170,13 @@ class MoveRules(Bench):
     def test_each_retry_by_hand_is_counted(self) -> None:
         job = self.in_state(State.FAILED)
         for number in (1, 2, 3):
-            assert self.move(Move.RETRY_BY_HAND, job.id).manual_retries == number
+            assert self.move(Move.MANUAL_RETRY, job.id).manual_retries == number
             (lease,) = self.claim()
             self.settle(lease, failing())
 
     def test_the_run_after_a_retry_by_hand_is_manual_and_the_next_is_not(self) -> None:
         job = self.in_state(State.FAILED)
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         (manual,) = self.claim()
         self.settle(manual, retrying(MINUTE))
         self.advance(MINUTE)
@@ -218,7 +218,7 @@ class MoveRules(Bench):
     @EACH_REVIVAL
     def test_a_job_cancelled_while_it_ran_can_be_revived(self, move: Move) -> None:
         lease = self.leased()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self.settle(lease, retrying())
         self.move(move, lease.fence.id)
         (again,) = self.claim()
@@ -259,29 +259,29 @@ class MoveRules(Bench):
         twin = self.in_state(State.FAILED, **options)
         self.advance(HOUR)
         job = self.in_state(State.FAILED, **options)
-        self.move(Move.RETRY_BY_HAND, twin.id)
+        self.move(Move.MANUAL_RETRY, twin.id)
         (lease,) = self.claim()
         self.settle(lease, Succeed("1"))
         with pytest.raises(Conflict) as refusal:
-            self.move(Move.RETRY_BY_HAND, job.id)
+            self.move(Move.MANUAL_RETRY, job.id)
         assert refusal.value.twin == twin.id
 
     def test_a_failed_job_is_revived_when_the_key_is_free_again(self) -> None:
         job = self.in_state(State.FAILED, dedupe_key="k")
         twin = self.in_state(State.QUEUED, dedupe_key="k")
-        self.move(Move.CANCEL_BY_HAND, twin.id)
-        assert self.move(Move.RETRY_BY_HAND, job.id).state is State.QUEUED
+        self.move(Move.MANUAL_CANCEL, twin.id)
+        assert self.move(Move.MANUAL_RETRY, job.id).state is State.QUEUED
 
     def test_a_revived_job_holds_its_key_again(self) -> None:
         job = self.in_state(State.FAILED, dedupe_key="k")
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         assert self.enqueue(dedupe_key="k").id == job.id
 
     # Cancel, snooze
 
     @pytest.mark.parametrize("state", [State.WAITING, State.QUEUED])
     def test_what_does_not_run_is_cancelled_at_once(self, state: State) -> None:
-        job = self.move(Move.CANCEL_BY_HAND, self.in_state(state).id)
+        job = self.move(Move.MANUAL_CANCEL, self.in_state(state).id)
         assert (job.state, job.finished_at, job.waiting_for) == (State.CANCELLED, self.now, None)
         self.advance(DAY)
         assert self.claim() == []
@@ -289,12 +289,12 @@ class MoveRules(Bench):
     def test_a_running_job_is_asked_to_stop_and_may_be_asked_again(self) -> None:
         lease = self.leased()
         for _ in range(2):
-            job = self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+            job = self.move(Move.MANUAL_CANCEL, lease.fence.id)
             assert (job.state, job.cancel_requested, job.leased_by) == (State.RUNNING, True, lease.fence.incarnation)
 
     @pytest.mark.parametrize("state", [State.WAITING, State.QUEUED])
     def test_a_snoozed_job_waits_from_now(self, state: State) -> None:
-        job = self.move(Move.SNOOZE_BY_HAND, self.in_state(state).id, delay=MINUTE)
+        job = self.move(Move.MANUAL_SNOOZE, self.in_state(state).id, delay=MINUTE)
         assert (job.state, job.waiting_for, job.due_at) == (State.WAITING, "snooze", self.now + MINUTE)
         assert job.snoozes == 0
         self.advance(MINUTE - INSTANT)
@@ -304,7 +304,7 @@ class MoveRules(Bench):
 
     def test_a_job_snoozed_for_no_time_runs(self) -> None:
         job = self.enqueue()
-        self.move(Move.SNOOZE_BY_HAND, job.id)
+        self.move(Move.MANUAL_SNOOZE, job.id)
         assert [lease.fence.id for lease in self.claim()] == [job.id]
 
     def _worn_out(self) -> Job[Any]:

@@ -8,7 +8,7 @@ import pytest
 from conformance.bench import HOUR, WORKER, Bench, verdict
 from mulligan.failure.decision import Cancel, Retry, Succeed
 from mulligan.lifecycle import Move, State
-from mulligan.records.job import Called, NewJob
+from mulligan.records.job import NewJob, ReportedCall
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import Family, ServiceRequest
 from mulligan.store.messages import Outcome
@@ -90,7 +90,7 @@ class NameRules(Bench):
         self._allow(1, window=2)
         self._hosts("a", "b")
         shared = next(lease for lease in self.claim() if lease.service == "site:*")
-        calls = (Called("site:b", ok=False), Called("site:b", ok=False))
+        calls = (ReportedCall("site:b", ok=False), ReportedCall("site:b", ok=False))
         self.store.settle([Outcome(shared, Succeed("null"), calls=calls)])
         (opened,) = self.store.services()
         assert (opened.name, opened.state, opened.trouble and opened.trouble["calls"]) == ("site:*", "open", 2)
@@ -103,7 +103,7 @@ class NameRules(Bench):
         for _ in range(3):
             self._pass_a_day()
             assert self._names() == 1
-        self.move(Move.CANCEL_BY_HAND, job.id)
+        self.move(Move.MANUAL_CANCEL, job.id)
         if state is State.RUNNING:
             self.settle(self.lease_of(self.job(job.id), incarnation=WORKER), Cancel({}))
         self._pass_a_day()
@@ -152,7 +152,7 @@ class NameRules(Bench):
         """A job without a service reports that these failed it."""
         for name in names:
             lease = self.leased("calls")
-            self.store.settle([Outcome(lease, Succeed("null"), calls=(Called(name, ok=False),))])
+            self.store.settle([Outcome(lease, Succeed("null"), calls=(ReportedCall(name, ok=False),))])
 
     def _opened_by_calls(self) -> list[str]:
         return [record.name for record in self.store.services() if record.state == "open"]

@@ -210,7 +210,7 @@ class OperationRules(Bench):
         redrive = self._begun(matched=5)
         self.advance(MINUTE)
         for name in names[:4]:
-            self.move(Move.RETRY_BY_HAND, jobs[name].id)
+            self.move(Move.MANUAL_RETRY, jobs[name].id)
         leases = {lease.fence.id: lease for lease in self.claim()}
         ends: dict[str, Any] = {"failed again": failing(), "waits for a retry": retrying(), "succeeded": Succeed(None)}
         for name, decision in ends.items():
@@ -225,7 +225,7 @@ class OperationRules(Bench):
         jobs = [self._failed() for _ in range(4)]
         redrive = self._begun(matched=4)
         moves = [self._request(redrive, job) for job in jobs]
-        calls: list[Callable[[], Any]] = [partial(self.move, Move.RETRY_BY_HAND, job.id) for job in jobs]
+        calls: list[Callable[[], Any]] = [partial(self.move, Move.MANUAL_RETRY, job.id) for job in jobs]
         calls.append(partial(self.store.advance_redrive, redrive, moves))
         answers = at_once(calls)
         by_hand = sum(isinstance(answer, Job) for answer in answers)
@@ -322,8 +322,8 @@ class OperationRules(Bench):
         redrive = self._advance(self._begun(matched=len(jobs)), jobs.values())
         assert redrive is not None
         assert self.store.answers(redrive) == {}
-        self.move(Move.SNOOZE_BY_HAND, jobs["snoozed by hand"].id, delay=HOUR)
-        self.move(Move.CANCEL_BY_HAND, jobs["cancelled"].id)
+        self.move(Move.MANUAL_SNOOZE, jobs["snoozed by hand"].id, delay=HOUR)
+        self.move(Move.MANUAL_CANCEL, jobs["cancelled"].id)
         leases = {lease.fence.id: lease for lease in self.claim()}
         ends: dict[str, Any] = {
             "good": Succeed(None),
@@ -414,7 +414,7 @@ class OperationRules(Bench):
     def _request(self, redrive: Redrive, job: Job[Any]) -> Request:
         return Request(
             id=retry_request_id(redrive.id, job.id),
-            move=Move.RETRY_BY_HAND,
+            move=Move.MANUAL_RETRY,
             job=job.id,
             owner=redrive.owner,
             actor=redrive.actor,

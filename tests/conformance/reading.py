@@ -161,7 +161,7 @@ class ReadingRules(Bench):
                 error = failing(CODES[number % 2], group=GROUPS[number // 2 % 2])
                 self.settle(self.leased(**options), error)
             case 5:
-                self.move(Move.CANCEL_BY_HAND, self.enqueue(**options).id)
+                self.move(Move.MANUAL_CANCEL, self.enqueue(**options).id)
             case _:
                 # Nobody takes this queue.
                 self.enqueue(**{**options, "kind": "a" if number > 30 else "b", "deadline": SECOND})
@@ -245,9 +245,9 @@ class ReadingRules(Bench):
         self.advance(MINUTE)
         (lease,) = self.claim()
         self.settle(lease, failing())
-        self.move(Move.RETRY_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_RETRY, lease.fence.id)
         (lease,) = self.claim()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self.settle(lease, Succeed("1"))
         story = [(event.type.removeprefix("job."), event.attempt) for event in self.events(lease.fence.id)]
         assert story == [

@@ -139,7 +139,7 @@ class ReclaimRules(Bench):
 
     def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(self) -> None:
         lease = self.leased()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         self.advance(HOUR)
         assert self.settle(lease, BACK, by=RECLAIMER) is Settled.ACCEPTED
         assert self.job(lease.fence.id).state is State.CANCELLED

@@ -59,7 +59,7 @@ class RetentionRules(Bench):
 
     def test_a_job_that_was_started_again_is_not_over(self) -> None:
         job = self.in_state(State.FAILED)
-        self.move(Move.RETRY_BY_HAND, job.id)
+        self.move(Move.MANUAL_RETRY, job.id)
         self.advance(DAY)
         assert self._prune(State.FAILED) == 0
         assert self.job(job.id).state is State.QUEUED
@@ -80,7 +80,7 @@ class RetentionRules(Bench):
         assert self._prune(State.FAILED) == 1
         assert self.settle(lease, failing()) is Settled.REFUSED
         with pytest.raises(JobNotFound):
-            self.move(Move.RETRY_BY_HAND, lease.fence.id)
+            self.move(Move.MANUAL_RETRY, lease.fence.id)
         assert self.store.events() == []
 
     # Dedupe keys
@@ -198,7 +198,7 @@ class RetentionRules(Bench):
             self.in_state(State.FAILED),
             self.in_state(State.FAILED, dedupe_key="k", dedupe_for=DAY),
         )
-        self.move(Move.RETRY_BY_HAND, revived.id)
+        self.move(Move.MANUAL_RETRY, revived.id)
         self.advance(MINUTE)
         seen = self.store.last_position()
         assert self._purge(gone, revived, held, actor="ann", reason="cleaning up") == 1

@@ -184,7 +184,7 @@ class ServiceMachine(OneRuleMachine):
             del self.running[lease.fence.id]
 
     def cancel(self) -> None:
-        self.store.move(Request(id=self.ids(), move=Move.CANCEL_BY_HAND, job=self._one().fence.id))
+        self.store.move(Request(id=self.ids(), move=Move.MANUAL_CANCEL, job=self._one().fence.id))
 
     def _one(self) -> Lease:
         chosen: str = self.draw(st.sampled_from(list(self.running)))

@@ -23,7 +23,7 @@ from conformance.bench import (
 from mulligan.failure.decision import Fail, Postpone, Release, Retry, Succeed
 from mulligan.lifecycle import SERVICE_EVENTS, Move, State
 from mulligan.records.event import Event
-from mulligan.records.job import Called, Job, Lease
+from mulligan.records.job import Job, Lease, ReportedCall
 from mulligan.records.pause import PauseRequest
 from mulligan.service import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRecord, ServiceRequest
@@ -138,7 +138,8 @@ class ServiceRules(Bench):
         self._serves(window=4, min_calls=2)
         lease = self._running()
         self._end(
-            [(lease, Succeed("null"))], calls=[Called(NAME, ok=False), Called(NAME, ok=False), Called(OTHER, ok=True)]
+            [(lease, Succeed("null"))],
+            calls=[ReportedCall(NAME, ok=False), ReportedCall(NAME, ok=False), ReportedCall(OTHER, ok=True)],
         )
         assert self._state() == "open"
 
@@ -235,7 +236,7 @@ class ServiceRules(Bench):
                 lost = Release({}, ledger=None)
                 self.store.settle([Outcome(probe, lost, reclaimed_by="another")])
             case "cancelled":
-                self.move(Move.CANCEL_BY_HAND, probe.fence.id)
+                self.move(Move.MANUAL_CANCEL, probe.fence.id)
                 self._end([(probe, Release({}))])
         assert self._state() == "half_open"
         assert len(self._claiming(by="another")) == 1
@@ -516,7 +517,7 @@ class ServiceRules(Bench):
         retried = self._failing(retries=30, budget=None)
         assert {lease.fence.id for lease in self._claiming(limit=1_000)} == set(retried)
 
-    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.RETRY_BY_HAND])
+    @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
     def test_what_somebody_asks_for_by_hand_passes(self, move: Move) -> None:
         retried = self._failing(retries=30)
         self._claiming(limit=1_000)
@@ -529,8 +530,8 @@ class ServiceRules(Bench):
         retried = self._failing(retries=30)
         self._claiming(limit=1_000)
         one, two, *_ = (job for job in retried if self.job(job).state is State.WAITING)
-        self.move(Move.CANCEL_BY_HAND, one)
-        self.move(Move.SNOOZE_BY_HAND, two, delay=MINUTE)
+        self.move(Move.MANUAL_CANCEL, one)
+        self.move(Move.MANUAL_SNOOZE, two, delay=MINUTE)
         assert (self.job(one).state, self.job(two).due_at) == (State.CANCELLED, self.now + MINUTE)
         self._force("closed")
         taken = self._taken(limit=1_000)
@@ -746,7 +747,7 @@ class ServiceRules(Bench):
     def _running(self, *, service: str = NAME, by: str = WORKER) -> Lease:
         return self.leased(service=service, by=by)
 
-    def _end(self, ends: Sequence[tuple[Lease, Any]], *, calls: Sequence[Called] = ()) -> Answers:
+    def _end(self, ends: Sequence[tuple[Lease, Any]], *, calls: Sequence[ReportedCall] = ()) -> Answers:
         return self.store.settle([Outcome(lease, decision, calls=tuple(calls)) for lease, decision in ends])
 
     def _hear(self, *decisions: Any, service: str = NAME, by: str = WORKER) -> None:

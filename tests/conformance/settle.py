@@ -108,9 +108,9 @@ class SettleRules(Bench):
     def test_a_job_tells_its_last_failure_in_every_state(self, decision: Decision) -> None:
         job = self._after(decision)
         assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
-        assert self.store.events(job=job.id)[-1].data["error"] == SEEN.seen
+        assert self.store.events(job=job.id)[-1].data["error"] == SEEN.technical_line
         is_failed = job.state is State.FAILED
-        assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.seen) if is_failed else (None, None))
+        assert (job.error_code, job.error_detail) == (("GW_5XX", SEEN.technical_line) if is_failed else (None, None))
 
     @pytest.mark.parametrize(
         "decision", [Succeed("1"), Postpone(MINUTE, verdict("SNOOZED"), {}), Release({}), Cancel({})]
@@ -127,7 +127,7 @@ class SettleRules(Bench):
         assert (job.last_code, job.last_detail, job.error_detail) == ("GW_4XX", None, None)
 
     def test_a_move_by_hand_keeps_the_last_failure(self) -> None:
-        job = self.move(Move.RETRY_BY_HAND, self._after(Fail(SEEN, {})).id)
+        job = self.move(Move.MANUAL_RETRY, self._after(Fail(SEEN, {})).id)
         assert (job.error_code, job.error_detail, job.last_code) == (None, None, "GW_5XX")
 
     @pytest.mark.parametrize("code", ["DEADLINE", SEEN.code])
@@ -138,7 +138,7 @@ class SettleRules(Bench):
         assert self.store.expire(verdict(code, ErrorClass.FINAL, message="It is over."), limit=10) == 1
         job = self.job(lease.fence.id)
         assert (job.error_code, job.error_detail) == (code, None)
-        assert (job.last_code, job.last_detail) == ("GW_5XX", SEEN.seen)
+        assert (job.last_code, job.last_detail) == ("GW_5XX", SEEN.technical_line)
 
     def test_a_crash_that_ends_a_job_takes_no_retry_from_its_count(self) -> None:
         lease = self._again(self.leased(max_crashes=1), retrying())
@@ -379,5 +379,5 @@ class SettleRules(Bench):
 
     def _to_be_cancelled(self) -> Lease:
         lease = self.leased()
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         return lease

@@ -158,7 +158,7 @@ class StuckRules(Bench):
 
     def test_a_stuck_job_that_was_to_be_cancelled_is_retried_all_the_same(self) -> None:
         lease = self._kept(HOUR)
-        self.move(Move.CANCEL_BY_HAND, lease.fence.id)
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
         job = self._retry(lease, LATE)
         assert (job.state, job.cancel_requested) == (State.QUEUED, False)
 
@@ -217,7 +217,7 @@ class StuckRules(Bench):
 
     def test_the_same_request_takes_only_once(self) -> None:
         lease = self._kept(HOUR)
-        request = self.request(Move.RETRY_BY_HAND, lease.fence.id, first=self._outcome(lease, LATE))
+        request = self.request(Move.MANUAL_RETRY, lease.fence.id, first=self._outcome(lease, LATE))
         first = self.store.move(request)
         (again,) = self.claim(lease=DAY)
         self.advance(HOUR)
@@ -228,7 +228,7 @@ class StuckRules(Bench):
     def test_somebody_elses_stuck_job_is_neither_taken_nor_found(self) -> None:
         lease = self._kept(HOUR, owner="acme")
         with pytest.raises(JobNotFound):
-            self.move(Move.RETRY_BY_HAND, lease.fence.id, owner="other", first=self._outcome(lease, LATE))
+            self.move(Move.MANUAL_RETRY, lease.fence.id, owner="other", first=self._outcome(lease, LATE))
         assert self.job(lease.fence.id).state is State.RUNNING
 
     # Words
@@ -251,4 +251,4 @@ class StuckRules(Bench):
 
     def _retry(self, lease: Lease, decision: Decision, *, actor: str = "ann", store: Store | None = None) -> Any:
         first = self._outcome(lease, decision, actor)
-        return self.move(Move.RETRY_BY_HAND, lease.fence.id, actor=actor, first=first, store=store)
+        return self.move(Move.MANUAL_RETRY, lease.fence.id, actor=actor, first=first, store=store)

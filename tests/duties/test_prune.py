@@ -33,7 +33,7 @@ class Scene:
             name = f"{state}-{self.made:04}"
             self.store.enqueue([NewJob(id=name, kind="k", arguments="{}")])
             if state is State.CANCELLED:
-                self.store.move(Request(id=name, move=Move.CANCEL_BY_HAND, job=name))
+                self.store.move(Request(id=name, move=Move.MANUAL_CANCEL, job=name))
             else:
                 claim = Claim(incarnation="w", number=self.made, kinds=["k"], limit=1, lease=HOUR)
                 decision = Succeed("1") if state is State.SUCCEEDED else failing()

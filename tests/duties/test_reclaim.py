@@ -141,7 +141,7 @@ def test_a_cancelled_job_whose_worker_died_is_cancelled_by_the_reclaimer(scene: 
     from mulligan.lifecycle import Move
     from mulligan.store.messages import Request
 
-    scene.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="j"))
+    scene.store.move(Request(id="r", move=Move.MANUAL_CANCEL, job="j"))
     scene.watch(62)
     assert scene.store.job("j").state is State.CANCELLED
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from simulator.world import World
 
 MOVES = {
-    Move.RETRY_BY_HAND: ("job.retry_requested",),
+    Move.MANUAL_RETRY: ("job.retry_requested",),
     Move.RUN_NOW: ("job.run_requested",),
-    Move.CANCEL_BY_HAND: ("job.cancelled", "job.cancel_requested"),
-    Move.SNOOZE_BY_HAND: ("job.snoozed",),
+    Move.MANUAL_CANCEL: ("job.cancelled", "job.cancel_requested"),
+    Move.MANUAL_SNOOZE: ("job.snoozed",),
 }
 
 
@@ -50,7 +50,7 @@ class HandWatch:
             return
         life = self._chronicle.lives.by_id[call.asked.job]
         is_legal = any(life.state in LEGAL[event] for event in MOVES[call.asked.move] if event != "job.snoozed")
-        if call.asked.move is Move.SNOOZE_BY_HAND:
+        if call.asked.move is Move.MANUAL_SNOOZE:
             is_legal = life.state in ("waiting", "queued")
         require(not is_legal, f"{life.name}: {call.asked.move} was refused though it is {life.state}")
 
@@ -59,15 +59,15 @@ class HandWatch:
         require(entry.type in MOVES[request.move], f"{entry.type} where {request.move} was asked")
         life = self._chronicle.follow(call, entry)
         match request.move:
-            case Move.RETRY_BY_HAND:
+            case Move.MANUAL_RETRY:
                 life.start_again(now)
                 self._reached("a job is retried by hand")
             case Move.RUN_NOW:
                 life.due_at_once(now)
                 self._reached("a job is run now by hand")
-            case Move.CANCEL_BY_HAND:
+            case Move.MANUAL_CANCEL:
                 if life.state == "running" and life.wish_at is None:
                     life.wish_at = self._timeline.now
-            case Move.SNOOZE_BY_HAND:
+            case Move.MANUAL_SNOOZE:
                 life.due, life.is_unpaid = now + request.delay // timedelta(microseconds=1), False
                 self._reached("a job is snoozed by hand")

@@ -124,7 +124,7 @@ def test_a_retry_that_is_cancelled_instead_costs_its_owner_nothing(scene: Scene)
     assert lease.fence.id == first, "the other waits for the place"
     scene.one.settle(lease, DONE)
     (lease,) = scene.one.claim()
-    scene.one.move(Move.CANCEL_BY_HAND, second)
+    scene.one.move(Move.MANUAL_CANCEL, second)
     scene.one.settle(lease, retrying(SOON))
     assert scene.broken is None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HANDS = (Move.RETRY_BY_HAND, Move.RUN_NOW, Move.CANCEL_BY_HAND, Move.CANCEL_BY_HAND, Move.SNOOZE_BY_HAND)
+HANDS = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.MANUAL_CANCEL, Move.MANUAL_CANCEL, Move.MANUAL_SNOOZE)
 OWNERS = ("", "", "ann", "ben")
 # While the fleet rests, the town does little.
 REST = 0.02

@@ -71,7 +71,7 @@ class TestBatchRaces(Racing):
         (gone,) = self.store.enqueue([self.new(batch=batch.id)])
         with held(self.url) as other:
             enqueue_on(other, self.store, self.new(batch=batch.id))
-            self.move(Move.CANCEL_BY_HAND, gone.id)
+            self.move(Move.MANUAL_CANCEL, gone.id)
             assert self.store.batch(batch.id).cancelled == 1
             other.commit()
 
@@ -113,7 +113,7 @@ class TestBatchRaces(Racing):
     def test_two_who_retry_members_of_a_settled_batch_open_it_once(self) -> None:
         batch, leases = self.published(2)
         self.store.settle([Outcome(lease, failing()) for lease in leases])
-        one, two = (self.request(Move.RETRY_BY_HAND, lease.fence.id) for lease in leases)
+        one, two = (self.request(Move.MANUAL_RETRY, lease.fence.id) for lease in leases)
         with held(self.url) as other:
             on(self.store, other).move(one)
             with meanwhile(lambda: self.store.move(two)):
@@ -139,9 +139,9 @@ class TestBatchRaces(Racing):
     def test_publishing_waits_for_a_member_that_is_brought_back_by_hand(self) -> None:
         batch = self.draft()
         (job,) = self.store.enqueue([self.new(batch=batch.id)])
-        self.move(Move.CANCEL_BY_HAND, job.id)
+        self.move(Move.MANUAL_CANCEL, job.id)
         with held(self.url) as other:
-            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.MANUAL_RETRY, job.id))
             with meanwhile(lambda: self.store.publish(batch.id)) as answer:
                 until_blocked(self.url)
                 other.commit()

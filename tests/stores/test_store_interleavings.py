@@ -185,13 +185,13 @@ class People:
         return f"attempt {leases[0].fence.attempt}" if leases else "nothing"
 
     def cancel(self) -> str:
-        return self._move(Move.CANCEL_BY_HAND)
+        return self._move(Move.MANUAL_CANCEL)
 
     def retry(self) -> str:
-        return self._move(Move.RETRY_BY_HAND)
+        return self._move(Move.MANUAL_RETRY)
 
     def rescue(self) -> str:
-        return self._move(Move.RETRY_BY_HAND, Outcome(self.first, failing(), reclaimed_by="ann", stuck_after=MINUTE))
+        return self._move(Move.MANUAL_RETRY, Outcome(self.first, failing(), reclaimed_by="ann", stuck_after=MINUTE))
 
     def _move(self, move: Move, first: Outcome | None = None) -> str:
         request = Request(id=f"{self.job} {move} {bool(first)}", move=move, job=self.job, first=first)
@@ -210,7 +210,7 @@ class People:
             if lease is not None:
                 self.stores["first"].settle([Outcome(lease, Release({}))])
         with contextlib.suppress(IllegalMove):
-            self.stores["admin"].move(Request(id=f"{self.job} end", move=Move.CANCEL_BY_HAND, job=self.job))
+            self.stores["admin"].move(Request(id=f"{self.job} end", move=Move.MANUAL_CANCEL, job=self.job))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

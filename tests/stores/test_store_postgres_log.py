@@ -133,7 +133,7 @@ class TestLog(Bench):
             job = self.enqueue()
             (_, lease) = self.claim()
             assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
-            waiting = self.move(Move.SNOOZE_BY_HAND, self.enqueue().id, delay=SECOND)
+            waiting = self.move(Move.MANUAL_SNOOZE, self.enqueue().id, delay=SECOND)
             self.move(Move.RUN_NOW, waiting.id)
             assert len(self.claim(by="w2")) == 1
             assert self.job(job.id).state is State.SUCCEEDED
@@ -238,7 +238,7 @@ class TestLog(Bench):
     def test_an_older_transaction_moves_a_job_after_it_came(self) -> None:
         def find(older: Any) -> Job[Any]:
             job = self.enqueue()
-            on(self.store, older).move(self.request(Move.CANCEL_BY_HAND, job.id))
+            on(self.store, older).move(self.request(Move.MANUAL_CANCEL, job.id))
             return job
 
         assert self.told_by_older(find) == ["job.enqueued", "job.cancelled"]
@@ -393,7 +393,7 @@ def test_an_enqueue_a_settle_and_a_move_by_hand_survive_a_crash(crashing: Crashi
     assert crashing.settle(leases["settled"], "1") is Settled.ACCEPTED
     crashing.crash()
     assert crashing.store.job("settled").state is State.SUCCEEDED
-    crashing.store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="cancelled"))
+    crashing.store.move(Request(id="r", move=Move.MANUAL_CANCEL, job="cancelled"))
     crashing.crash()
     assert crashing.store.job("cancelled").cancel_requested
     crashing.enqueue("last")

@@ -200,7 +200,7 @@ class TestClaimRaces(Racing):
         job = self.enqueue()
         with held(self.url) as claiming:
             (lease,) = on(self.store, claiming).claim(self.wish(by="w")).leases
-            with meanwhile(lambda: self.move(Move.CANCEL_BY_HAND, job.id)) as answer:
+            with meanwhile(lambda: self.move(Move.MANUAL_CANCEL, job.id)) as answer:
                 until_blocked(self.url)
                 claiming.commit()
         assert answer.result().state is State.RUNNING
@@ -222,7 +222,7 @@ class TestSettleRaces(Racing):
         lease = self.leased()
         with held(self.url) as settling:
             on(self.store, settling.begin()).settle([Outcome(lease, failing())])
-            with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, lease.fence.id)) as answer:
+            with meanwhile(lambda: self.move(Move.MANUAL_RETRY, lease.fence.id)) as answer:
                 until_blocked(self.url)
                 settling.commit()
         assert answer.result().state is State.QUEUED
@@ -231,7 +231,7 @@ class TestSettleRaces(Racing):
     def test_a_settle_during_the_cancellation_heeds_it(self) -> None:
         lease = self.leased()
         with held(self.url) as cancelling:
-            on(self.store, cancelling).move(self.request(Move.CANCEL_BY_HAND, lease.fence.id))
+            on(self.store, cancelling).move(self.request(Move.MANUAL_CANCEL, lease.fence.id))
             with meanwhile(lambda: self.settle(lease, retrying())) as answer:
                 until_blocked(self.url)
                 cancelling.commit()
@@ -372,7 +372,7 @@ class TestPruneRaces(Racing):
         job, other_job = self.in_state(State.FAILED), self.in_state(State.FAILED)
         self.advance(HOUR)
         with held(self.url) as other:
-            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.MANUAL_RETRY, job.id))
             assert self.store.prune(State.FAILED, before=self.now, limit=9) == 1
             other.commit()
         assert self.job(job.id).state is State.QUEUED
@@ -383,7 +383,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         request = PurgeRequest(id="p", jobs=[job.id], before=self.now, about="it")
         with held(self.url) as other:
-            on(self.store, other).move(self.request(Move.RETRY_BY_HAND, job.id))
+            on(self.store, other).move(self.request(Move.MANUAL_RETRY, job.id))
             with meanwhile(lambda: self.store.purge(request)) as purged:
                 until_blocked(self.url)
                 other.commit()
@@ -395,7 +395,7 @@ class TestPruneRaces(Racing):
         self.advance(HOUR)
         with held(self.url) as other:
             assert on(self.store, other).prune(State.FAILED, before=self.now, limit=9) == 1
-            with meanwhile(lambda: self.move(Move.RETRY_BY_HAND, job.id)) as moved:
+            with meanwhile(lambda: self.move(Move.MANUAL_RETRY, job.id)) as moved:
                 until_blocked(self.url)
                 other.commit()
         assert isinstance(moved.exception(), JobNotFound)

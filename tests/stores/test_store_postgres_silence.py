@@ -72,7 +72,7 @@ def claim(store: PostgresStore, *, limit: int = 1) -> list[Lease]:
 
 
 def retry(store: PostgresStore) -> object:
-    return store.move(Request(id="r", move=Move.CANCEL_BY_HAND, job="job"))
+    return store.move(Request(id="r", move=Move.MANUAL_CANCEL, job="job"))
 
 
 CALLS: list[Callable[[PostgresStore], object]] = [

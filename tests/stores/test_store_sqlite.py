@@ -208,8 +208,8 @@ def test_an_operation_that_fails_takes_no_other_of_its_commit_with_it(store: Sql
         [
             lambda: store.enqueue([new(1)]),
             lambda: store.enqueue([new(2), new(3, owner="\ud800")]),
-            lambda: store.move(Request(id="r1", move=Move.RETRY_BY_HAND, job="job-000000")),
-            lambda: store.move(Request(id="r2", move=Move.CANCEL_BY_HAND, job="job-000000")),
+            lambda: store.move(Request(id="r1", move=Move.MANUAL_RETRY, job="job-000000")),
+            lambda: store.move(Request(id="r2", move=Move.MANUAL_CANCEL, job="job-000000")),
             lambda: store.enqueue([new(4, arguments="no json")]),
             lambda: store.enqueue([new(5)]),
         ],
@@ -432,8 +432,8 @@ def work_beside(crowd: str, number: int) -> dict[str, int]:
     measured("settle", lambda: store.settle(fails))
     measured("settle again", lambda: store.settle(fails))
     failed = leases[0].fence.id
-    measured("retry", lambda: store.move(Request(id="r1", move=Move.RETRY_BY_HAND, job=failed)))
-    measured("cancel", lambda: store.move(Request(id="r2", move=Move.CANCEL_BY_HAND, job=failed)))
+    measured("retry", lambda: store.move(Request(id="r1", move=Move.MANUAL_RETRY, job=failed)))
+    measured("cancel", lambda: store.move(Request(id="r2", move=Move.MANUAL_CANCEL, job=failed)))
     measured("expire", lambda: store.expire(deadline_passed(), limit=10))
     measured("overdue", lambda: store.overdue(besides="w", limit=10))
     measured("job", lambda: store.job(failed))

@@ -326,7 +326,7 @@ def test_a_row_that_cannot_be_read_is_named(bench: Bench, values: dict[str, Any]
     bench.damage("bad", **values)
     for look in (
         lambda: bench.store.job("bad"),
-        lambda: bench.move(Move.CANCEL_BY_HAND, "bad"),
+        lambda: bench.move(Move.MANUAL_CANCEL, "bad"),
         lambda: bench.enqueue("bad"),
     ):
         with pytest.raises(StoreDamaged, match="the row of job 'bad' is damaged: "):
@@ -404,7 +404,7 @@ def test_a_row_that_nothing_can_move_fails_and_can_be_revived(
     assert job.error_message == "The record of this job was damaged in the database."
     event = bench.store.events(job="bad")[-1]
     assert (event.type, event.code, event.data["message"]) == ("job.failed", "UNSTORABLE", job.error_message)
-    bench.move(Move.RETRY_BY_HAND, "bad")
+    bench.move(Move.MANUAL_RETRY, "bad")
     (lease,) = bench.claim()
     assert (lease.fence.id, lease.arguments, lease.job.tags) == ("bad", '{"a":1}', ("eu",))
     assert bench.store.settle([Outcome(lease, Succeed("1"))]) == [Settled.ACCEPTED]
@@ -472,9 +472,9 @@ def test_a_move_on_a_row_that_contradicts_itself_names_it(bench: Bench) -> None:
     bench.enqueue("bad")
     bench.damage("bad", error_code="X")
     with pytest.raises(StoreDamaged, match="the row of job 'bad' is damaged: CHECK constraint failed"):
-        bench.move(Move.CANCEL_BY_HAND, "bad")
+        bench.move(Move.MANUAL_CANCEL, "bad")
     with pytest.raises(IllegalMove):
-        bench.move(Move.RETRY_BY_HAND, "bad")
+        bench.move(Move.MANUAL_RETRY, "bad")
 
 
 def test_a_damaged_event_does_not_stop_the_reader_of_the_log(bench: Bench) -> None:

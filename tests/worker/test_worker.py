@@ -34,7 +34,7 @@ from mulligan import (
 )
 from mulligan.errors import StoreClosed, StoreUnavailable
 from mulligan.failure.decision import Release
-from mulligan.records.job import Called
+from mulligan.records.job import ReportedCall
 from mulligan.settings import Settings
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
@@ -441,7 +441,7 @@ def test_an_end_that_cannot_be_settled_does_not_block_others(app: App, caplog: p
     @app.task
     async def odd(number: int) -> int:
         if number == 3:
-            attempt().calls = (Called("x", object(), None, None),)  # type: ignore[arg-type]
+            attempt().calls = (ReportedCall("x", object(), None, None),)  # type: ignore[arg-type]
         return number
 
     jobs = app.enqueue_many([odd.bind(number) for number in range(6)])

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mulligan.records.job import Job
 
 HELP = {
-    Move.RETRY_BY_HAND: "Start jobs again now, with their counters reset. A stuck job is taken from its worker first.",
+    Move.MANUAL_RETRY: "Start jobs again now, with their counters reset. A stuck job is taken from its worker first.",
     Move.RUN_NOW: "Run jobs now. Their counters are kept.",
-    Move.CANCEL_BY_HAND: "Cancel jobs. A running job is asked to stop.",
-    Move.SNOOZE_BY_HAND: "Postpone jobs by a duration from now.",
+    Move.MANUAL_CANCEL: "Cancel jobs. A running job is asked to stop.",
+    Move.MANUAL_SNOOZE: "Postpone jobs by a duration from now.",
 }
-TAKES_DELAY = (Move.SNOOZE_BY_HAND,)
+TAKES_DELAY = (Move.MANUAL_SNOOZE,)
 
 
 class TakesDelay(CliCommand):

@@ -11,7 +11,7 @@ from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Job, JobFilter
-from mulligan.records.limit import EVERYBODY
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.messages import Request
 from mulligan.store.store import Store
 from mulligan.task.checks import check_name
@@ -192,7 +192,7 @@ class Batches:
         batch = self.find(batch_id, owner=owner)
         actor, reason = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self._ids(), move=Move.CANCEL_BY_HAND, job=job.id, actor=actor, reason=reason))
+            self._cancel(Request(id=self._ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=actor, reason=reason))
         return self.find(batch_id)
 
     def _cancel(self, request: Request) -> None:
@@ -234,7 +234,7 @@ def _name(what: str, name: str) -> str:
 
 
 def _owner(owner: str) -> str:
-    if owner == EVERYBODY:
+    if owner == EVERY_OWNER:
         raise BadBatch("the owner of a batch is '*', which stands for every owner; a batch has one owner or none")
     return _name("the owner of a batch", owner)
 

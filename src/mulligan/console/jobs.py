@@ -40,7 +40,7 @@ from mulligan.values.duration import Duration, parse
 logger = logging.getLogger("mulligan.console")
 
 # These moves run a job again, so the task's `can_retry` is called first.
-REVIVING = (Move.RETRY_BY_HAND, Move.RUN_NOW)
+REVIVING = (Move.MANUAL_RETRY, Move.RUN_NOW)
 
 
 class Jobs:
@@ -139,7 +139,7 @@ class Jobs:
     def retry(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Job[Any]:
-        return self._move(Move.RETRY_BY_HAND, job_id, owner, actor, reason)
+        return self._move(Move.MANUAL_RETRY, job_id, owner, actor, reason)
 
     @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
     def run_now(
@@ -151,7 +151,7 @@ class Jobs:
     def cancel(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Job[Any]:
-        return self._move(Move.CANCEL_BY_HAND, job_id, owner, actor, reason)
+        return self._move(Move.MANUAL_CANCEL, job_id, owner, actor, reason)
 
     @check(job_id=NAME, delay=BY_THE_CALL, owner=NAME, actor=STRING, reason=STRING)
     def snooze(
@@ -163,7 +163,7 @@ class Jobs:
         actor: str | None = None,
         reason: str | None = None,
     ) -> Job[Any]:
-        return self._move(Move.SNOOZE_BY_HAND, job_id, owner, actor, reason, parse(delay))
+        return self._move(Move.MANUAL_SNOOZE, job_id, owner, actor, reason, parse(delay))
 
     def _move(
         self,
@@ -199,7 +199,7 @@ class Jobs:
         return first
 
     def _take_stuck(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
-        if move is not Move.RETRY_BY_HAND or job.state is not State.RUNNING:
+        if move is not Move.MANUAL_RETRY or job.state is not State.RUNNING:
             return None
         return self._stuck.outcome_of(job.id, actor=bounded(actor))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mulligan.console.arguments import NAME, check
-from mulligan.records.limit import EVERYBODY, LimitRecord, SpendingRecord
+from mulligan.records.limit import EVERY_OWNER, LimitRecord, SpendingRecord
 from mulligan.store.store import Store
 
 
@@ -19,7 +19,7 @@ class LimitUsage:
         return listed + self._store().limits([f"owner/{owner}"])
 
     def default_for_owners(self) -> int | None:
-        found = self._store().limits([f"owner/{EVERYBODY}"])
+        found = self._store().limits([f"owner/{EVERY_OWNER}"])
         return found[0].most if found else None
 
     @check(owner=NAME)

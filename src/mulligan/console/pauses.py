@@ -142,5 +142,5 @@ def _the_one_given(**targets: str | None) -> tuple[str, str]:
     given = [(what, name) for what, name in targets.items() if name is not None]
     if len(given) != 1:
         possible = f"one of {', '.join(f'{what}=' for what in targets)}"
-        raise BadArgument("what to pause or resume", [what for what, _ in given], possible)
+        raise BadArgument("the target of the pause", [what for what, _ in given], possible)
     return given[0]

@@ -167,7 +167,7 @@ class RunRedrives:
 def _request(redrive: Redrive, job: Job[Any]) -> Request:
     return Request(
         id=retry_request_id(redrive.id, job.id),
-        move=Move.RETRY_BY_HAND,
+        move=Move.MANUAL_RETRY,
         job=job.id,
         owner=redrive.owner,
         actor=redrive.actor,

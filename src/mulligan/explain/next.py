@@ -366,10 +366,10 @@ def _deadline(job: Job[Any], context: Context) -> Sentences:
 
 
 _OFFERS = {
-    Move.RETRY_BY_HAND: "to retry it with all counters reset: mulligan jobs retry {id}",
+    Move.MANUAL_RETRY: "to retry it with all counters reset: mulligan jobs retry {id}",
     Move.RUN_NOW: "to run it now with unchanged counters: mulligan jobs run-now {id}",
-    Move.CANCEL_BY_HAND: "to cancel it: mulligan jobs cancel {id}",
-    Move.SNOOZE_BY_HAND: "to postpone it: mulligan jobs snooze {id} 1h",
+    Move.MANUAL_CANCEL: "to cancel it: mulligan jobs cancel {id}",
+    Move.MANUAL_SNOOZE: "to postpone it: mulligan jobs snooze {id} 1h",
 }
 
 

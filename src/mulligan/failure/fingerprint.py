@@ -15,7 +15,7 @@ _PHRASES = r"""
 """
 
 # Numbers that distinguish failures.
-_TELLING = rf"""
+_CODES = rf"""
       (?i:\b(?:HTTP(?:/\d(?:\.\d)?)?|status(?:[ _-]?code)?|errno|winerror|sqlstate|(?:error[ _]?)?code|error
        |exit(?:[ _]?(?:status|code))?|return[ _]?code|signal)) [ :=#]{{0,3}} -?\d{{1,5}} (?!\w|[.,]\d)
     | \b[1-5]\d\d (?=\ (?:(?:Client|Server)\ Error|{_PHRASES})\b)
@@ -26,7 +26,7 @@ _TELLING = rf"""
 # than the shortest string it replaces.
 _MASKS = re.compile(
     rf"""
-      (?P<telling> {_TELLING} )
+      (?P<code> {_CODES} )
     | (?P<url>    \b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{{1,20}})://(?P<place>[^\s/?'"]{{1,300}})(?P<rest>[^\s'"]*) )
     | (?P<quoted> (?<!\w)(?: '\[[^\]\n]{{0,1000}}\]' | '[^'\n]{{1,1000}}'(?!\w)
                            | "[^"\n]{{1,1000}}" | `[^`\n]{{1,1000}}` | “[^”\n]{{1,1000}}” ) )
@@ -43,16 +43,16 @@ _MASKS = re.compile(
     re.VERBOSE,
 )
 _MASK = {"email": "…@…", "time": "<time>", "id": "#", "ip": "<ip>", "path": "/…", "number": "#"}
-_TELLING_INSIDE = re.compile(_TELLING, re.VERBOSE)
+_CODE_INSIDE = re.compile(_CODES, re.VERBOSE)
 _IN_PLACE = re.compile(r"(?P<ip>\d{1,3}(?:\.\d{1,3}){3})|(?P<number>\d+)")
 
 
-def fingerprint(type: str, message: str, *telling: int | None, kind: str = "") -> str:  # noqa: A002
+def fingerprint(type: str, message: str, *codes: int | None, kind: str = "") -> str:  # noqa: A002
     """Twelve hex digits, the same whenever this kind of job fails in this way.
 
-    `telling` are numbers that distinguish failures: HTTP status, errno, exit status.
+    `codes` are numbers that distinguish failures: HTTP status, errno, exit status.
     """
-    parts = [kind, type, *(str(number) for number in telling), template(message)]
+    parts = [kind, type, *(str(number) for number in codes), template(message)]
     return blake2b("\x1f".join(parts).encode(errors="backslashreplace"), digest_size=6).hexdigest()
 
 
@@ -71,7 +71,7 @@ def template(message: str) -> str:
 
 def _mask(match: re.Match[str]) -> str:
     match match.lastgroup:
-        case "telling":
+        case "code":
             return match.group()
         case "url":
             return _mask_url(match)
@@ -92,5 +92,5 @@ def _mask_url(match: re.Match[str]) -> str:
 def _mask_quoted(text: str) -> str:
     """Libraries quote the underlying error: it is masked inside, not removed."""
     inside = text[1:-1]
-    inside = _MASKS.sub(_mask, inside) if _TELLING_INSIDE.search(inside) else "…"
+    inside = _MASKS.sub(_mask, inside) if _CODE_INSIDE.search(inside) else "…"
     return text[0] + inside + text[-1]

@@ -140,7 +140,7 @@ class Verdict:
     """The stored part of the failure; None for a verdict of the engine."""
 
     @property
-    def seen(self) -> str:
+    def technical_line(self) -> str:
         """What happened, in one line for developers; `message` is the line for users."""
         return self.failure.line if self.failure else first_line(self.detail)
 

@@ -7,9 +7,9 @@ from typing import Any
 from mulligan.errors import BadRate
 from mulligan.failure.checks import bad_value, check_integer, check_number, set_fields
 from mulligan.policies.queue import check_concurrency, check_name
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.records.rate import Rate, parse_rate
 
-EVERYBODY = "*"
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1_000.0
 MOST_IN_A_PERIOD = 2**53
 OVER_BUDGET = ("wait", "fail")
@@ -60,7 +60,7 @@ KEYS = tuple(field.name for field in fields(Owner) if field.name != "name")
 
 def check_owner_name(what: str, name: Any) -> str:
     """Raises BadPolicy."""
-    if "*" in check_name(what, name) and name != EVERYBODY:
+    if "*" in check_name(what, name) and name != EVERY_OWNER:
         raise bad_value(what, name, "the name of one owner, or '*' for every owner; patterns are not possible")
     return str(name)
 

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from mulligan.errors import BadPolicy
 from mulligan.policies.file import NO_FILE, PolicyFile
-from mulligan.policies.owner import EVERYBODY, Owner, OwnerChanges
+from mulligan.policies.owner import Owner, OwnerChanges
 from mulligan.policies.queue import Queue, QueueChanges
 from mulligan.policies.reading import Policies
 from mulligan.records.job import FollowUp, NewJob
-from mulligan.records.limit import LimitBook, RetryBudget
+from mulligan.records.limit import EVERY_OWNER, LimitBook, RetryBudget
 
 T = TypeVar("T", Queue, Owner)
 
@@ -30,8 +30,8 @@ class QuotasInForce:
 
     def owner(self, name: str) -> Owner:
         if not name:
-            return NOBODY
-        return self.owners.get(name) or self.owners.get(EVERYBODY) or NOBODY
+            return NO_OWNER
+        return self.owners.get(name) or self.owners.get(EVERY_OWNER) or NO_OWNER
 
     def weight(self, queue: str, owner: str) -> float | None:
         """None in a plain queue."""
@@ -40,7 +40,7 @@ class QuotasInForce:
         return self.owner(owner).weight or 1.0
 
 
-NOBODY = Owner("nobody")
+NO_OWNER = Owner("nobody")
 
 
 class Quotas:
@@ -65,7 +65,7 @@ class Quotas:
     def _compute(self, policies: Policies) -> QuotasInForce:
         """An owner's own values first, then those of `"*"`."""
         owners = _override(self._owners, policies.quotas, Owner)
-        everybody = owners.get(EVERYBODY, NOBODY)
+        everybody = owners.get(EVERY_OWNER, NO_OWNER)
         return QuotasInForce(
             queues=_override(self._queues, policies.queues, Queue),
             owners={name: owner.with_defaults(everybody) for name, owner in owners.items()},

@@ -16,6 +16,7 @@ from mulligan.failure.windows import Window
 from mulligan.policies import owner, queue, service
 from mulligan.policies.in_force import InForce
 from mulligan.policies.section import BACKOFFS, KEYS, BackoffChange, Section, parts_of
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.service.config import ServiceBook, check_name
 from mulligan.values.check import shown
 from mulligan.values.duration import LONGEST
@@ -103,7 +104,7 @@ class Policies:
 
 def _owned(sections: Mapping[str, Section], name: str) -> list[Section | None]:
     """The section of `"*"`, then that of this owner; none for a job without an owner."""
-    return [sections.get(owner.EVERYBODY), sections.get(name)] if name else []
+    return [sections.get(EVERY_OWNER), sections.get(name)] if name else []
 
 
 def read(content: bytes, shown: str) -> Policies:

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
 from mulligan.records.rate import Rate
-from mulligan.values.text import WORD_ALLOWED, is_word
+from mulligan.values.check import STRING
 
 R = TypeVar("R", covariant=True)
 
@@ -209,7 +209,7 @@ class Fence(NamedTuple):
     claim: int
 
 
-class Called(NamedTuple):
+class ReportedCall(NamedTuple):
     """A call of a service as a task reports it. `ok`: the service did not fail."""
 
     service: str
@@ -290,8 +290,8 @@ class JobFilter:
             raise BadFilter("state", self.state, "one of " + ", ".join(State))
         for name in ("kind", "owner", "queue", "code", "last_code", "group", "batch", "tag", "version"):
             value = getattr(self, name)
-            if value is not None and not is_word(value):
-                raise BadFilter(name, value, WORD_ALLOWED)
+            if value is not None and not STRING.fits(value):
+                raise BadFilter(name, value, STRING.allowed)
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):

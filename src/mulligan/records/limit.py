@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.records.job import PRIORITIES, Job, NewJob
 
-EVERYBODY = "*"
+EVERY_OWNER = "*"
 # Percent of a retry budget that jobs of low and normal priority may use. The rest is reserved for higher priorities.
 LOW_PART, NORMAL_PART = 80, 95
 
@@ -64,14 +64,14 @@ class LimitBook:
         return bool(self.kinds or self.queues or self.owners or self.budgets)
 
     def budget_of(self, owner: str) -> RetryBudget | None:
-        return self.budgets.get(owner, self.budgets.get(EVERYBODY))
+        return self.budgets.get(owner, self.budgets.get(EVERY_OWNER))
 
     def concerns(self, job: NewJob) -> bool:
         """Whether the job has to wait for a slot."""
         return (
             job.kind in self.kinds
             or job.queue in self.queues
-            or (job.owner != "" and (job.owner in self.owners or EVERYBODY in self.owners))
+            or (job.owner != "" and (job.owner in self.owners or EVERY_OWNER in self.owners))
         )
 
 

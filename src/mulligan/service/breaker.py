@@ -87,7 +87,7 @@ def _is_failing(service: Service, state: ServiceState, figures: Figures) -> bool
 def hold(
     service: Service, state: ServiceState, figures: Figures, retry_after: Duration, *, epoch: int, now: int
 ) -> Transition:
-    """Open the service for `retry_after`, as a job claimed in this epoch was told by the service itself."""
+    """Open the service for `retry_after`, as the service itself asked a job that was claimed in this epoch."""
     length = microseconds(min(parse(retry_after), LONGEST_COOLDOWN))
     is_stale = epoch != state.epoch and state.breaker is not BreakerState.OPEN
     if not length or state.forced or is_stale:

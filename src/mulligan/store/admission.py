@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mulligan.records.limit import EVERYBODY
+from mulligan.records.limit import EVERY_OWNER
 
 GATE = "limit/"
 
@@ -89,7 +89,7 @@ def admission(candidates: Iterable[Candidate], rooms: Rooms) -> Admission:
 
 def limits_for(subjects: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
     """The limit of each subject that has one. An owner who is not named has that of everybody."""
-    everybody = found.get(f"owner/{EVERYBODY}")
+    everybody = found.get(f"owner/{EVERY_OWNER}")
     limits = {}
     for subject in subjects:
         most = found.get(subject, everybody if subject.startswith("owner/") else None)

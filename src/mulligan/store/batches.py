@@ -43,7 +43,7 @@ SWEEP_PASS = 1_000
 BY_ABORT = "the batch was aborted"
 PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
-RETRIED = TABLE[Move.RETRY_BY_HAND, State.FAILED].event
+RETRIED = TABLE[Move.MANUAL_RETRY, State.FAILED].event
 
 EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
 
@@ -193,7 +193,7 @@ class BatchOperations:
         rows = session.rows("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
         if not rows:
             return 0
-        step = TABLE[Move.CANCEL_BY_HAND, State.WAITING]
+        step = TABLE[Move.MANUAL_CANCEL, State.WAITING]
         self._events_of(session, step.event, rows, now, data={"reason": BY_ABORT})
         tally = CountChanges()
         tally.add(batch.id, State.WAITING, step.target, len(rows))
@@ -248,7 +248,7 @@ class BatchOperations:
         return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
 
     def _retry_from(self, session: Session, source: State, request: BatchRetry, gate: str | None, now: Now) -> Rows:
-        step = TABLE[Move.RETRY_BY_HAND, source]
+        step = TABLE[Move.MANUAL_RETRY, source]
         values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
         states = {"source": source.value, "target": step.target.value}
         rows = session.rows("batch_retry", {**values, **states}, now=now)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mulligan.failure.verdict import budget_exhausted
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.records.limit import EVERYBODY, RetryBudget, SpendingRecord, part_of
+from mulligan.records.limit import EVERY_OWNER, RetryBudget, SpendingRecord, part_of
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.session import Now, Session
 from mulligan.store.values import error_values, failure_data
@@ -169,10 +169,10 @@ class BudgetOperations:
         return failed
 
     def _budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
-        names = to_json([f"owner/{name}" for name in (*owners, EVERYBODY)])
+        names = to_json([f"owner/{name}" for name in (*owners, EVERY_OWNER)])
         rows = session.rows("budgets_named", gates=names)
         found = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
-        everybody = found.get(EVERYBODY)
+        everybody = found.get(EVERY_OWNER)
         budgets = {owner: found.get(owner, everybody) for owner in owners}
         return {owner: budget for owner, budget in budgets.items() if budget is not None}
 

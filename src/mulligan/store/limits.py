@@ -13,7 +13,7 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Lease, NewJob
-from mulligan.records.limit import EVERYBODY, Limit, LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.limit import EVERY_OWNER, Limit, LimitBook, LimitRecord, SpendingRecord
 from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetOperations
 from mulligan.store.messages import Claim
@@ -153,7 +153,7 @@ class LimitOperations:
     def _count(self, session: Session, rooms: Rooms, subjects: Sequence[str]) -> None:
         if not subjects:
             return
-        asked = to_json([*subjects, f"owner/{EVERYBODY}"])
+        asked = to_json([*subjects, f"owner/{EVERY_OWNER}"])
         rows = session.rows("limits_named", gates=asked)
         limits = limits_for(subjects, {row["gate"]: 0 if row["gate"] in rooms.new else row["most"] for row in rows})
         taken = self._taken(session, limits)
@@ -251,7 +251,7 @@ class LimitOperations:
         return [LimitRecord(what=what, name=name, most=most, taken=taken[one]) for what, name, one, most in parts]
 
     def _named(self, session: Session, subjects: Sequence[str]) -> Rows:
-        return session.rows("limits_named", gates=to_json([*subjects, f"owner/{EVERYBODY}"]))
+        return session.rows("limits_named", gates=to_json([*subjects, f"owner/{EVERY_OWNER}"]))
 
 
 def _has_room(gate: str, rooms: Rooms) -> bool:

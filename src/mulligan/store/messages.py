@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
-from mulligan.records.job import Called, Fence, Lease
+from mulligan.records.job import Fence, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
 # Among so many an id is found by its end: there is no index of that.
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     reclaimed_by: str | None = None
     stuck_after: timedelta | None = None
     actor: str | None = None
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ReportedCall, ...] = ()
     """Of services, as the task reported them."""
 
     @property

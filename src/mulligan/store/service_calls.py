@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
-from mulligan.records.job import Called, Lease
+from mulligan.records.job import Lease, ReportedCall
 from mulligan.service import BreakerState, ServiceCall, ServiceState
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome
@@ -101,7 +101,7 @@ def is_blamed(outcome: Outcome) -> bool:
     return not all(reported) if reported else _word(outcome) is False
 
 
-def _is_own(called: Called, lease: Lease) -> bool:
+def _is_own(called: ReportedCall, lease: Lease) -> bool:
     """Whether it is the job's own service that was called; a shared one is called by the name that was meant."""
     shares = len(lease.service) > 1 and lease.service.endswith("*")
     return called.service == lease.service or (shares and called.service.startswith(lease.service[:-1]))

@@ -245,7 +245,7 @@ def _data(
             "class": verdict.error_class,
             "message": verdict.message,
             "group": verdict.group,
-            "error": verdict.seen,
+            "error": verdict.technical_line,
             "detail": verdict.detail,
         }
         if told := told_of(outcome):

@@ -18,10 +18,10 @@ from mulligan.store.rows import Record, to_duration, to_json, to_time
 from mulligan.store.settle import Settlement
 
 MOVES = {
-    Move.RETRY_BY_HAND: "retry_by_hand",
+    Move.MANUAL_RETRY: "retry_by_hand",
     Move.RUN_NOW: "run_now",
-    Move.CANCEL_BY_HAND: "cancel_by_hand",
-    Move.SNOOZE_BY_HAND: "snooze_by_hand",
+    Move.MANUAL_CANCEL: "cancel_by_hand",
+    Move.MANUAL_SNOOZE: "snooze_by_hand",
 }
 
 FORGOTTEN_AFTER = timedelta(hours=1)
@@ -168,7 +168,7 @@ def last_values(verdict: Verdict | None) -> dict[str, Any]:
         "last_code": failed and failed.code,
         "last_class": failed and str(failed.error_class),
         "last_message": failed and failed.message,
-        "last_detail": failed and failed.seen,
+        "last_detail": failed and failed.technical_line,
     }
 
 

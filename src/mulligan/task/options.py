@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mulligan.errors import InvalidArguments
 from mulligan.records.batch import BatchRecord
-from mulligan.records.limit import EVERYBODY
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.values.check import LONGEST_NAME, NAME, Requirement, not_allowed, one_of, string
 from mulligan.values.ids import is_id
 
@@ -56,7 +56,7 @@ def batch_id(kind: str, batch: BatchRecord | str | None) -> str | None:
 
 
 def check_owner(kind: str, owner: str) -> str:
-    if owner == EVERYBODY:
+    if owner == EVERY_OWNER:
         raise InvalidArguments(kind, "owner is '*', which stands for every owner; a job has one, or none")
     return owner
 

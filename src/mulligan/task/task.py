@@ -291,7 +291,7 @@ def check_bindings(bindings: Iterable[Binding[Any]]) -> list[Binding[Any]]:
     found = list(bindings) if isinstance(bindings, Iterable) else [bindings]
     for binding in found:
         if not isinstance(binding, Binding):
-            raise BadArgument("what is enqueued", binding, "a call made with task.bind(…)")
+            raise BadArgument("a binding", binding, "a call made with task.bind(…)")
     return found
 
 

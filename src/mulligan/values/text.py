@@ -2,11 +2,6 @@
 
 import re
 
-from mulligan.values.check import LONGEST_STRING, STRING
-
-is_word = STRING.fits
-WORD_ALLOWED = f"text of at most {LONGEST_STRING:,} characters that a database can hold"
-
 # Besides control characters: those that reverse, hide or break lines, and those that no terminal can encode.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 

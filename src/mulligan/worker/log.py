@@ -77,7 +77,7 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
             return logging.INFO, "failed at attempt %d with %s, retried in %s", words
         case Postpone(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
             level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
-            return level, "was not run: %s; another worker may take it in %s", (verdict.seen, describe(delay))
+            return level, "was not run: %s; another worker may take it in %s", (verdict.technical_line, describe(delay))
         case Park(verdict=verdict, reasons=reasons, is_held=is_held):
             # An outage is logged separately: a line for each probe would be thousands a day.
             level = logging.DEBUG if is_held else logging.INFO
@@ -90,7 +90,7 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ..
 
 
 def _what(verdict: Verdict) -> str:
-    return f"{verdict.code} ({verdict.seen})" if verdict.seen else verdict.code
+    return f"{verdict.code} ({verdict.technical_line})" if verdict.technical_line else verdict.code
 
 
 def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str
     if isinstance(decision, Retry | Postpone | Park | Fail | Release) and decision.verdict is not None:
         fields["error_code"] = decision.verdict.code
         fields["error_message"] = decision.verdict.message
-        fields["error"] = decision.verdict.seen
+        fields["error"] = decision.verdict.technical_line
     if isinstance(decision, Fail | Park) and "because" in decision.reasons:
         fields["because"] = str(decision.reasons["because"])
     return fields

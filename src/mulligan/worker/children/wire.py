@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mulligan.failure.verdict import Verdict
-from mulligan.records.job import Called, Fence, Job
+from mulligan.records.job import Fence, Job, ReportedCall
 from mulligan.worker.children.locate import AppLocation
 from mulligan.worker.ending import StopReason
 
@@ -86,7 +86,7 @@ class LogLine(msgspec.Struct, tag=True):
 
 class AttemptSucceeded(msgspec.Struct, tag=True):
     result: str
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ReportedCall, ...] = ()
 
 
 class AttemptFailed(msgspec.Struct, tag=True):
@@ -94,7 +94,7 @@ class AttemptFailed(msgspec.Struct, tag=True):
 
     verdict: Verdict
     is_spent: bool = False
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ReportedCall, ...] = ()
 
 
 class AttemptStopped(msgspec.Struct, tag=True):
