@@ -152,7 +152,7 @@ def test_it_looks_at_the_newest_within_the_limit_and_leaves_alone_what_has_no_fa
     found = app.reclassify(limit=2)
     assert len(found.jobs) == 2 and not found.is_complete
     assert {job.id for job in found.jobs} == {ids["blocked"], ids["other"]}
-    with pytest.raises(BadFilter, match="only failed jobs are judged again"):
+    with pytest.raises(BadFilter, match="only failed jobs are reclassified"):
         app.reclassify(JobFilter(state="queued"))
 
 
