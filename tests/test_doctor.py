@@ -11,7 +11,7 @@ from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
 from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.values.clock import SystemClock
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 
 NOTHING = timedelta(0)
 EVERYTHING = Limits(lease=NOTHING, wait=NOTHING, pause=NOTHING, cursor=NOTHING)
@@ -110,7 +110,7 @@ class WrongClock(SystemClock):
 )
 def test_a_clock_that_is_wrong_is_told(app: App, off: Any, expected: Level, side: str) -> None:
     app.migrate()
-    with app.wiring.use(Parts(clock=WrongClock(off if isinstance(off, timedelta) else timedelta(seconds=off)))):
+    with app.wiring.use(AppParts(clock=WrongClock(off if isinstance(off, timedelta) else timedelta(seconds=off)))):
         finding = found(app, Check.CLOCK)
     assert (finding.level, side in finding.found) == (expected, True)
 

@@ -94,3 +94,8 @@ def test_every_error_that_a_guide_names_can_be_imported_from_mulligan() -> None:
     named = [name for name in errors.__all__ if re.search(rf"`{name}\b", guides)]
     assert "BatchBusy" in named
     assert [name for name in named if name not in mulligan.__all__] == []
+
+
+def test_every_public_verb_of_the_app_has_a_docstring() -> None:
+    verbs = {name: verb for name, verb in vars(mulligan.App).items() if not name.startswith("_")}
+    assert [name for name, verb in verbs.items() if not (verb.__doc__ or "").strip()] == []

@@ -21,13 +21,13 @@ from rich.console import Console
 
 from mulligan import App, Failure
 from mulligan.cli.demo import tasks
+from mulligan.cli.demo.faults import ROUND, WORDS, FaultPlan, Phase
 from mulligan.cli.demo.gateway import Gateway
+from mulligan.cli.demo.incidents import Incident, Weight, describe_event
+from mulligan.cli.demo.processes import DemoProcesses
 from mulligan.cli.demo.producer import submit
-from mulligan.cli.demo.stage import Stage
-from mulligan.cli.demo.story import Happening, Weight, tell
 from mulligan.cli.demo.summary import sum_up
-from mulligan.cli.demo.view import Scene, lengths, most_notable, picture
-from mulligan.cli.demo.weather import ROUND, WORDS, Phase, Weather
+from mulligan.cli.demo.view import Snapshot, lengths, most_notable, picture
 from mulligan.lifecycle import State
 from mulligan.records.event import Event
 
@@ -96,8 +96,8 @@ class TestTheCommand:
         lost = played.ask("SELECT type, count(*) FROM mulligan_events WHERE code = 'WORKER_LOST' GROUP BY type")
         assert played.number("accepted") == sum(states.values()) > 20
         assert played.number("succeeded") == states["succeeded"] == events["job.succeeded"]
-        assert played.number("failed for good") == states["failed"]
-        assert played.number("under way") == sum(states.values()) - states["succeeded"] - states["failed"]
+        assert played.number("failed") == states["failed"]
+        assert played.number("unfinished") == sum(states.values()) - states["succeeded"] - states["failed"]
         assert played.number("retries") == events["job.retried"] > 0
         assert played.number("rate limit waits") == events["job.snoozed"] > 0
         assert played.number("taken back") == lost.get("job.released", 0)
@@ -232,12 +232,12 @@ def test_who_asks_again_with_the_same_key_gets_the_same_result(monkeypatch: pyte
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoProcesses]:
     """A stage on which one job was accepted and succeeded."""
     url = f"sqlite:///{tmp_path}/demo.db"
     monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
     monkeypatch.setattr(tasks.app, "settings", replace(tasks.app.settings, database_url=url))
-    stage = Stage(tasks.app, url, log=tmp_path / "log", seconds=None)
+    stage = DemoProcesses(tasks.app, url, log=tmp_path / "log", seconds=None)
     with tasks.app, stage.gateway as gateway:
         for name, value in gateway.environment.items():
             monkeypatch.setenv(name, value)
@@ -246,19 +246,19 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         yield stage
 
 
-def test_a_summary_without_losses_is_clean(stage: Stage) -> None:
+def test_a_summary_without_losses_is_clean(stage: DemoProcesses) -> None:
     summary = sum_up(stage)
     assert (summary.accepted, summary.states, summary.lost) == (1, {State.SUCCEEDED: 1}, 0)
     assert summary.is_clean
 
 
-def test_an_accepted_job_that_is_not_in_the_store_is_lost(stage: Stage) -> None:
+def test_an_accepted_job_that_is_not_in_the_store_is_lost(stage: DemoProcesses) -> None:
     stage.producer.accepted.append("gone")
     assert sum_up(stage).lost == 1
     assert not sum_up(stage).is_clean
 
 
-def test_a_job_that_succeeded_twice_is_noticed(stage: Stage, tmp_path: Path) -> None:
+def test_a_job_that_succeeded_twice_is_noticed(stage: DemoProcesses, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "demo.db")) as database, database:
         database.execute(
             "INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)"
@@ -272,7 +272,7 @@ def test_a_job_that_succeeded_twice_is_noticed(stage: Stage, tmp_path: Path) -> 
 
 
 def test_a_round_has_every_phase_in_order_and_ends_well() -> None:
-    weather = Weather(30)
+    weather = FaultPlan(30)
     seen = [phase for phase, _ in groupby(weather.at(tenth / 10) for tenth in range(300))]
     assert seen == [phase for phase, _ in ROUND]
     assert set(seen) == set(Phase) == set(WORDS)
@@ -281,11 +281,11 @@ def test_a_round_has_every_phase_in_order_and_ends_well() -> None:
 
 @pytest.mark.parametrize(("seconds", "length"), [(None, 30), (6, 6), (10, 10), (60, 30), (100, 100 / 3)])
 def test_a_demo_is_whole_rounds(seconds: float | None, length: float) -> None:
-    assert Weather.within(seconds).length == pytest.approx(length)
+    assert FaultPlan.within(seconds).length == pytest.approx(length)
 
 
 def test_one_worker_a_round_is_killed_while_answers_are_slow() -> None:
-    weather = Weather(10)
+    weather = FaultPlan(10)
     kills = [
         second / 10 for second in range(1, 300) if weather.kills_due(second / 10) > weather.kills_due((second - 1) / 10)
     ]
@@ -310,7 +310,7 @@ def event(type_: str, code: str | None = None, attempt: int = 1, **data: object)
         (
             event("job.snoozed", "RATE_LIMITED", delay=1),
             [],
-            "convert …29f7 met RATE_LIMITED: waits 1s as it was told; no attempt used up",
+            "convert …29f7 met RATE_LIMITED: waits 1s as requested; no attempt is used up",
         ),
         (
             event("job.failed", "GW_4XX", reasons={"rule": "http.4xx", "code": "GW_4XX", "because": "so it is"}),
@@ -335,20 +335,20 @@ def event(type_: str, code: str | None = None, attempt: int = 1, **data: object)
     ],
 )
 def test_events_are_told_in_plain_words(happened: Event, troubles: list[str], words: str) -> None:
-    assert str(tell(happened, troubles)) == words
+    assert str(describe_event(happened, troubles)) == words
 
 
 @pytest.mark.parametrize("type_", ["job.enqueued", "job.queued", "job.started", "job.succeeded", "job.released"])
 def test_what_is_nothing_special_is_not_told(type_: str) -> None:
-    assert tell(event(type_), []) is None
+    assert describe_event(event(type_), []) is None
 
 
 # The picture
 
 
-def happening(weight: Weight, seconds: int) -> Happening:
+def happening(weight: Weight, seconds: int) -> Incident:
     decided = "retried in 500ms (failure 1 of 3, rule timeout)"
-    return Happening(NOW + timedelta(seconds=seconds), "convert …29f7", "failed with GW_TIMEOUT", decided, weight)
+    return Incident(NOW + timedelta(seconds=seconds), "convert …29f7", "failed with GW_TIMEOUT", decided, weight)
 
 
 def test_the_weightiest_are_shown_in_the_order_of_their_happening() -> None:
@@ -370,8 +370,8 @@ def test_the_picture_fits_a_small_terminal_and_keeps_its_height(phase: Phase) ->
     assert heights.pop() < 24
 
 
-def a_scene(phase: Phase) -> Scene:
-    return Scene(
+def a_scene(phase: Phase) -> Snapshot:
+    return Snapshot(
         elapsed=1_234,
         seconds=3_600,
         began_at=NOW,
@@ -384,7 +384,7 @@ def a_scene(phase: Phase) -> Scene:
         accepted=12_345,
         retries=12_345,
         waits=1_234,
-        happenings=[],
+        incidents=[],
     )
 
 

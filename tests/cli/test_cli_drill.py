@@ -13,9 +13,9 @@ import pytest
 from click.testing import Result
 
 from mulligan.cli.demo.drill.chart import chart
-from mulligan.cli.demo.drill.figures import Seen, figures
+from mulligan.cli.demo.drill.figures import CallsByStep, figures
 from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
-from mulligan.cli.demo.drill.words import meaning, moment, picture, table
+from mulligan.cli.demo.drill.report import meaning, moment, picture, table
 
 PLAN = DrillPlan()
 
@@ -66,7 +66,7 @@ class TestTheCommand:
             process.send_signal(signal.SIGINT)
             said, complaints = process.communicate(timeout=20)
         assert (process.returncode, complaints) == (0, "")
-        assert "of 65 s: the figures are those of a part" in said
+        assert "of 65 s: the figures are incomplete" in said
         assert processes_of(str(tmp_path)) == []
         assert list(tmp_path.iterdir()) == []
 
@@ -76,8 +76,8 @@ class TestTheCommand:
     [
         (["--drill", "--seconds", "5"], "a drill takes 10 to 600 seconds"),
         (["--drill", "--seconds", "601"], "a drill takes 10 to 600 seconds"),
-        (["--drill", "--database", "sqlite:///jobs.db"], "the drill brings its own app and databases"),
-        (["--drill", "--app", "shop:app"], "the drill brings its own app and databases"),
+        (["--drill", "--database", "sqlite:///jobs.db"], "the drill has its own app and databases"),
+        (["--drill", "--app", "shop:app"], "the drill has its own app and databases"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], said: str, invoke: Callable[..., Result]) -> None:
@@ -90,8 +90,8 @@ def steps(before: int, during: int, after: int) -> list[int]:
     return [before] * 15 + [during] * 20 + [after] * 30 + [0]
 
 
-WELL = Seen(calls=steps(40, 1, 40), firsts=steps(40, 0, 39), good=steps(40, 0, 40))
-BADLY = Seen(calls=steps(40, 300, 100), firsts=steps(40, 100, 10), good=steps(40, 0, 5))
+WELL = CallsByStep(calls=steps(40, 1, 40), firsts=steps(40, 0, 39), good=steps(40, 0, 40))
+BADLY = CallsByStep(calls=steps(40, 300, 100), firsts=steps(40, 100, 10), good=steps(40, 0, 5))
 
 
 def test_the_figures_of_a_service_that_comes_back() -> None:
@@ -110,14 +110,14 @@ def test_the_figures_of_a_service_that_does_not() -> None:
 def test_a_service_is_back_when_it_stays() -> None:
     good = steps(40, 0, 40)
     good[35:39] = [0, 10, 20, 30]
-    assert figures(PLAN, Seen(WELL.calls, WELL.firsts, good)).back_after == 3
+    assert figures(PLAN, CallsByStep(WELL.calls, WELL.firsts, good)).back_after == 3
     good[45:65] = [0] * 20
-    assert figures(PLAN, Seen(WELL.calls, WELL.firsts, good)).back_after is None
+    assert figures(PLAN, CallsByStep(WELL.calls, WELL.firsts, good)).back_after is None
 
 
 @pytest.mark.parametrize("known", range(0, STEPS + 2, 6))
 def test_a_drill_that_was_ended_early_is_told_as_far_as_it_went(known: int) -> None:
-    seen = Seen(BADLY.calls[:known], BADLY.firsts[:known], BADLY.good[:known])
+    seen = CallsByStep(BADLY.calls[:known], BADLY.firsts[:known], BADLY.good[:known])
     found = figures(PLAN, seen)
     assert table(found, found)
     assert meaning(PLAN, found, found)
@@ -146,5 +146,5 @@ def test_the_picture_fits_a_small_terminal(seconds: float) -> None:
 def test_what_it_means_is_what_was_seen() -> None:
     said = " ".join(meaning(PLAN, figures(PLAN, WELL), figures(PLAN, BADLY)))
     assert "20 calls with a service, 6,000 with backoff alone, 300 times as many" in said
-    assert "With a service it was back 0 s after the outage." in said
-    assert "With backoff alone it was not back in the 30 s after the outage." in said
+    assert "With a service, it had recovered 0 s after the outage." in said
+    assert "With backoff alone, it had not recovered in the 30 s after the outage." in said

@@ -14,7 +14,7 @@ from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.records.event import Event
 from mulligan.records.job import JobFilter
 from mulligan.store.sqlite import SqliteStore
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 
 Invoke = Callable[..., Result]
 Enqueue = Callable[..., str]
@@ -77,7 +77,7 @@ def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path
 
     app = App(f"sqlite:///{tmp_path}/told.db")
     fine = app.task("fine")(lambda: None)
-    with app.wiring.use(Parts(open_store=lambda url, services: Told(url, services=services))):
+    with app.wiring.use(AppParts(open_store=lambda url, services: Told(url, services=services))):
         app.enqueue_many([fine.bind() for _ in range(2 * PAGE_WITH_EVENTS + 1)])
         letters = list(app.export(events=True))
         assert len(letters) == 2 * PAGE_WITH_EVENTS + 1

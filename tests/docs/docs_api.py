@@ -40,7 +40,7 @@ VERBS = {
 # Public by name, but of use only to the package itself.
 INTERNAL = {
     *("names", "limits_in_force", "settings", "store", "tick"),
-    *("Backoff", "Course", "Parts", "Settings", "Store", "Worker"),
+    *("Backoff", "Course", "AppParts", "Settings", "Store", "Worker"),
 }
 ATTEMPT = (
     *("job", "number", "cancelled", "lost", "resources", "fields", "progress", "fence", "fence_async"),

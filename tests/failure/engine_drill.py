@@ -25,7 +25,7 @@ from mulligan.settings import Settings
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 from mulligan.worker.drivers import Interrupt
 from mulligan.worker.keeper import Keeper
 
@@ -127,7 +127,7 @@ class EngineDrill:
         )(self.ask)
 
     def run(self) -> Report:
-        parts = Parts(
+        parts = AppParts(
             open_store=self.open_store,
             driver=lambda: NeighbourDriver(self.neighbours),
             clock=self.clock,

@@ -11,7 +11,7 @@ from mulligan.app import App
 from mulligan.errors import StoreError, WornOut
 from mulligan.settings import Settings
 from mulligan.store.store import Store
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 from mulligan.worker.slots import GRACE_SECONDS
 from mulligan.worker.worker import LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock
@@ -101,7 +101,7 @@ class Process(Party):
             services=self.world.services,
         )
         register(app, self)
-        parts = Parts(
+        parts = AppParts(
             open_store=lambda _url, _services: self.store,
             driver=lambda: self.driver,
             clock=SkewedClock(self.world.timeline, timedelta(seconds=chance.uniform(-3600, 3600))),

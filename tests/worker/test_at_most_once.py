@@ -17,7 +17,7 @@ from mulligan.settings import Settings
 from mulligan.store.messages import Claim
 from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import hanging, sandbox
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 
 ENDS: dict[str, tuple[Callable[[], Exception], str, str]] = {
     "an error that may pass": (lambda: ConnectionResetError("gone"), "NETWORK", "it runs at most once"),
@@ -131,7 +131,7 @@ def test_a_worker_whose_outcome_was_not_stored_finds_the_job_again_and_does_not_
         def pay() -> None:
             runs.append(attempt().number)
 
-        with app.wiring.use(Parts(open_store=lambda url, _services: Forgetful(url))):
+        with app.wiring.use(AppParts(open_store=lambda url, _services: Forgetful(url))):
             job = pay.enqueue()
             app.run_until_idle(timeout="60s")
             found = app.job(job.id)
@@ -159,7 +159,7 @@ def test_its_code_does_not_begin_before_its_claim_is_durable_and_until_then_it_i
         runs.append(attempt().number)
         return "paid"
 
-    with app.wiring.use(Parts(open_store=lambda url, _services: Unsure(url))):
+    with app.wiring.use(AppParts(open_store=lambda url, _services: Unsure(url))):
         job = pay.enqueue()
         app.run_until_idle(timeout="60s")
         assert (app.job(job.id).state, runs) == (State.SUCCEEDED, [2])

@@ -429,7 +429,7 @@ def test_a_sandbox_runs_isolated_tasks_inline(tmp_path: Path) -> None:
         here, killer = app.tasks["here"].enqueue(), app.tasks["killer"].enqueue()
         box.run()
         assert app.wait(here) == os.getpid()
-        assert "in a sandbox is that of your tests" in app.events(killer.id)[-1].data["detail"]
+        assert "in a sandbox is the process of your tests" in app.events(killer.id)[-1].data["detail"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from mulligan.records.job import ReportedCall
 from mulligan.settings import Settings
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.sqlite import SqliteStore
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 
 
 def quick(tmp_path: Path, *, lease: float = 1.0) -> App:
@@ -427,7 +427,7 @@ def test_a_lost_reply_runs_no_code_twice_and_settles_once(app: App) -> None:
         store.lost = []
         return store
 
-    with app.wiring.use(Parts(open_store=open_store)):
+    with app.wiring.use(AppParts(open_store=open_store)):
         jobs = app.enqueue_many([effect.bind(number) for number in range(20)])
         app.run_until_idle(timeout="60s")
         assert app.store.lost == ["claim", "settle"]  # type: ignore[attr-defined]
@@ -482,7 +482,7 @@ def test_a_task_that_cannot_read_its_job_is_released_and_nothing_is_counted(
         store.silence = []
         return store
 
-    with app.wiring.use(Parts(open_store=open_store)):
+    with app.wiring.use(AppParts(open_store=open_store)):
         job = looks.enqueue()
         app.run_until_idle(timeout="60s")
         assert app.store.silence == [job.id]  # type: ignore[attr-defined]
@@ -795,7 +795,7 @@ def test_a_worker_that_stops_releases_the_jobs_of_a_claim_it_no_longer_waits_for
         await running
         assert (app.job(second.id).state, app.job(second.id).attempt) == (State.QUEUED, 1)
 
-    with app.wiring.use(Parts(open_store=open_store)):
+    with app.wiring.use(AppParts(open_store=open_store)):
         app.migrate()
         asyncio.run(scene(app.store))
 

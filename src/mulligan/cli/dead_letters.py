@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.filters import filtered, job_filter
+from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json, print_json_line, print_table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("export", cls=CliCommand)
-@filtered
+@filter_options
 @click.option("--events", "with_events", is_flag=True, help="Include the complete history of each job.")
 @click.option("--ids", "ids_only", is_flag=True, help="Only the ids, one a line: … | xargs -r mulligan jobs retry")
 @pass_shared
@@ -35,7 +35,7 @@ def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wan
 
 
 @click.command("purge", cls=CliCommand)
-@filtered
+@filter_options
 @click.option(
     "--older-than",
     type=duration,

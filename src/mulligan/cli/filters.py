@@ -38,7 +38,7 @@ def job_filter(app: "App", wanted: Mapping[str, Any]) -> "JobFilter":
     return JobFilter(**{**wanted, "batch": batch and app.find_id("batch", batch)})
 
 
-def filtered(function: Function) -> Function:
+def filter_options(function: Function) -> Function:
     """Add an option for each field of JobFilter, passed as keyword arguments."""
     for option in reversed(_OPTIONS):
         function = option(function)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.dead_letters import export, purge
-from mulligan.cli.filters import filtered, job_filter
+from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.moves import add_moves
 from mulligan.cli.opening import open_existing
 from mulligan.cli.options import Group, SharedOptions, pass_shared
@@ -51,7 +51,7 @@ jobs.add_command(purge)
 
 
 @jobs.command("list")
-@filtered
+@filter_options
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 @click.option("--cursor", type=text, help="The cursor of the previous list.")
 @pass_shared

@@ -19,39 +19,39 @@ def load_app(name: str) -> "App":
     """Load the app that `shop.tasks:app` or `shop/tasks.py:app` names; raise ConfigurationError."""
     from mulligan.app import App
 
-    place, colon, attribute = name.rpartition(":")
-    if not colon or not place or not attribute:
+    source, colon, attribute = name.rpartition(":")
+    if not colon or not source or not attribute:
         raise ConfigurationError(f"{name!r} does not name an app: write MODULE:APP, such as 'shop.tasks:app'")
-    module = _module(place)
+    module = _import(source)
     found = getattr(module, attribute, None)
     if found is None:
-        raise ConfigurationError(f"{place!r} has no {attribute!r}; {_apps_in(module, place)}")
+        raise ConfigurationError(f"{source!r} has no {attribute!r}; {_apps_in(module, source)}")
     if not isinstance(found, App):
-        raise ConfigurationError(f"{name!r} is not an App but a {type(found).__name__}; {_apps_in(module, place)}")
+        raise ConfigurationError(f"{name!r} is not an App but a {type(found).__name__}; {_apps_in(module, source)}")
     return found
 
 
-def _apps_in(module: ModuleType, place: str) -> str:
+def _apps_in(module: ModuleType, source: str) -> str:
     from mulligan.app import App
 
     names = [name for name, value in vars(module).items() if isinstance(value, App)]
-    return f"its apps are: {', '.join(f'{place}:{name}' for name in names)}" if names else "it has no App"
+    return f"its apps are: {', '.join(f'{source}:{name}' for name in names)}" if names else "it has no App"
 
 
-def _module(place: str) -> ModuleType:
+def _import(source: str) -> ModuleType:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    is_file = place.endswith(".py")
+    is_file = source.endswith(".py")
     try:
-        return _from_file(Path(place)) if is_file else import_module(place)
+        return _from_file(Path(source)) if is_file else import_module(source)
     except MulliganError:
         raise
     except ModuleNotFoundError as error:
-        raise _not_found(place, error.name or "") from error
+        raise _not_found(source, error.name or "") from error
     # Importing runs foreign code, which may raise anything or call sys.exit().
     except (Exception, SystemExit) as error:
         raise ConfigurationError(
-            f"importing {place!r} raised {type(error).__name__}: {mask_secrets(str(error))}{_where(error)}"
+            f"importing {source!r} raised {type(error).__name__}: {mask_secrets(str(error))}{_where(error)}"
         ) from error
 
 
@@ -71,12 +71,12 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _not_found(place: str, missing: str) -> ConfigurationError:
-    if missing and (place == missing or place.startswith(f"{missing}.")):
+def _not_found(source: str, missing: str) -> ConfigurationError:
+    if missing and (source == missing or source.startswith(f"{missing}.")):
         return ConfigurationError(
             f"there is no module {missing!r}: looked in {str(Path.cwd())!r} and among the installed packages"
         )
-    return ConfigurationError(f"importing {place!r} failed: it needs the module {missing!r}, which is not installed")
+    return ConfigurationError(f"importing {source!r} failed: it needs the module {missing!r}, which is not installed")
 
 
 def _where(error: BaseException) -> str:

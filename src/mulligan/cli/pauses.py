@@ -37,9 +37,9 @@ SIGNED: list[click.Parameter] = [
 def describe_pause(pause: "Pause", now: datetime) -> str:
     """`paused until … by … because "…"`."""
     until = f" until {at(pause.until, now)}" if pause.until else " until it is resumed"
-    who = f" by {pause.actor}" if pause.actor else ""
+    by = f" by {pause.actor}" if pause.actor else ""
     why = f" because {quoted(pause.reason)}" if pause.reason else ""
-    return f"paused{until}{who}{why}"
+    return f"paused{until}{by}{why}"
 
 
 def pause_command(what: str) -> Callable[..., None]:

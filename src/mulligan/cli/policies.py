@@ -118,10 +118,10 @@ def show(shared: SharedOptions, kind: str | None, owner: str) -> None:
 
 
 def _sources(standing: "InForce") -> list[str]:
-    places: dict[str, list[str]] = {}
-    for key, place in standing.sources.items():
-        places.setdefault(place, []).append(key)
-    return [f"Set by the policies file ({place}): {', '.join(keys)}." for place, keys in places.items()]
+    sections: dict[str, list[str]] = {}
+    for key, section in standing.sources.items():
+        sections.setdefault(section, []).append(key)
+    return [f"Set by the policies file ({section}): {', '.join(keys)}." for section, keys in sections.items()]
 
 
 def _print_file(file: "PolicyFile", unknown: "UnknownNames") -> None:

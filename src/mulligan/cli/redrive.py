@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mulligan.cli.errors import NotNow
-from mulligan.cli.filters import filtered, job_filter
+from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.opening import open_existing, open_for_watching
 from mulligan.cli.options import CliCommand, Group, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table
@@ -28,7 +28,7 @@ LIST_FIRST = 20
 
 
 @click.group("redrive", cls=Group, invoke_without_command=True)
-@filtered
+@filter_options
 @click.option("--preview", is_flag=True, help="Only show what would be retried: counts by kind and code, some ids.")
 @click.option("--rate", type=text, default="50/s", show_default=True, help="The highest rate: 50/s, 600/m, 1000/h.")
 @click.option(

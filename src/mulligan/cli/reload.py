@@ -23,7 +23,7 @@ SETTINGS = "mulligan.toml"
 Sources = dict[str, tuple[int, int]]
 
 
-def run_reloading(folders: list[Path]) -> int:
+def run_with_reload(folders: list[Path]) -> int:
     """Run until SIGTERM or Ctrl-C, and return the exit status of the last worker. Signals are passed on to it."""
     return _Reloader(folders).run()
 
@@ -102,8 +102,8 @@ class _Reloader:
 
 def folders_of(app: str | None) -> list[Path]:
     """The folders of the source files: the current one, and that of FILE.py:APP."""
-    place = Path((app or "").rpartition(":")[0])
-    of_file = [place.parent.resolve()] if place.suffix == ".py" else []
+    path = Path((app or "").rpartition(":")[0])
+    of_file = [path.parent.resolve()] if path.suffix == ".py" else []
     return list(dict.fromkeys([Path.cwd(), *of_file]))
 
 
@@ -120,16 +120,16 @@ def sources(folders: list[Path]) -> Sources:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for place, names, files in os.walk(folder):
+    for parent, names, files in os.walk(folder):
         # Not installed packages, and not hidden folders.
         names[:] = [
-            name for name in names if not name.startswith((".", "__pycache__")) and not _is_foreign(place, name)
+            name for name in names if not name.startswith((".", "__pycache__")) and not _is_foreign(parent, name)
         ]
-        yield from (os.path.join(place, file) for file in files if file.endswith(".py") or file == SETTINGS)  # noqa: PTH118
+        yield from (os.path.join(parent, file) for file in files if file.endswith(".py") or file == SETTINGS)  # noqa: PTH118
 
 
-def _is_foreign(place: str, name: str) -> bool:
-    return name in ("node_modules", "site-packages") or os.path.exists(os.path.join(place, name, "pyvenv.cfg"))  # noqa: PTH110, PTH118
+def _is_foreign(parent: str, name: str) -> bool:
+    return name in ("node_modules", "site-packages") or os.path.exists(os.path.join(parent, name, "pyvenv.cfg"))  # noqa: PTH110, PTH118
 
 
 def _difference(before: Sources, now: Sources) -> str:

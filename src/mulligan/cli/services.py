@@ -155,8 +155,8 @@ def _force(verb: str) -> Any:
     return force
 
 
-OPEN = "Force a service open: its jobs wait, or fail fast; needs its app."
-CLOSE = "Force a service closed: its jobs run, even if calls fail; needs its app."
+OPEN = "Force a service open. Its jobs wait, or fail fast; needs its app."
+CLOSE = "Force a service closed. Its jobs run, even if calls fail; needs its app."
 AUTO = "Let calls decide again. After a forced open, a probe comes first; needs its app."
 
 services.add_command(CliCommand("list", callback=pass_shared(_list), help="List the services."))

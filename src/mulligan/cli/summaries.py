@@ -44,10 +44,10 @@ def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> 
             return f"finished {relative(job.finished_at or job.updated_at, now)}"
 
 
-def _about_live(job: "Job[Any]", stands: str, blocked_by: str | None) -> str:
+def _about_live(job: "Job[Any]", state: str, blocked_by: str | None) -> str:
     blocked = f", blocked by {blocker(blocked_by)}" if blocked_by else ""
     last = f"; last {job.last_code}: {with_detail(job.last_message, job.last_detail)}" if job.last_code else ""
-    return f"{stands}{blocked}{last}"
+    return f"{state}{blocked}{last}"
 
 
 def blocker(blocked_by: str) -> str:

@@ -14,7 +14,7 @@ from mulligan.cli.opening import app_name, open_with_tasks
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line
 from mulligan.cli.parameters import names, text
-from mulligan.cli.reload import folders_of, run_reloading
+from mulligan.cli.reload import folders_of, run_with_reload
 from mulligan.errors import ConfigurationError, WornOut, without_password
 from mulligan.values.suggest import unknown
 from mulligan.values.text import safe
@@ -48,7 +48,7 @@ def worker(
 
     shared.app = name or shared.app
     if reloads:
-        sys.exit(run_reloading(folders_of(app_name(shared))))
+        sys.exit(run_with_reload(folders_of(app_name(shared))))
     with open_with_tasks(shared) as app:
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them")

@@ -1,4 +1,4 @@
-"""Checks of what callers pass. `@check` names a check for every parameter of a call, or the module does not import."""
+"""Checks of arguments. `@check` must name a check for every parameter of a call, or its module fails to import."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -190,9 +190,9 @@ class Batches:
         self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Batch:
         batch = self.find(batch_id, owner=owner)
-        who, why = bounded(actor), bounded(reason)
+        actor, reason = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self._ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=who, reason=why))
+            self._cancel(Request(id=self._ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=actor, reason=reason))
         return self.find(batch_id)
 
     def _cancel(self, request: Request) -> None:

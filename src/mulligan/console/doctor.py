@@ -113,16 +113,16 @@ def clock_off(off: timedelta, limits: Limits) -> Finding:
     if abs(off) < limits.clock:
         return ok(Check.CLOCK, "the clocks of the store and of this host agree")
     side = "ahead of" if off > timedelta(0) else "behind"
-    said = f"the store's clock is {describe(abs(off))} {side} this machine's"
+    found = f"the store's clock is {describe(abs(off))} {side} this machine's"
     remedy = "synchronise both clocks by NTP; the store's clock decides when a job is due and when a lease ends"
-    return (problem if abs(off) >= FAR_OFF * limits.clock else warning)(Check.CLOCK, said, remedy)
+    return (problem if abs(off) >= FAR_OFF * limits.clock else warning)(Check.CLOCK, found, remedy)
 
 
 def workers_alive(alive: Sequence[WorkerRecord], *, is_needed: bool) -> Finding:
     if alive:
         return ok(Check.WORKERS_ALIVE, f"{counted(len(alive), 'worker')} alive")
-    said = "no worker is alive, and jobs are waiting" if is_needed else "no worker is alive"
-    return (problem if is_needed else warning)(Check.WORKERS_ALIVE, said, "start one: mulligan worker MODULE:APP")
+    found = "no worker is alive, and jobs are waiting" if is_needed else "no worker is alive"
+    return (problem if is_needed else warning)(Check.WORKERS_ALIVE, found, "start one: mulligan worker MODULE:APP")
 
 
 def workers_silent(silent: Sequence[WorkerRecord], now: datetime) -> Finding:
@@ -198,12 +198,12 @@ def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
     if not lanes:
         return ok(Check.JOBS_WAITING, "no ready job waits")
     oldest = min(lanes, key=lambda lane: lane.since)
-    said = f"{counted(number, 'ready job')}, the oldest ({oldest.kind!r}) since {at(oldest.since, now)}"
+    found = f"{counted(number, 'ready job')}, the oldest ({oldest.kind!r}) since {at(oldest.since, now)}"
     if now - oldest.since < limits.wait:
-        return ok(Check.JOBS_WAITING, said)
+        return ok(Check.JOBS_WAITING, found)
     return warning(
         Check.JOBS_WAITING,
-        said,
+        found,
         "run more workers, or raise --concurrency; see what they are busy with: mulligan workers",
     )
 
@@ -231,7 +231,7 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
         return ok(Check.DUTIES_PAUSED, "nothing is paused")
     forgotten = [pause for pause in pauses if pause.until is None and now - pause.since >= limits.pause]
     shown = forgotten or pauses
-    said = [
+    found = [
         f"{pause.what} {pause.name} since {at(pause.since, now)}"
         + (f" by {pause.actor}" if pause.actor else "")
         + (f" until {at(pause.until, now)}" if pause.until else ", without an end")
@@ -239,8 +239,8 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
     ]
     remedy = f"mulligan resume --{shown[0].what} {shlex.quote(shown[0].name)}"
     if forgotten:
-        return problem(Check.DUTIES_PAUSED, f"paused for long, perhaps forgotten: {'; '.join(said)}", remedy)
-    return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(said)}", remedy)
+        return problem(Check.DUTIES_PAUSED, f"paused for long, perhaps forgotten: {'; '.join(found)}", remedy)
+    return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(found)}", remedy)
 
 
 def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) -> Finding:
@@ -248,16 +248,16 @@ def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) ->
     if not troubled:
         return ok(Check.SERVICES_TROUBLED, "no service is open, failing or forced")
     troubled.sort(key=lambda record: (record.state == "closed", record.since or now))
-    said = "; ".join(_troubled(record, now) for record in troubled[:NAMED]) + "; …" * (len(troubled) > NAMED)
+    found = "; ".join(_troubled(record, now) for record in troubled[:NAMED]) + "; …" * (len(troubled) > NAMED)
     lasts = any(record.state != "closed" and now - (record.since or now) >= limits.outage for record in troubled)
-    return (problem if lasts else warning)(Check.SERVICES_TROUBLED, said, _remedy(troubled[0]))
+    return (problem if lasts else warning)(Check.SERVICES_TROUBLED, found, _remedy(troubled[0]))
 
 
 def _troubled(record: ServiceRecord, now: datetime) -> str:
     since = f" since {at(record.since, now)}" if record.since else ""
     if record.forced:
         why = f" because {quoted(record.reason)}" if record.reason else ""
-        return f"service {record.name!r} is forced {record.forced} by {record.actor or 'somebody'}{since}{why}"
+        return f"service {record.name!r} is forced {record.forced} by {record.actor or 'unknown'}{since}{why}"
     if record.state == "closed":
         return f"service {record.name!r} is failing: {record.failures} of {record.calls} calls, so retries wait"
     return f"service {record.name!r} is {record.state.replace('_', '-')}{since}"
@@ -274,12 +274,12 @@ def service_names(families: Sequence[Family]) -> Finding:
     near = [family for family in families if family.names >= NEARLY * family.most]
     if not near:
         return ok(Check.SERVICES_NAMES, "computed service names are below their limits")
-    said = [f"{family.names:,} of {family.most:,} names of {family.pattern!r}" for family in near]
+    found = [f"{family.names:,} of {family.most:,} names of {family.pattern!r}" for family in near]
     full = [family.pattern for family in near if family.names >= family.most]
     then = f"; new names share service {full[0]!r}, so its breaker holds the jobs of all of them" if full else ""
     return warning(
         Check.SERVICES_NAMES,
-        f"computed service names: {'; '.join(said[:NAMED])}{'; …' * (len(said) > NAMED)}{then}",
+        f"computed service names: {'; '.join(found[:NAMED])}{'; …' * (len(found) > NAMED)}{then}",
         "name services by what fails together, a host and not a URL, or allow more: Service(…, most=…); for '*' set "
         "MULLIGAN_CIRCUIT_MOST_NAMES. Unused names are deleted after a day",
     )

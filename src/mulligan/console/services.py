@@ -74,12 +74,12 @@ class Services:
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
         """Force it `"open"` or `"closed"`; None lets its calls decide again."""
         self.require(name)
-        who, why = bounded(actor), bounded(reason)
-        self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=who, reason=why))
+        actor, reason = bounded(actor), bounded(reason)
+        self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=actor, reason=reason))
         forced = self.find(name)
-        fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": who, "reason": why}
+        fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": actor, "reason": reason}
         how = "set back to automatic" if to is None else f"forced {to}"
-        logger.info("service %s %s by %s", name, how, who or "unknown", extra=fields)
+        logger.info("service %s %s by %s", name, how, actor or "unknown", extra=fields)
         return forced
 
     def _stored(
@@ -111,28 +111,28 @@ class Services:
 
 
 def status(
-    service: Service, stands: ServiceRecord, demand: Demand, pause: Pause | None, stored: ServiceRecord | None
+    service: Service, record: ServiceRecord, demand: Demand, pause: Pause | None, stored: ServiceRecord | None
 ) -> ServiceStatus:
     return ServiceStatus(
-        name=stands.name,
-        state=stands.state,
-        since=stands.since,
-        open_until=stands.open_until,
-        is_due=stands.is_due,
-        forced=stands.forced,
-        actor=stands.actor,
-        reason=stands.reason,
-        is_failing=stands.is_failing,
-        calls=stands.calls,
-        failures=stands.failures,
-        share=round(stands.failures / stands.calls, 3) if stands.calls else 0.0,
-        rate=stands.rate,
-        pace=stands.pace,
-        rate_before=stands.rate_before,
-        firsts=stands.firsts,
-        retries=stands.retries,
-        probes_succeeded=stands.probes_succeeded,
-        trouble=stands.trouble,
+        name=record.name,
+        state=record.state,
+        since=record.since,
+        open_until=record.open_until,
+        is_due=record.is_due,
+        forced=record.forced,
+        actor=record.actor,
+        reason=record.reason,
+        is_failing=record.is_failing,
+        calls=record.calls,
+        failures=record.failures,
+        share=round(record.failures / record.calls, 3) if record.calls else 0.0,
+        rate=record.rate,
+        pace=record.pace,
+        rate_before=record.rate_before,
+        firsts=record.firsts,
+        retries=record.retries,
+        probes_succeeded=record.probes_succeeded,
+        trouble=record.trouble,
         ready=min(demand.ready, MANY),
         parked=min(demand.parked, MANY),
         paused=pause,

@@ -15,7 +15,7 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
 from mulligan.values.duration import Duration, parse
-from mulligan.wiring import Parts
+from mulligan.wiring import AppParts
 from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.tuning import collect_less
 
@@ -109,7 +109,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
     def open_store(_url: str, services: Callable[[], ServiceBook]) -> Store:
         return SqliteStore("sqlite:///:memory:", now=clock.now, threaded=False, services=services)
 
-    parts = Parts(
+    parts = AppParts(
         open_store=open_store,
         changes=lambda _store: box,
         driver=InlineDriver,

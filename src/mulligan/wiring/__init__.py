@@ -1,6 +1,6 @@
-"""What an App is made of: settings, store, judge, console parts, duties and workers, put together in one place."""
+"""Everything that an App consists of: settings, store, judge, console parts, duties and workers."""
 
-from mulligan.wiring.parts import Parts
+from mulligan.wiring.parts import AppParts
 from mulligan.wiring.wiring import Wiring
 
-__all__ = ["Parts", "Wiring"]
+__all__ = ["AppParts", "Wiring"]

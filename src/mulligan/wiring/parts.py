@@ -24,7 +24,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppParts:
     """The defaults are those of production; the sandbox replaces most of them."""
 
     open_store: Callable[[str, Callable[[], ServiceBook]], Store] | None = None

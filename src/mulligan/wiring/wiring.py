@@ -53,7 +53,7 @@ from mulligan.values.clock import Clock, Ids
 from mulligan.values.duration import Duration, parse
 from mulligan.wiring.duties import DutyBuilder
 from mulligan.wiring.loop import WorkerLoop
-from mulligan.wiring.parts import Parts
+from mulligan.wiring.parts import AppParts
 from mulligan.worker.children.locate import end_reading, locate_app
 from mulligan.worker.children.pool import ChildPool
 from mulligan.worker.hooks import Hooks
@@ -87,7 +87,7 @@ class Wiring:
         self.catalogue = Catalogue.default().with_codes(catalogue)
         self._opening = threading.Lock()
         self._opened: Store | None = None
-        self._set(Parts())
+        self._set(AppParts())
         file = settings.policies_file
         self.policies = PolicyFile(None if file is None else Path(file), self.clock)
         self._book = ServiceBook(services, default=settings.default_service)
@@ -171,7 +171,7 @@ class Wiring:
     # Parts that can be replaced
 
     @contextmanager
-    def use(self, parts: Parts) -> Iterator[None]:
+    def use(self, parts: AppParts) -> Iterator[None]:
         """Run the same app on other parts inside the block. The previous store is left untouched."""
         before, store, self._opened = self.parts, self._opened, None
         self._set(parts)
@@ -182,7 +182,7 @@ class Wiring:
             self._set(before)
             self._opened = store
 
-    def _set(self, parts: Parts) -> None:
+    def _set(self, parts: AppParts) -> None:
         self.parts = parts
         self._new_ids = Ids(parts.clock, parts.randomness)
 

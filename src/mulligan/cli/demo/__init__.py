@@ -1,9 +1,9 @@
-"""The demo: real jobs, real workers and a real gateway that has bad days. `mulligan demo` plays it."""
+"""The demo: real jobs, real workers, and a real gateway that fails in several ways. `mulligan demo` runs it."""
 
 
 def run_demo(*, seconds: float | None = None, database: str | None = None, as_json: bool = False) -> int:
-    """Play for so many seconds, or until Ctrl-C; 0 if no accepted job was lost."""
-    # Imported when needed: a worker of the demo's tasks passes here too and has no use for the stage.
-    from mulligan.cli.demo.play import play
+    """Run for `seconds`, or until Ctrl-C. Returns 0 if no accepted job was lost."""
+    # Imported here, because workers of the demo import this package too.
+    from mulligan.cli.demo.session import run_session
 
-    return play(seconds=seconds, database=database, as_json=as_json)
+    return run_session(seconds=seconds, database=database, as_json=as_json)

@@ -1,4 +1,4 @@
-"""A gateway that converts documents over real HTTP on the loopback interface, as well as its weather lets it."""
+"""A gateway that converts documents over HTTP on the loopback interface, with planned faults."""
 
 import json
 import socket
@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any, Self
 
-from mulligan.cli.demo.weather import Phase
+from mulligan.cli.demo.faults import Phase
 
 USUAL_SECONDS = 0.3
-# Beyond the patience of any client here.
+# Longer than the timeout of the clients.
 SLOW_SECONDS = 2.5
 CALLS_PER_SECOND = 3
 RETRY_AFTER = "1"
@@ -27,16 +27,16 @@ def is_intact(document: str) -> bool:
     return not document.startswith("damaged")
 
 
-# Not an HTTPServer: that one asks the DNS for our own name before it serves anybody.
+# Not an HTTPServer, which looks up its own name in the DNS at its start.
 class Gateway(ThreadingTCPServer):
-    """Serves from `with` to its end. `reads` says which documents it can make sense of."""
+    """Serves inside a `with` block. `reads` decides which documents it can convert."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 100
 
     def __init__(self, phase: Callable[[], Phase], *, reads: Callable[[str], bool] = is_intact) -> None:
-        super().__init__(("127.0.0.1", 0), Conversation)
+        super().__init__(("127.0.0.1", 0), CallHandler)
         self._phase = phase
         self._reads = reads
         self._lock = threading.Lock()
@@ -46,11 +46,11 @@ class Gateway(ThreadingTCPServer):
         self.calls = 0
         self.converted = 0
         self.repeated = 0
-        """Calls for what had been converted already: by an attempt that gave up waiting, or died."""
+        """Calls for documents that an earlier attempt had converted before it timed out or died."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """How tasks find it. A proxy for the outside world has no way to our loopback."""
+        """The variables by which tasks find it. A proxy cannot reach the loopback interface."""
         host, port = self.server_address[:2]
         return {"GATEWAY_URL": f"http://{host!s}:{port}", "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
@@ -71,13 +71,13 @@ class Gateway(ThreadingTCPServer):
             self.calls += 1
         if self._phase() is not Phase.DOWN:
             return True
-        # Closing with this set sends a reset instead of a farewell.
+        # Closing with this option sends a reset.
         request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.close()
         return False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is its own affair."""
+        """Ignore clients that closed the connection."""
 
     def answer(self, wanted: Mapping[str, str], key: str) -> Answer:
         fault = self._fault()
@@ -90,7 +90,7 @@ class Gateway(ThreadingTCPServer):
         return HTTPStatus.OK, {}, {"address": self._convert(document, key)}
 
     def _fault(self) -> Answer | None:
-        """What the weather makes of this call, if anything."""
+        """The planned fault for this call, if any."""
         match self._phase():
             case Phase.HICCUPS if self.calls % 3 == 0:
                 return HTTPStatus.SERVICE_UNAVAILABLE, {}, {"error": "hiccup"}
@@ -109,7 +109,7 @@ class Gateway(ThreadingTCPServer):
             return True
 
     def _convert(self, document: str, key: str) -> str:
-        """Once for each key: who asks again gets the same address."""
+        """Convert once for each key: a repeated call gets the same address."""
         with self._lock:
             if key in self._addresses:
                 self.repeated += 1
@@ -119,15 +119,15 @@ class Gateway(ThreadingTCPServer):
             return self._addresses[key]
 
 
-class Conversation(BaseHTTPRequestHandler):
-    """One call: read it, have it answered, send the answer."""
+class CallHandler(BaseHTTPRequestHandler):
+    """One HTTP call."""
 
     server: Gateway
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        status, headers, said = self.server.answer(json.loads(body), self.headers.get("Idempotency-Key", ""))
-        encoded = json.dumps(said).encode()
+        status, headers, document = self.server.answer(json.loads(body), self.headers.get("Idempotency-Key", ""))
+        encoded = json.dumps(document).encode()
         self.send_response(status)
         for name, value in {**headers, "Content-Type": "application/json", "Content-Length": str(len(encoded))}.items():
             self.send_header(name, value)
@@ -135,4 +135,4 @@ class Conversation(BaseHTTPRequestHandler):
         self.wfile.write(encoded)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """The terminal belongs to the view."""
+        """Print nothing, because the view uses the terminal."""

@@ -1,4 +1,4 @@
-"""The producer: hands in jobs at a steady rate and keeps its own ledger of those that were accepted."""
+"""The producer: enqueues jobs at a steady rate and records the accepted ids."""
 
 import threading
 from typing import Any
@@ -14,7 +14,7 @@ FIRST_DAMAGED = 6
 
 
 class Producer:
-    """`accepted` are the ids whose enqueue returned: the promise that the summary is measured by."""
+    """`accepted` are the ids whose enqueue returned. The summary checks that none is lost."""
 
     def __init__(self) -> None:
         self.accepted: list[str] = []
@@ -35,12 +35,12 @@ class Producer:
         number = 0
         while not self._stopped.wait(1 / PER_SECOND):
             number += 1
-            self._hand_in(number)
+            self._enqueue(number)
             if number % AGAIN_EVERY == 0:
-                # Somebody pressed the button twice.
-                self._hand_in(number)
+                # As if a user had clicked twice.
+                self._enqueue(number)
 
-    def _hand_in(self, number: int) -> None:
+    def _enqueue(self, number: int) -> None:
         try:
             job = submit(number)
         except MulliganError:
@@ -53,9 +53,9 @@ class Producer:
 
 
 def submit(number: int) -> Job[Any]:
-    """The job of that number; every few are damaged, urgent, or only worth doing soon."""
+    """Enqueue job `number`. Some jobs are damaged, urgent, or have a short deadline."""
     owner = OWNERS[number % len(OWNERS)]
-    # The first one soon, so that a short demo sees it fail.
+    # The first one early, so that a short demo shows it.
     is_damaged = number % DAMAGED_EVERY == FIRST_DAMAGED
     document = f"{'damaged' if is_damaged else 'invoice'}-{number:04}.pdf"
     if number % PREVIEW_EVERY == 0:

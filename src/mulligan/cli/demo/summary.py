@@ -1,4 +1,4 @@
-"""The summary: what the store says in the end, held against the producer's own ledger."""
+"""The summary: the final state of the store, compared with the ids that the producer recorded."""
 
 import shlex
 import shutil
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mulligan import App, Job, State
-from mulligan.cli.demo.stage import Stage
-from mulligan.cli.demo.story import PAGE
+from mulligan.cli.demo.incidents import PAGE
+from mulligan.cli.demo.processes import DemoProcesses
 from mulligan.console.documents import Document, document_of
 from mulligan.lifecycle import LIVE
 
-MENDED = "mulligan.cli.demo.mended:app"
+REPAIRED = "mulligan.cli.demo.repaired:app"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,37 +34,37 @@ class DemoSummary:
     repeated: int
     lost: int
     not_once: int
-    """Succeeded jobs whose log does not say so exactly once."""
+    """Succeeded jobs without exactly one success in the log."""
     example: Job[Any] | None
-    """A job to look at, failed if there is one, with the longest history."""
+    """A job to show: a failed one if possible, with the most attempts."""
 
     @property
     def is_clean(self) -> bool:
         return self.lost == 0 and self.not_once == 0
 
 
-def sum_up(stage: Stage) -> DemoSummary:
-    """To be made when the stage is cleared: nothing moves any more."""
-    story, producer, gateway = stage.story, stage.producer, stage.gateway
-    story.follow()
+def sum_up(processes: DemoProcesses) -> DemoSummary:
+    """Sum up the stopped demo."""
+    events, producer, gateway = processes.events, processes.producer, processes.gateway
+    events.follow()
     ledger = set(producer.accepted)
-    jobs = [job for job in _all_jobs(stage.app) if job.id in ledger]
+    jobs = [job for job in _all_jobs(processes.app) if job.id in ledger]
     failed = [job for job in jobs if job.state is State.FAILED]
     return DemoSummary(
-        seconds=stage.elapsed,
+        seconds=processes.elapsed,
         accepted=len(ledger),
         duplicates=producer.duplicates,
         states=Counter(job.state for job in jobs),
         failed=Counter(job.error_code or "" for job in failed),
-        retries=story.codes("job.retried"),
-        waits=story.rate_limit_waits,
-        killed=stage.killed,
-        taken_back=story.taken_back,
+        retries=events.codes("job.retried"),
+        waits=events.rate_limit_waits,
+        killed=processes.killed,
+        taken_back=events.taken_back,
         calls=gateway.calls,
         converted=gateway.converted,
         repeated=gateway.repeated,
         lost=len(ledger - {job.id for job in jobs}),
-        not_once=sum(story.successes[job.id] != 1 for job in jobs if job.state is State.SUCCEEDED),
+        not_once=sum(events.successes[job.id] != 1 for job in jobs if job.state is State.SUCCEEDED),
         example=max(failed or jobs, key=lambda job: job.attempt, default=None),
     )
 
@@ -87,17 +87,17 @@ def summary_document(summary: DemoSummary) -> Document:
 def summary_lines(summary: DemoSummary) -> Iterator[str]:
     yield f"Summary after {summary.seconds:.0f} s"
     yield ""
-    yield _line("accepted", summary.accepted, f"jobs; {summary.duplicates} more were asked for twice and stored once")
+    yield _line("accepted", summary.accepted, f"jobs; {summary.duplicates} more were enqueued twice and stored once")
     yield _line("succeeded", summary.states.get(State.SUCCEEDED, 0), _once(summary.not_once))
-    yield _line("failed for good", sum(summary.failed.values()), _codes(summary.failed))
-    yield _line("under way", sum(summary.states.get(state, 0) for state in LIVE), _under_way(summary.states))
+    yield _line("failed", sum(summary.failed.values()), _codes(summary.failed))
+    yield _line("unfinished", sum(summary.states.get(state, 0) for state in LIVE), _under_way(summary.states))
     yield _line("retries", sum(summary.retries.values()), _codes(summary.retries))
-    yield _line("rate limit waits", summary.waits, "as long as the gateway asked for; no attempt used up")
+    yield _line("rate limit waits", summary.waits, "as long as the gateway requested; no attempt is used up")
     yield _line("taken back", summary.taken_back, _taken_back(summary.killed))
     yield _line(
         "gateway calls",
         summary.calls,
-        f"{summary.converted} conversions; {summary.repeated} calls found theirs already done",
+        f"{summary.converted} conversions; {summary.repeated} calls repeated a finished one",
     )
     yield _line("jobs lost", summary.lost, _lost(summary.lost))
 
@@ -107,7 +107,7 @@ def _line(name: str, number: int, words: str) -> str:
 
 
 def _once(not_once: int) -> str:
-    return f"{not_once} of them not exactly once" if not_once else "each exactly once, says the event log"
+    return f"{not_once} of them not exactly once" if not_once else "each exactly once, by the event log"
 
 
 def _lost(lost: int) -> str:
@@ -129,19 +129,19 @@ def _codes(codes: Mapping[str, int]) -> str:
 
 def _under_way(states: Mapping[State, int]) -> str:
     found = ", ".join(f"{state} {states[state]}" for state in LIVE if states.get(state))
-    return f"{found}: stored, the next worker goes on with them" if found else ""
+    return f"{found}: stored, the next worker runs them" if found else ""
 
 
 def next_lines(summary: DemoSummary, url: str, folder: Path) -> Iterator[str]:
     mulligan = f"{program()} --database {shlex.quote(url)}"
     yield "What to try next"
-    yield from _step("see what failed", f"{mulligan} jobs list --state failed")
+    yield from _step("list the failed jobs", f"{mulligan} jobs list --state failed")
     if summary.example is not None:
-        yield from _step("ask what happened to one of them", f"{mulligan} jobs explain {summary.example.id}")
+        yield from _step("explain what happened to one", f"{mulligan} jobs explain {summary.example.id}")
     if summary.example is not None and summary.example.state is State.FAILED:
-        yield from _step("start it again by hand", f"{mulligan} jobs retry {summary.example.id}")
-    yield from _step("let it run, beside a gateway that was mended (Ctrl-C ends it)", f"{mulligan} worker {MENDED}")
-    yield from _step("the database and the workers' log stay until you delete them", f"rm -r {folder}")
+        yield from _step("retry it", f"{mulligan} jobs retry {summary.example.id}")
+    yield from _step("run it with a repaired gateway (Ctrl-C stops it)", f"{mulligan} worker {REPAIRED}")
+    yield from _step("delete the database and the log of the workers", f"rm -r {folder}")
 
 
 def _step(words: str, command: str) -> Iterable[str]:
@@ -149,7 +149,7 @@ def _step(words: str, command: str) -> Iterable[str]:
 
 
 def program() -> str:
-    """The command as it can be typed here, whether or not its folder is on the PATH."""
+    """The command to type here, even if its folder is not on the PATH."""
     script = Path(sys.executable).parent / "mulligan"
     found = shutil.which("mulligan")
     if found is not None and Path(found) == script:

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a calm picture on a terminal, a line a second elsewhere."""
+"""What the demo shows while it runs: a live picture in a terminal, one line a second elsewhere."""
 
 import os
 import sys
@@ -14,17 +14,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mulligan.cli.demo.story import Happening, Weight
-from mulligan.cli.demo.weather import WORDS, Phase
+from mulligan.cli.demo.faults import WORDS, Phase
+from mulligan.cli.demo.incidents import Incident, Weight
 from mulligan.lifecycle import State
 
 ROWS = 8
-# More new rows at once and nobody can read them; the rest is counted, not shown.
+# More new rows at once cannot be read; the others are only counted.
 ROWS_AT_ONCE = 2
 SAME_AGAIN = timedelta(seconds=1.5)
 LONGEST_BAR = 78
 
-# Shapes as well as colours: some terminals, and some people, see no colours.
+# Shapes as well as colours, because some terminals and some people see no colours.
 SHAPES = {
     State.SUCCEEDED: ("█", "green"),
     State.RUNNING: ("▓", "blue"),
@@ -44,8 +44,8 @@ STYLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """All that is shown at one moment."""
+class Snapshot:
+    """Everything that is shown at one moment."""
 
     elapsed: float
     seconds: float | None
@@ -59,7 +59,7 @@ class Scene:
     accepted: int
     retries: int
     waits: int
-    happenings: list[Happening]
+    incidents: list[Incident]
 
 
 class View(Protocol):
@@ -71,17 +71,17 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None: ...
 
-    def show(self, scene: Scene) -> None: ...
+    def show(self, snapshot: Snapshot) -> None: ...
 
 
-def fitting_view() -> View:
-    # Asked of the stream itself: FORCE_COLOR in a CI makes a terminal of nothing.
+def choose_view() -> View:
+    # The stream itself decides: with FORCE_COLOR, rich takes any output for a terminal.
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     return DemoPicture(Console()) if is_terminal else DemoLines()
 
 
 class QuietDemo:
-    """For a program, which only wants to know how it ended."""
+    """Shows nothing: a program reads only the summary."""
 
     interval = 1.0
 
@@ -93,18 +93,18 @@ class QuietDemo:
     ) -> None:
         pass
 
-    def show(self, scene: Scene) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         pass
 
 
 class DemoPicture:
-    """Redrawn in place; of the same height from the first moment on, so that nothing jumps."""
+    """Redrawn in place, always with the same height, so that it does not jump."""
 
     interval = 0.5
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
-        self._rows: deque[Happening] = deque(maxlen=ROWS)
+        self._rows: deque[Incident] = deque(maxlen=ROWS)
         self._last: dict[str, datetime] = {}
 
     def __enter__(self) -> Self:
@@ -114,23 +114,23 @@ class DemoPicture:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, scene: Scene) -> None:
-        self._rows.extend(most_notable(self._news(scene.happenings), ROWS_AT_ONCE))
-        self._live.update(picture(scene, self._rows), refresh=True)
+    def show(self, snapshot: Snapshot) -> None:
+        self._rows.extend(most_notable(self._news(snapshot.incidents), ROWS_AT_ONCE))
+        self._live.update(picture(snapshot, self._rows), refresh=True)
 
-    def _news(self, happenings: Iterable[Happening]) -> list[Happening]:
-        """Without those that only say again what was just said."""
+    def _news(self, incidents: Iterable[Incident]) -> list[Incident]:
+        """The incidents that were not just shown."""
         news = []
-        for happening in happenings:
-            last = self._last.get(happening.what)
-            if last is None or happening.at - last >= SAME_AGAIN or happening.weight >= Weight.FAILURE:
-                self._last[happening.what] = happening.at
-                news.append(happening)
+        for incident in incidents:
+            last = self._last.get(incident.what)
+            if last is None or incident.at - last >= SAME_AGAIN or incident.weight >= Weight.FAILURE:
+                self._last[incident.what] = incident.at
+                news.append(incident)
         return news
 
 
 class DemoLines:
-    """One plain line a second: for logs."""
+    """One plain line a second, for logs."""
 
     interval = 1.0
 
@@ -140,55 +140,59 @@ class DemoLines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, scene: Scene) -> None:
-        states = " ".join(f"{state} {scene.states.get(state, 0)}" for state in SHAPES)
-        told = "".join(f" · {happening}" for happening in most_notable(scene.happenings, 1))
-        print(f"{scene.elapsed:4.0f}s gateway {scene.phase} · {states}{told}", flush=True)
+    def show(self, snapshot: Snapshot) -> None:
+        states = " ".join(f"{state} {snapshot.states.get(state, 0)}" for state in SHAPES)
+        notable = "".join(f" · {incident}" for incident in most_notable(snapshot.incidents, 1))
+        print(f"{snapshot.elapsed:4.0f}s gateway {snapshot.phase} · {states}{notable}", flush=True)
 
 
-def most_notable(happenings: Iterable[Happening], limit: int) -> list[Happening]:
-    """At most so many, the weightiest, in the order in which they happened."""
-    weightiest = sorted(happenings, key=lambda happening: -happening.weight)[:limit]
-    return sorted(weightiest, key=lambda happening: happening.at)
+def most_notable(incidents: Iterable[Incident], limit: int) -> list[Incident]:
+    """The most notable incidents, at most `limit`, in their order."""
+    weightiest = sorted(incidents, key=lambda incident: -incident.weight)[:limit]
+    return sorted(weightiest, key=lambda incident: incident.at)
 
 
-def picture(scene: Scene, rows: Iterable[Happening]) -> Group:
+def picture(snapshot: Snapshot, rows: Iterable[Incident]) -> Group:
     return Group(
-        _title(scene),
+        _title(snapshot),
         Text(),
-        _facts(scene),
+        _facts(snapshot),
         Text(),
-        _bar(scene.states),
-        _legend(scene.states),
+        _bar(snapshot.states),
+        _legend(snapshot.states),
         Text(),
         Text("What happened", style="bold"),
-        _table(scene, list(rows)),
+        _table(snapshot, list(rows)),
     )
 
 
-def _title(scene: Scene) -> Table:
-    left = "" if scene.seconds is None else f" of {scene.seconds:.0f} s"
+def _title(snapshot: Snapshot) -> Table:
+    left = "" if snapshot.seconds is None else f" of {snapshot.seconds:.0f} s"
     line = Table.grid(expand=True)
     line.add_column()
     line.add_column(justify="right")
     line.add_row(
         Text("mulligan demo", style="bold"),
-        Text(f"{scene.elapsed:.0f} s{left} · Ctrl-C ends it with a summary", style="dim"),
+        Text(f"{snapshot.elapsed:.0f} s{left} · Ctrl-C stops it with a summary", style="dim"),
     )
     return line
 
 
-def _facts(scene: Scene) -> Table:
+def _facts(snapshot: Snapshot) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column(no_wrap=True)
     gateway = Text.assemble(
-        ("● ", COLOURS.get(scene.phase, "yellow")), (WORDS[scene.phase], "bold"), (f" · {scene.calls} calls", "dim")
+        ("● ", COLOURS.get(snapshot.phase, "yellow")),
+        (WORDS[snapshot.phase], "bold"),
+        (f" · {snapshot.calls} calls", "dim"),
     )
-    killed = f" · {scene.killed} killed and replaced, {scene.taken_back} jobs taken back" if scene.killed else ""
+    lost = f" · {snapshot.killed} killed and replaced, {snapshot.taken_back} jobs taken back"
     grid.add_row("Gateway", gateway)
-    grid.add_row("Workers", f"{scene.workers} at work{killed}")
-    grid.add_row("Jobs", f"{scene.accepted} accepted · {scene.retries} retries · {scene.waits} rate limit waits")
+    grid.add_row("Workers", f"{snapshot.workers} running{lost if snapshot.killed else ''}")
+    grid.add_row(
+        "Jobs", f"{snapshot.accepted} accepted · {snapshot.retries} retries · {snapshot.waits} rate limit waits"
+    )
     return grid
 
 
@@ -201,7 +205,7 @@ def _bar(states: Mapping[str, int]) -> Text:
 
 
 def lengths(states: Mapping[str, int], width: int) -> dict[State, int]:
-    """The cells of each state: its share, but at least one if there is anything to see."""
+    """The cells of each state in proportion to its jobs, but at least one if it has any."""
     total = sum(states.get(state, 0) for state in SHAPES)
     cells = {state: max(1, states[state] * width // total) for state in SHAPES if states.get(state)}
     if cells:
@@ -217,21 +221,21 @@ def _legend(states: Mapping[str, int]) -> Text:
     return legend
 
 
-def _table(scene: Scene, rows: list[Happening]) -> Table:
+def _table(snapshot: Snapshot, rows: list[Incident]) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", justify="right", min_width=3, no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for happening in rows:
-        table.add_row(_seconds(happening.at - scene.began_at), _row(happening))
+    for incident in rows:
+        table.add_row(_seconds(incident.at - snapshot.began_at), _row(incident))
     for _ in range(ROWS - len(rows)):
         table.add_row()
     return table
 
 
-def _row(happening: Happening) -> Text:
-    # Short, to fit: the colour says that it failed.
-    what = happening.what.removeprefix("failed with ").removeprefix("met ")
-    return Text.assemble(happening.who, " ", (what, STYLES[happening.weight]), f": {happening.decided}")
+def _row(incident: Incident) -> Text:
+    # Shortened to fit: the colour shows that it failed.
+    what = incident.what.removeprefix("failed with ").removeprefix("met ")
+    return Text.assemble(incident.subject, " ", (what, STYLES[incident.weight]), f": {incident.decided}")
 
 
 def _seconds(since: timedelta) -> str:

@@ -1,4 +1,4 @@
-"""Workers in processes of their own, started as anybody would: `mulligan worker MODULE:APP`."""
+"""Workers in separate processes, started as usual: `mulligan worker MODULE:APP`."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ COMMAND = (sys.executable, "-m", "mulligan", "worker", "mulligan.cli.demo.tasks:
 LEASE_SECONDS = 2
 MOST_REPLACED = 10
 
-# After the first the jobs in flight may end, after the second they are released, after the third nobody asks.
-FAREWELLS = ((signal.SIGTERM, 1.4), (signal.SIGTERM, 0.6), (signal.SIGKILL, 1.0))
+# The first signal lets running jobs finish, the second releases them, the third kills.
+STOPPING = ((signal.SIGTERM, 1.4), (signal.SIGTERM, 0.6), (signal.SIGKILL, 1.0))
 
 
 class WorkersFailed(MulliganError):
-    """The demo cannot go on; the workers' own last words say why."""
+    """The demo cannot go on; the last line of the workers' log says why."""
 
     def __init__(self, problem: str, log: Path) -> None:
         lines = log.read_text("utf-8", "replace").strip().splitlines()
@@ -27,7 +27,7 @@ class WorkersFailed(MulliganError):
 
 
 class Workers:
-    """Each is known by its process, and ended by its own pid only."""
+    """Each worker is ended by its own process id only."""
 
     def __init__(self, environment: Mapping[str, str], log: Path, *, command: Sequence[str] = COMMAND) -> None:
         self._environment = {**os.environ, "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS), **environment}
@@ -38,12 +38,12 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The oldest first."""
+        """Oldest first."""
         return [process.pid for process in self._processes]
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            # In a group of its own: Ctrl-C is for the demo, which then ends its workers in order.
+            # In its own process group: Ctrl-C reaches the demo only, which then stops its workers.
             process = subprocess.Popen(  # noqa: S603
                 self._command,
                 env=self._environment,
@@ -61,7 +61,7 @@ class Workers:
                 raise WorkersFailed(f"a worker of the demo ended with exit status {code}", self._log)
 
     def replace_ended(self) -> list[int]:
-        """Start others for those that ended by themselves; their pids."""
+        """Replace the workers that ended by themselves, and return their pids."""
         ended = [process.pid for process in self._processes if process.poll() is not None]
         self._replaced += len(ended)
         if self._replaced > MOST_REPLACED:
@@ -72,24 +72,24 @@ class Workers:
         return ended
 
     def kill(self, pid: int) -> None:
-        """No farewell, nothing settled, nothing released: as when the machine goes away."""
+        """Kill it without settling or releasing its jobs, as if its machine had failed."""
         (process,) = (process for process in self._processes if process.pid == pid)
         self._processes.remove(process)
         process.kill()
         process.wait()
 
     def stop(self) -> None:
-        """End them all within three seconds, whatever they do."""
-        for number, patience in FAREWELLS:
+        """Stop all workers within three seconds."""
+        for number, seconds in STOPPING:
             for process in self._processes:
                 process.send_signal(number)
-            end = time.monotonic() + patience
+            end = time.monotonic() + seconds
             self._processes = [process for process in self._processes if not _ended(process, end - time.monotonic())]
 
 
-def _ended(process: subprocess.Popen[bytes], patience: float) -> bool:
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     try:
-        process.wait(max(0.0, patience))
+        process.wait(max(0.0, seconds))
     except subprocess.TimeoutExpired:
         return False
     return True

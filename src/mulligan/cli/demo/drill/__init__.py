@@ -1,9 +1,9 @@
-"""The outage drill: two real services go down under load, one with breaker, budget and pace, one with backoff alone."""
+"""The outage drill: two services go down under load, one with breaker, budget and pace, one with backoff alone."""
 
 
 def run_drill(*, seconds: float | None = None, as_json: bool = False) -> int:
-    """Play it in so many seconds; 0 when it came to its end, or was ended by Ctrl-C."""
-    # Imported when needed: a worker of the drill's tasks passes here too.
-    from mulligan.cli.demo.drill.play import play
+    """Run it in `seconds`. Returns 0 at its end and after Ctrl-C."""
+    # Imported here, because workers of the drill import this package too.
+    from mulligan.cli.demo.drill.session import run_session
 
-    return play(seconds=seconds, as_json=as_json)
+    return run_session(seconds=seconds, as_json=as_json)

@@ -1,8 +1,8 @@
-"""A small chart in plain characters: calls a second over time, those that were answered well and those in vain."""
+"""A small chart in plain characters: answered and failed calls a second over time."""
 
 from collections.abc import Sequence
 
-from mulligan.cli.demo.drill.figures import Seen
+from mulligan.cli.demo.drill.figures import CallsByStep
 from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
 
 GOOD, VAIN, MORE = "#", "x", "^"
@@ -10,8 +10,8 @@ ROWS = 5
 MARGIN = 7
 
 
-def chart(plan: DrillPlan, seen: Seen) -> list[str]:
-    """Of one service; a column is a step of the plan, a row is half of the load."""
+def chart(plan: DrillPlan, seen: CallsByStep) -> list[str]:
+    """The chart of one service. A column is a step of the plan, a row is half of the load."""
     worth = plan.load / 2
     columns = [_column(plan, calls, good, worth) for calls, good in zip(seen.calls, seen.good, strict=True)][:STEPS]
     rows = []
@@ -22,9 +22,9 @@ def chart(plan: DrillPlan, seen: Seen) -> list[str]:
 
 
 def _column(plan: DrillPlan, calls: int, good: int, worth: float) -> str:
-    """From the bottom up."""
+    """One column, from the bottom up."""
     high, filled = (round(number / plan.step / worth) for number in (calls, good))
-    # A single call is seen too.
+    # Even a single call is shown.
     high = max(high, min(1, calls))
     column = (GOOD * filled + VAIN * (high - filled))[:ROWS].ljust(ROWS)
     return column[:-1] + MORE if high > ROWS else column

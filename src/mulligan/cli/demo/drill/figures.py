@@ -1,4 +1,4 @@
-"""What was seen of a service, step by step, and what is to be said of it."""
+"""The calls of a service by step, and the figures computed from them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -7,13 +7,13 @@ from typing import Any
 from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
 
 BACK = 0.95
-# Goodput is that of so many steps: of one it is luck.
+# Goodput is averaged over this many steps, because one alone is noise.
 SMOOTH = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Numbers of each step: calls, those of them that were a job's first, and those that were answered in time."""
+class CallsByStep:
+    """Counts for each step: all calls, the first calls of a job, and the calls answered in time."""
 
     calls: Sequence[int] = field(default_factory=list)
     firsts: Sequence[int] = field(default_factory=list)
@@ -22,25 +22,25 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillFigures:
-    """Rates are a second, `peak` is a share of the calls before. None: it did not come to that."""
+    """Rates are per second, `peak` is relative to the calls before the outage. None: not reached."""
 
     calls_into_the_outage: int
     goodput_before: float
     goodput_after: float | None
     back_after: float | None
-    """Seconds from the end of the outage until goodput is 95 % of what it was, and stays."""
+    """Seconds from the end of the outage until goodput stays at 95 % of its previous value."""
     peak: float | None
     amplification: float | None
-    """Calls for each job that was tried, from the outage on."""
+    """Calls for each attempted job, from the outage on."""
     calls: int
     done: int
 
-    def as_json(self, seen: Seen) -> dict[str, Any]:
+    def as_json(self, seen: CallsByStep) -> dict[str, Any]:
         return {**asdict(self), "by_step": {name: list(numbers) for name, numbers in asdict(seen).items()}}
 
 
-def figures(plan: DrillPlan, seen: Seen) -> DrillFigures:
-    # The last step may not be over.
+def figures(plan: DrillPlan, seen: CallsByStep) -> DrillFigures:
+    # The last step may be incomplete.
     known = min(max(0, len(seen.calls) - 1), STEPS)
     first, last = round(plan.begins / plan.step), round(plan.recovers / plan.step)
     before = _rate(plan, seen.good[first // 3 : first])
@@ -69,7 +69,7 @@ def _back_after(plan: DrillPlan, good: Sequence[int], enough: float) -> float | 
 
 
 def _peak(plan: DrillPlan, calls: Sequence[int], before: float) -> float | None:
-    """Of about a second: a shorter one is luck."""
+    """The highest rate over about a second, because a shorter peak is noise."""
     length = max(1, round(1 / plan.step))
     if not before or len(calls) < length:
         return None

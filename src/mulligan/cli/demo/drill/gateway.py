@@ -1,7 +1,7 @@
-"""A service of limited capacity over real HTTP, in a process of its own: `python -m …drill.gateway STEP`.
+"""A service of limited capacity over HTTP, in its own process: `python -m …drill.gateway STEP`.
 
-It is told on its standard input to `begin`, to go `down` and to come `up`, and ends with it. On its standard output
-it says its port, and then again and again what it saw in each step of time.
+It reads the commands `begin`, `down` and `up` from its standard input, and ends when that is closed. On its standard
+output it writes its port, and then repeatedly the counts of each step.
 """
 
 import asyncio
@@ -12,30 +12,30 @@ import sys
 from collections import Counter
 from contextlib import suppress
 
-from mulligan.cli.demo.drill.plan import EACH_SECONDS, PLACES
+from mulligan.cli.demo.drill.plan import EACH_SECONDS, SLOTS
 from mulligan.values.clock import SystemClock
 
 REPORT_SECONDS = 0.2
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-# Closing with this set sends a reset instead of a farewell.
+# Closing with this option sends a reset.
 RESET = struct.pack("ii", 1, 0)
 
 
 class DrillGateway:
-    """Some places, and a queue before them. It does not notice who gave up waiting, and works for him all the same."""
+    """A number of slots with a queue. It also works for callers that have stopped waiting."""
 
     def __init__(self, step: float) -> None:
         self._step = step
         self._clock = SystemClock()
         self._began = self._clock.monotonic()
         self._is_down = False
-        self._places = asyncio.Semaphore(PLACES)
+        self._slots = asyncio.Semaphore(SLOTS)
         self._known: set[str] = set()
         self.calls: Counter[int] = Counter()
         self.firsts: Counter[int] = Counter()
         self.good: Counter[int] = Counter()
 
-    def hear(self, word: str) -> None:
+    def command(self, word: str) -> None:
         match word:
             case "begin":
                 self._began = self._clock.monotonic()
@@ -50,8 +50,8 @@ class DrillGateway:
     def _now(self) -> int:
         return int((self._clock.monotonic() - self._began) / self._step)
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # It ends with calls in its places.
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The process may end during a call.
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
             request = await reader.readuntil(b"\r\n\r\n")
             self._count(request.split(b" ")[1].decode("ascii", "replace"))
@@ -68,7 +68,7 @@ class DrillGateway:
 
     async def _work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked = self._now()
-        async with self._places:
+        async with self._slots:
             await asyncio.sleep(EACH_SECONDS)
         if reader.at_eof():
             return
@@ -79,23 +79,23 @@ class DrillGateway:
 
 async def serve(step: float) -> None:
     gateway = DrillGateway(step)
-    server = await asyncio.start_server(gateway.talk, "127.0.0.1", 0, backlog=1_000)
-    echo({"port": server.sockets[0].getsockname()[1]})
-    reporting = asyncio.create_task(tell(gateway))
+    server = await asyncio.start_server(gateway.handle, "127.0.0.1", 0, backlog=1_000)
+    write_line({"port": server.sockets[0].getsockname()[1]})
+    reporting = asyncio.create_task(report(gateway))
     words = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(words), sys.stdin)
     while word := await words.readline():
-        gateway.hear(word.decode().strip())
+        gateway.command(word.decode().strip())
     reporting.cancel()
 
 
-async def tell(gateway: DrillGateway) -> None:
+async def report(gateway: DrillGateway) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        echo(gateway.report())
+        write_line(gateway.report())
 
 
-def echo(document: object) -> None:
+def write_line(document: object) -> None:
     print(json.dumps(document), flush=True)
 
 

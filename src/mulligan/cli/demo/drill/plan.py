@@ -1,14 +1,14 @@
-"""What happens when. A shorter drill is the same one in a smaller time."""
+"""The plan of the drill. A shorter drill is the same plan in less time."""
 
 from dataclasses import dataclass
 
 USUAL_SECONDS = 65.0
 SHORTEST, LONGEST = 10.0, 600.0
-# Of the usual length, a second each.
+# One second each at the usual length.
 STEPS = 65
 
-# The service: so many calls at a time, each so long.
-PLACES = 10
+# The service: the calls at a time, and the time of each.
+SLOTS = 10
 EACH_SECONDS = 0.2
 # How long a caller waits for an answer.
 PATIENCE_SECONDS = 2.0
@@ -25,7 +25,7 @@ class DrillPlan:
 
     @property
     def step(self) -> float:
-        """What a column of the chart stands for, in seconds."""
+        """The seconds of one column of the chart."""
         return self.seconds / STEPS
 
     @property
@@ -43,7 +43,7 @@ class DrillPlan:
     @property
     def capacity(self) -> float:
         """Calls a second."""
-        return PLACES / EACH_SECONDS
+        return SLOTS / EACH_SECONDS
 
     @property
     def load(self) -> float:
@@ -51,12 +51,12 @@ class DrillPlan:
 
     @property
     def waiting(self) -> int:
-        """Jobs that are handed in all at once while the service is down."""
+        """Jobs that are enqueued at once while the service is down."""
         return round(2_000 * self.scale)
 
     @property
     def floods(self) -> float:
-        """When they come."""
+        """When they are enqueued."""
         return self.begins + self.step * 5
 
     @property
@@ -65,7 +65,7 @@ class DrillPlan:
 
     @property
     def rest(self) -> float:
-        """Before the first retry; before each further one twice as long."""
+        """The delay before the first retry; each further delay is twice as long."""
         return 2.0 * self.scale
 
     def is_down(self, elapsed: float) -> bool:

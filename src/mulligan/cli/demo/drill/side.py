@@ -1,4 +1,4 @@
-"""One side of the drill: a service, a database, two workers, and whoever hands in jobs. Started and ended here."""
+"""One side of the drill: a service, a database, two workers and a producer. All are started and stopped here."""
 
 import json
 import subprocess
@@ -9,13 +9,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mulligan import MulliganError
-from mulligan.cli.demo.drill.figures import Seen
+from mulligan.cli.demo.drill.figures import CallsByStep
 from mulligan.cli.demo.drill.plan import DrillPlan
 from mulligan.cli.demo.drill.tasks import environment, make_app
 from mulligan.cli.demo.workers import Workers
 
 WORKERS = 2
-# Far more than the load needs, as it is where calls are waited for.
+# Far more than the load needs, as usual where jobs wait for calls.
 CONCURRENCY = 60
 COMMAND = (
     *(sys.executable, "-m", "mulligan", "worker", "mulligan.cli.demo.drill.tasks:app"),
@@ -42,7 +42,7 @@ class Side:
             folder / f"{name}.log",
             command=COMMAND,
         )
-        self.handed_in = 0
+        self.enqueued = 0
 
     def start(self) -> None:
         for _ in range(WORKERS):
@@ -54,17 +54,17 @@ class Side:
         return {worker.pid for worker in self._app.workers()} >= set(self._workers.pids)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> CallsByStep:
         return self._gateway.seen
 
-    def tell(self, word: str) -> None:
-        """`begin`, `down` or `up`, to the service."""
-        self._gateway.tell(word)
+    def command(self, word: str) -> None:
+        """Send `begin`, `down` or `up` to the service."""
+        self._gateway.command(word)
 
-    def hand_in(self, number: int) -> None:
+    def enqueue(self, number: int) -> None:
         ask = self._app.tasks["ask"]
-        self._app.enqueue_many([ask.bind(self.handed_in + one) for one in range(number)])
-        self.handed_in += number
+        self._app.enqueue_many([ask.bind(self.enqueued + one) for one in range(number)])
+        self.enqueued += number
 
     def stop(self) -> None:
         with ExitStack() as stack:
@@ -74,10 +74,10 @@ class Side:
 
 
 class GatewayProcess:
-    """In a group of its own: Ctrl-C is for the drill, which ends it by closing its input."""
+    """In its own process group: Ctrl-C reaches the drill only, which ends the gateway by closing its input."""
 
     def __init__(self, step: float) -> None:
-        self.seen = Seen()
+        self.seen = CallsByStep()
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "mulligan.cli.demo.drill.gateway", str(step)],
             stdin=subprocess.PIPE,
@@ -94,9 +94,9 @@ class GatewayProcess:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.seen = Seen(**json.loads(line))
+            self.seen = CallsByStep(**json.loads(line))
 
-    def tell(self, word: str) -> None:
+    def command(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n".encode())
         self._process.stdin.flush()

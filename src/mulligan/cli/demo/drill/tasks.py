@@ -1,4 +1,4 @@
-"""The drill's task, twice the same but for its service: `mulligan worker mulligan.cli.demo.drill.tasks:app` runs it."""
+"""The task of the drill, with or without a service: `mulligan worker mulligan.cli.demo.drill.tasks:app` runs it."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ SERVICE = "gateway"
 
 
 async def ask(number: int) -> None:
-    """Ask the service for something; errors rise, and the engine knows what they mean."""
+    """Call the service. Errors propagate to the engine, which classifies them."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ["DRILL_PORT"]))
         try:
@@ -36,7 +36,7 @@ def make_app(plan: DrillPlan, *, has_service: bool, url: str | None = None) -> A
 
 
 def environment(plan: DrillPlan, *, has_service: bool, port: int) -> dict[str, str]:
-    """How a worker finds out which of the two it works for."""
+    """The variables that tell a worker which side it belongs to."""
     return {
         "DRILL_SECONDS": str(plan.seconds),
         "DRILL_SERVICE": SERVICE if has_service else "",

@@ -1,4 +1,4 @@
-"""The story: what the event log says, in plain words."""
+"""Incidents: the notable events of the log, in words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ PAGE = 1_000
 
 
 class Weight(IntEnum):
-    """How much it matters to somebody who watches."""
+    """How notable an incident is."""
 
     USUAL = 0
     RECOVERY = 1
@@ -25,38 +25,38 @@ class Weight(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """Who, what, and what was decided about it, with the reason."""
+class Incident:
+    """A notable event: its subject, what happened, and the decision with its reason."""
 
     at: datetime
-    who: str
+    subject: str
     what: str
     decided: str
     weight: Weight
 
     def __str__(self) -> str:
-        return f"{self.who} {self.what}: {self.decided}"
+        return f"{self.subject} {self.what}: {self.decided}"
 
 
-class DemoStory:
-    """Follows the log from where it is now; counts every event and tells the notable ones."""
+class EventReader:
+    """Reads the event log from its current end, counts all events, and returns the notable ones."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._position = app.last_position()
-        self._troubles: defaultdict[str, list[str]] = defaultdict(list)
+        self._codes_so_far: defaultdict[str, list[str]] = defaultdict(list)
         self.counts: Counter[tuple[str, str]] = Counter()
-        """How often each event happened with each code."""
+        """The number of events by type and code."""
         self.successes: Counter[str] = Counter()
-        """How often each job succeeded: once, one hopes."""
+        """How often each job succeeded. More than once would be a bug."""
 
-    def follow(self) -> list[Happening]:
-        """What happened since the last call."""
-        happenings: list[Happening] = []
+    def follow(self) -> list[Incident]:
+        """The incidents since the last call."""
+        incidents: list[Incident] = []
         while events := self._app.events(after=self._position, limit=PAGE):
             self._position = events[-1].position
-            happenings += [told for event in events if (told := self._note(event)) is not None]
-        return happenings
+            incidents += [incident for event in events if (incident := self._note(event)) is not None]
+        return incidents
 
     @property
     def taken_back(self) -> int:
@@ -72,32 +72,32 @@ class DemoStory:
     def codes(self, event: str) -> Counter[str]:
         return Counter({code: number for (type_, code), number in self.counts.items() if type_ == event})
 
-    def _note(self, event: Event) -> Happening | None:
+    def _note(self, event: Event) -> Incident | None:
         self.counts[event.type, event.code or ""] += 1
         if event.type == "job.succeeded":
             self.successes[event.job] += 1
-        told = tell(event, self._troubles[event.job])
+        incident = describe_event(event, self._codes_so_far[event.job])
         if event.code:
-            self._troubles[event.job].append(event.code)
-        return told
+            self._codes_so_far[event.job].append(event.code)
+        return incident
 
 
-def tell(event: Event, troubles: Iterable[str]) -> Happening | None:
-    """One event in words; None for those that are nothing special. `troubles` are its job's codes so far."""
-    who, code = f"{event.kind} …{event.job[-4:]}", event.code or ""
+def describe_event(event: Event, codes_so_far: Iterable[str]) -> Incident | None:
+    """One event in words, or None if it is not notable. `codes_so_far` are the earlier codes of its job."""
+    subject, code = f"{event.kind} …{event.job[-4:]}", event.code or ""
     match event.type:
         case "job.retried":
-            return Happening(event.at, who, f"failed with {code}", _retried(event), Weight.RETRY)
+            return Incident(event.at, subject, f"failed with {code}", _retried(event), Weight.RETRY)
         case "job.snoozed":
-            return Happening(event.at, who, f"met {code}", _put_off(event), Weight.WAIT)
+            return Incident(event.at, subject, f"met {code}", _snoozed(event), Weight.WAIT)
         case "job.failed":
-            return Happening(event.at, who, f"failed with {code}", _failed(event), Weight.FAILURE)
+            return Incident(event.at, subject, f"failed with {code}", _failed(event), Weight.FAILURE)
         case "job.released" if code == "WORKER_LOST":
-            return Happening(event.at, who, "lost its worker", _taken_back(event), Weight.LOSS)
+            return Incident(event.at, subject, "lost its worker", _taken_back(event), Weight.LOSS)
         case "job.refused":
-            return Happening(event.at, who, "came too late", "its outcome was refused", Weight.LOSS)
-        case "job.succeeded" if troubles:
-            return Happening(event.at, who, "succeeded", _recovered(event, troubles), Weight.RECOVERY)
+            return Incident(event.at, subject, "settled too late", "its outcome was refused", Weight.LOSS)
+        case "job.succeeded" if codes_so_far:
+            return Incident(event.at, subject, "succeeded", _recovered(event, codes_so_far), Weight.RECOVERY)
     return None
 
 
@@ -109,14 +109,14 @@ def _retried(event: Event) -> str:
     )
 
 
-def _put_off(event: Event) -> str:
-    return f"waits {_delay(event)} as it was told; no attempt used up"
+def _snoozed(event: Event) -> str:
+    return f"waits {_delay(event)} as requested; no attempt is used up"
 
 
 def _failed(event: Event) -> str:
     reasons = event.data.get("reasons", {})
     because = reasons.get("because", "the deadline passed while it waited")
-    # A deadline is the engine's own word: the rule speaks of the failure before.
+    # A deadline is decided by the engine; the rule belongs to the previous failure.
     rule = f" (rule {reasons['rule']})" if reasons.get("code") == event.code else ""
     return f"no retry, {because}{rule}"
 
@@ -126,8 +126,8 @@ def _taken_back(event: Event) -> str:
     return f"taken back, queued again (loss {reasons.get('loss')} of {reasons.get('of')})"
 
 
-def _recovered(event: Event, troubles: Iterable[str]) -> str:
-    return f"on attempt {event.attempt}, after {', '.join(dict.fromkeys(troubles))}"
+def _recovered(event: Event, codes_so_far: Iterable[str]) -> str:
+    return f"on attempt {event.attempt}, after {', '.join(dict.fromkeys(codes_so_far))}"
 
 
 def _delay(event: Event) -> str:

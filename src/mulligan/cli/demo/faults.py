@@ -1,4 +1,4 @@
-"""The gateway's weather: what goes wrong with it, and when. The same in every run."""
+"""The faults of the gateway: what goes wrong, and when. The plan is the same in every run."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,14 +13,14 @@ class Phase(StrEnum):
 
 
 WORDS = {
-    Phase.HEALTHY: "is well: every answer comes at once",
+    Phase.HEALTHY: "is healthy: it answers at once",
     Phase.HICCUPS: "has hiccups: every third answer is a 503",
-    Phase.SLOW: "is slow: most answers come after the client gave up",
-    Phase.CROWDED: "is overrun: it answers 429 with Retry-After",
+    Phase.SLOW: "is slow: most answers come after the timeout",
+    Phase.CROWDED: "is overloaded: it answers 429 with Retry-After",
     Phase.DOWN: "is down: it resets every connection",
 }
 
-# What each phase takes of a round, in percent.
+# The length of each phase, in percent of a round.
 ROUND = (
     (Phase.HEALTHY, 12),
     (Phase.HICCUPS, 18),
@@ -29,33 +29,33 @@ ROUND = (
     (Phase.DOWN, 10),
     (Phase.HEALTHY, 22),
 )
-# When a worker is killed: while answers are slow, so that it holds jobs, and early enough to see them taken back.
+# When a worker is killed: while answers are slow, so that it holds jobs, and early enough to show their recovery.
 KILL = 0.36
 
 USUAL_ROUND = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """Rounds of phases, each `length` seconds long."""
+class FaultPlan:
+    """Rounds of phases; a round takes `length` seconds."""
 
     length: float = USUAL_ROUND
 
     @classmethod
-    def within(cls, seconds: float | None) -> "Weather":
-        """Whole rounds only, so that the end is seen in good weather."""
+    def within(cls, seconds: float | None) -> "FaultPlan":
+        """Complete rounds only, so that the demo ends in a healthy phase."""
         if seconds is None:
             return cls()
         return cls(seconds / max(1, round(seconds / USUAL_ROUND)))
 
     def at(self, elapsed: float) -> Phase:
         percent = elapsed % self.length / self.length * 100
-        for phase, share in ROUND:
-            percent -= share
+        for phase, length in ROUND:
+            percent -= length
             if percent < 0:
                 return phase
         return Phase.HEALTHY
 
     def kills_due(self, elapsed: float) -> int:
-        """How many workers should have been killed by now: one a round."""
+        """How many workers should have been killed by now: one in each round."""
         return int(elapsed / self.length + 1 - KILL)

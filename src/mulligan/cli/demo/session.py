@@ -1,4 +1,4 @@
-"""The play: the stage is set, watched for a while, cleared, and summed up."""
+"""One run of the demo: start the processes, show them, stop them, and print the summary."""
 
 import signal
 import tempfile
@@ -11,26 +11,26 @@ from types import FrameType
 from urllib.parse import quote
 
 from mulligan import App
-from mulligan.cli.demo.stage import Stage
+from mulligan.cli.demo.processes import DemoProcesses
 from mulligan.cli.demo.summary import DemoSummary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app as demo_app
-from mulligan.cli.demo.view import QuietDemo, View, fitting_view
+from mulligan.cli.demo.view import QuietDemo, View, choose_view
 from mulligan.cli.output import print_json
 from mulligan.errors import BadUrl
 
 TICK = 0.1
 
 
-def play(*, seconds: float | None, database: str | None, as_json: bool) -> int:
+def run_session(*, seconds: float | None, database: str | None, as_json: bool) -> int:
     if database is not None and ":memory:" in database:
-        raise BadUrl(database, "the demo's workers are processes of their own, which need a file to share")
+        raise BadUrl(database, "the demo needs a file, because its workers are separate processes")
     folder = Path(tempfile.mkdtemp(prefix="mulligan-"))
     url = database or f"sqlite:///{quote(str(folder / 'demo.db'))}"
     with _app_on(url) as app, stop_signals() as stopped:
-        stage = Stage(app, url, log=folder / "workers.log", seconds=seconds)
-        with stage:
-            _watch(stage, QuietDemo() if as_json else fitting_view(), stopped)
-        summary = sum_up(stage)
+        processes = DemoProcesses(app, url, log=folder / "workers.log", seconds=seconds)
+        with processes:
+            _watch(processes, QuietDemo() if as_json else choose_view(), stopped)
+        summary = sum_up(processes)
     if as_json:
         print_json(summary_document(summary) | {"database": url, "folder": str(folder)})
     else:
@@ -47,7 +47,7 @@ def _app_on(url: str) -> Iterator[App]:
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """Whoever wants an end sets the event; nothing is raised in the middle of anything."""
+    """Signals set the event instead of raising an exception."""
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -62,18 +62,18 @@ def stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _watch(stage: Stage, view: View, stopped: threading.Event) -> None:
-    while not stage.is_ready:
+def _watch(processes: DemoProcesses, view: View, stopped: threading.Event) -> None:
+    while not processes.is_ready:
         if stopped.wait(TICK):
             return
-    stage.begin()
+    processes.begin()
     shown = -view.interval
     with view:
-        while not (stopped.wait(TICK) or stage.is_over):
-            stage.step()
-            if stage.elapsed >= shown + view.interval:
-                shown = stage.elapsed
-                view.show(stage.scene())
+        while not (stopped.wait(TICK) or processes.is_over):
+            processes.step()
+            if processes.elapsed >= shown + view.interval:
+                shown = processes.elapsed
+                view.show(processes.snapshot())
 
 
 def _print(summary: DemoSummary, url: str, folder: Path) -> None:
