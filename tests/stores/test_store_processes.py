@@ -19,7 +19,7 @@ PRELUDE = """
     import json, os, signal, sys, traceback
     from datetime import timedelta
     from mulligan.errors import StoreError
-    from mulligan.failure.policy import Release, Retry, Succeed
+    from mulligan.failure.decision import Release, Retry, Succeed
     from mulligan.failure.verdict import worker_lost
     from mulligan.records.job import JobFilter, NewJob
     from mulligan.store.messages import Claim, Outcome, Settled
