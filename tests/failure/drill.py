@@ -247,7 +247,7 @@ class Drill:
         self.parked: deque[Job] = deque()
         self.workers = [Worker(number) for number in range(setting.workers)]
         self.state = ServiceState.initial("gateway")
-        self.tallies: dict[int, CallCounts] = {}
+        self.counts: dict[int, CallCounts] = {}
         self.in_service = 0
         self.running: Counter[int] = Counter()
         self.retries_in_flight = 0
@@ -401,7 +401,7 @@ class Drill:
         service = self.setting.service
         if service is None:
             return
-        self.tallies[worker.name] = self.tallies.get(worker.name, CallCounts()).add([call], service)
+        self.counts[worker.name] = self.counts.get(worker.name, CallCounts()).add([call], service)
         if not is_routine(self.state, [call]):
             self.take(record_calls(service, self.state, self.figures, [call], now=self.now))
         if self.state.breaker is not BreakerState.CLOSED:
@@ -419,7 +419,7 @@ class Drill:
         assert self.setting.service is not None
         return compute_figures(
             self.setting.service,
-            self.tallies.values(),
+            self.counts.values(),
             epoch=self.state.epoch,
             failing_since=self.state.failing_since,
             now=self.now,

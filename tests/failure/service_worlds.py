@@ -1,4 +1,4 @@
-"""One service as a store would keep it: a row, tallies by worker, jobs that run. Time moves by hand, also backwards."""
+"""One service as a store keeps it: a row, call counts by worker, running jobs. Tests move the time, also backwards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class World:
     service: Service
     now: int = 1_700_000_000 * SECOND
     state: ServiceState = field(default_factory=lambda: ServiceState.initial(NAME))
-    tallies: dict[str, CallCounts] = field(default_factory=dict)
+    counts: dict[str, CallCounts] = field(default_factory=dict)
     running: list[Running] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ class World:
         failing_since = self.state.failing_since
         return compute_figures(
             self.service,
-            self.tallies.values(),
+            self.counts.values(),
             epoch=self.state.epoch,
             failing_since=failing_since,
             now=self.now,
@@ -82,7 +82,7 @@ class World:
             )
 
     def hear(self, worker: str, calls: Sequence[ServiceCall]) -> None:
-        self.tallies[worker] = self.tallies.get(worker, CallCounts()).add(calls, self.service)
+        self.counts[worker] = self.counts.get(worker, CallCounts()).add(calls, self.service)
         self.take(record_calls(self.service, self.state, self.figures, calls, now=self.now))
 
     def call(self, *outcomes: bool, worker: str = "a") -> None:

@@ -116,8 +116,8 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def it_can_be_stored(self) -> None:
         assert decode_state(encode_state(self.world.state)) == self.world.state
-        for tally in self.world.tallies.values():
-            assert decode_counts(encode_counts(tally)) == tally
+        for counts in self.world.counts.values():
+            assert decode_counts(encode_counts(counts)) == counts
         for change in self.world.changes[-2:]:
             assert msgspec.json.decode(msgspec.json.encode(change.data)) == change.data
 
@@ -139,11 +139,11 @@ def test_whatever_happens_to_a_service_it_keeps_its_promises() -> None:
 def test_a_tally_is_bounded_and_can_be_stored(
     service: Service, first: list[ServiceCall], second: list[ServiceCall], now: int
 ) -> None:
-    tally = CallCounts().add(first, service).add(second * 20, service)
-    assert len(tally.slots) <= 2 * SLOTS + 1
-    assert len(tally.last) <= 500
-    assert decode_counts(encode_counts(tally)) == tally
-    assert 0 <= compute_figures(service, [tally], epoch=tally.epoch, now=now).failure_ratio <= 1
+    counts = CallCounts().add(first, service).add(second * 20, service)
+    assert len(counts.slots) <= 2 * SLOTS + 1
+    assert len(counts.last) <= 500
+    assert decode_counts(encode_counts(counts)) == counts
+    assert 0 <= compute_figures(service, [counts], epoch=counts.epoch, now=now).failure_ratio <= 1
 
 
 @given(SERVICES, CALLS)
