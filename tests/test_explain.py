@@ -21,7 +21,7 @@ from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, Lease
 from mulligan.store.messages import Outcome, WorkerRecord
-from mulligan.store.settle import settlement
+from mulligan.store.settle import to_settlement
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -318,7 +318,7 @@ def a_verdict(error_class: ErrorClass = ErrorClass.RETRYABLE, **changes: Any) ->
 
 def settled(decision: Decision, job: Job[Any]) -> Event:
     lease = Lease(Fence(job.id, job.attempt, "w1", 1), job.kind, job.owner, "{}", NOW, NOW, load=lambda: job)
-    change = settlement(Outcome(lease, decision, 0.4))
+    change = to_settlement(Outcome(lease, decision, 0.4))
     return an_event(change.event, change.data, attempt=job.attempt, code=change.code)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from bench.marks import given
-from mulligan.store.postgres.claim import claiming
+from mulligan.store.postgres.claim import claim_statement
 from mulligan.store.postgres.session import BEGIN_ASYNCHRONOUS, SQL
 from mulligan.store.postgres.settle import SEPARATOR
 from mulligan.store.rows import CLAIM_COLUMNS
@@ -39,7 +39,7 @@ def claim(connection: psycopg.Connection[Any], number: int) -> list[tuple[str, i
         "manual": "{}",
     }
     connection.execute(BEGIN_ASYNCHRONOUS)
-    cursor = connection.cursor(binary=True).execute(claiming("claim", source="picked"), values)
+    cursor = connection.cursor(binary=True).execute(claim_statement("claim", source="picked"), values)
     claimed = [(row[ID], row[ATTEMPT]) for row in cursor]
     connection.execute("COMMIT")
     return claimed

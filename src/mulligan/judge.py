@@ -18,7 +18,7 @@ from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease
 from mulligan.service import ServiceBook, service_open_verdict
-from mulligan.store.settle import damaged
+from mulligan.store.settle import damaged_verdict
 from mulligan.task.registry import Registry
 from mulligan.task.task import DEFAULT_TIMEOUT
 from mulligan.values.duration import parse
@@ -62,7 +62,7 @@ class Judge:
         try:
             job = lease.job
         except StoreDamaged as error:
-            return Fail(damaged(), {"rule": "engine", "because": str(error)})
+            return Fail(damaged_verdict(), {"rule": "engine", "because": str(error)})
         return self.decide_job(verdict, job, now=now)
 
     def decide_job(self, verdict: Verdict, job: Job[R], *, now: datetime) -> Decision:

@@ -8,7 +8,7 @@ from chaos.evidence import Evidence
 from chaos.ledger import Run
 from chaos.workers import Life
 from mulligan.records.event import Event
-from mulligan.store.values import SETTLE_EVENTS
+from mulligan.store.settle import SETTLE_EVENTS
 from mulligan.values.moment import microseconds
 
 # A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.

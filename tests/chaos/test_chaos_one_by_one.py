@@ -65,7 +65,7 @@ class Scene:
         if self._file is None:
             yield
             return
-        with contextlib.closing(FileLock(self._file)) as lock, lock.held(60.0):
+        with contextlib.closing(FileLock(self._file)) as lock, lock.hold(60.0):
             yield
 
     def events(self, job: str, kind: str) -> list[Event]:

@@ -93,7 +93,7 @@ class BatchRules(Bench):
         members = [self._member(batch), self._member(batch, delay=HOUR)]
         assert [(job.state, job.waiting_for, job.batch) for job in members] == [(State.WAITING, "batch", batch.id)] * 2
         assert self.claim() == []
-        assert self.store.promote("promote", limit=100, by_hand=True) == 0
+        assert self.store.promote("promote", limit=100, is_manual=True) == 0
         assert not self.store.busy([KIND])
         assert self.store.next_due() is None
         found = self.store.batch(batch.id)

@@ -268,7 +268,7 @@ class DutyRules(Bench):
         self._pause(WAYS[way])
         self.advance(HOUR)
         assert self.store.promote(WAYS[way], limit=10) == 0
-        assert self.store.promote(WAYS[way], limit=10, by_hand=True) == 1
+        assert self.store.promote(WAYS[way], limit=10, is_manual=True) == 1
         assert self.job(job.id).state is State.QUEUED
         assert self.types(job.id)[-1] == "job.queued"
 
@@ -278,7 +278,7 @@ class DutyRules(Bench):
         self.advance(HOUR)
         assert self.store.promote("promote", limit=2) == 2
         self._pause("promote")
-        assert self.store.promote("promote", limit=2, by_hand=True) == 2
+        assert self.store.promote("promote", limit=2, is_manual=True) == 2
         self._resume("promote")
         assert [self.store.promote("promote", limit=2) for _ in range(2)] == [1, 0]
 

@@ -195,19 +195,19 @@ def _types(move: Move) -> frozenset[str]:
 def replay(events: Sequence[Event]) -> State | None:
     """Where the log says that a job is. Each event must be a legal move from where it was."""
     state: State | None = None
-    at_the_door = False
+    gated = False
     for event in events:
         if event.type == REFUSED:
             continue
         targets = _targets(event.type, state)
-        if not targets and at_the_door:
+        if not targets and gated:
             targets = _targets(event.type, State.QUEUED)
         assert len(targets) == 1, f"{event.type} cannot happen to a job that is {state}"
         (state,) = targets
         # A job that is due when it is enqueued may pass the door in the same step, without a word.
         is_new = event.type == TABLE[Move.ENQUEUE, None].event
-        at_the_door = is_new and not event.data.get("delay") and not {"batch", "waiting_for"} & set(event.data)
-    return State.QUEUED if at_the_door else state
+        gated = is_new and not event.data.get("delay") and not {"batch", "waiting_for"} & set(event.data)
+    return State.QUEUED if gated else state
 
 
 @cache

@@ -370,7 +370,7 @@ class StoreMachine(OneRuleMachine):
 
     def promote(self) -> None:
         duty, by_hand = self.draw(DUTIES), self.draw(st.booleans())
-        passed = self.store.promote(duty, limit=100, by_hand=by_hand)
+        passed = self.store.promote(duty, limit=100, is_manual=by_hand)
         assert passed == self.model.promote(self.now, duty=duty, by_hand=by_hand)
 
     # Limits

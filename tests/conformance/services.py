@@ -146,9 +146,9 @@ class ServiceRules(Bench):
     def test_an_answer_names_the_services_that_are_not_closed(self) -> None:
         self._serves(window=4, min_calls=2)
         first, second, third = (self._running() for _ in range(3))
-        assert self._end([(first, blaming())]).held == {}
-        assert self._end([(second, blaming())]).held == {NAME: 1}
-        assert self._end([(third, Succeed("null"))]).held == {NAME: 1}, "also to those who come later"
+        assert self._end([(first, blaming())]).not_closed == {}
+        assert self._end([(second, blaming())]).not_closed == {NAME: 1}
+        assert self._end([(third, Succeed("null"))]).not_closed == {NAME: 1}, "also to those who come later"
 
     # Held
 
@@ -633,7 +633,7 @@ class ServiceRules(Bench):
         answers = self._end([(one, blaming()), (two, unstorable()), (three, blaming())])
         assert answers == [Settled.ACCEPTED, Settled.UNSTORABLE, Settled.ACCEPTED]
         assert self._state() == "open"
-        assert answers.held == {NAME: 1}
+        assert answers.not_closed == {NAME: 1}
 
     # Time
 

@@ -13,7 +13,7 @@ from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
 from mulligan.store.messages import Outcome, Progress, Settled
-from mulligan.store.settle import failure_kept
+from mulligan.store.settle import read_failure
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)
 CRASHED = verdict("CRASHED", ledger=Ledger.CRASHES)
@@ -157,9 +157,9 @@ class SettleRules(Bench):
         failure = Failure(type="a.Busy", types=("a.Busy", "OSError"), message="busy", status=503, retry_after=MINUTE)
         job = self._after(failing(failure=failure))
         data = self.events(job.id)[-1].data
-        assert failure_kept(data) == failure
+        assert read_failure(data) == failure
         assert data["failure"].keys() == {"type", "types", "message", "status", "retry_after"}
-        assert failure_kept({}) is None and failure_kept({"failure": {"type": 3}}) is None
+        assert read_failure({}) is None and read_failure({"failure": {"type": 3}}) is None
 
     @pytest.mark.parametrize(("code", "why"), [("SNOOZED", "snooze"), ("RATE_LIMITED", "rate limit")])
     def test_a_snooze_waits_and_uses_up_no_attempt(self, code: str, why: str) -> None:

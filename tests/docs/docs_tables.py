@@ -22,7 +22,7 @@ from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings, field_of
 from mulligan.store.messages import NEWEST_IDS
-from mulligan.store.redrive_rows import KEPT
+from mulligan.store.redrives import REDRIVES_KEPT
 from mulligan.task import checks, options, payload
 from mulligan.values import check
 from mulligan.values.duration import LONGEST, describe
@@ -87,7 +87,7 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "canaries of a redrive", f"{redrive.MOST_CANARIES}", "refused"
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
     yield "jobs of a redrive watched at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"
-    yield "record of a redrive after its end", describe(KEPT), "deleted when the next redrive begins"
+    yield "record of a redrive after its end", describe(REDRIVES_KEPT), "deleted when the next redrive begins"
     yield "log line", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail are kept"
 
 

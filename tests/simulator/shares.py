@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from mulligan.errors import SubmitRateExceeded
 from mulligan.records.job import NewJob
 from mulligan.records.rate import Rate
-from mulligan.store.fairness import step
-from mulligan.store.submissions import IDLE
+from mulligan.store.fairness import IDLE, rank_step
 from simulator.broken import Broken, require
 from simulator.lives import Life
 from simulator.office import Call
@@ -37,7 +36,7 @@ class Turns:
         found = {}
         for job in jobs:
             start = last.get(job.owner, max(self.rank, self.shares.get(job.owner, 0)))
-            found[job.id] = last[job.owner] = start + step(job.weight or 1)
+            found[job.id] = last[job.owner] = start + rank_step(job.weight or 1)
         return found
 
     def candidates(self, now: int) -> Iterator["Turns"]:

@@ -8,9 +8,9 @@ import pytest
 from mulligan.duties import redrive
 from mulligan.duties.reclaim import Reclaim
 from mulligan.failure.decision import Release
-from mulligan.store import budgets, redrives, refusal
+from mulligan.store import budgets, redrives, settle
 from mulligan.store.expire import ExpireOperations
-from mulligan.store.fairness import Bucket
+from mulligan.store.fairness import SubmitBucket
 from mulligan.store.messages import Outcome
 from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.worker import claiming
@@ -83,7 +83,7 @@ def without_counting_losses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusal, "is_repeat", lambda *_: False)
+    monkeypatch.setattr(settle, "is_repeat", lambda *_: False)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def without_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bucket, "fits", lambda *_: True)
+    monkeypatch.setattr(SubmitBucket, "fits", lambda *_: True)
 
 
 def with_a_slow_poll(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mulligan.store.redrive_rows import to_answers
+from mulligan.store.redrives import first_results
 
 RELEASED = "job.released"
 
@@ -20,8 +20,8 @@ RELEASED = "job.released"
     ],
 )
 def test_the_first_end_that_tells_of_the_job_counts(ends: list[tuple[str, str | None]], answer: bool) -> None:
-    assert to_answers([("job", *end) for end in ends], RELEASED) == {"job": answer}
+    assert first_results([("job", *end) for end in ends], RELEASED) == {"job": answer}
 
 
 def test_a_job_whose_workers_only_went_away_has_not_answered() -> None:
-    assert to_answers([("job", RELEASED, "WORKER_LOST"), ("job", RELEASED, None)], RELEASED) == {}
+    assert first_results([("job", RELEASED, "WORKER_LOST"), ("job", RELEASED, None)], RELEASED) == {}

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.records.rate import parse_rate
-from mulligan.store.fairness import ONE_JOB, Bucket, Share, give_ranks, returned, share_of, step, totals
+from mulligan.store.fairness import (
+    ONE_JOB,
+    Share,
+    SubmitBucket,
+    find_returned,
+    give_ranks,
+    rank_step,
+    sum_steps,
+    to_share,
+)
 
 OWNERS = {"a": 1.0, "b": 3.0, "c": 0.5, "d": 10.0}
 SECOND = 1_000_000
@@ -25,16 +34,16 @@ class FairQueue:
 
     def submit(self, owner: str, count: int) -> None:
         rows = [self._row(owner) for _ in range(count)]
-        starts = {share: max(self.turn, self.last.get(share, 0)) for share in totals(rows)}
+        starts = {share: max(self.turn, self.last.get(share, 0)) for share in sum_steps(rows)}
         give_ranks(rows, starts)
         for row in rows:
-            self.last[share_of(row)] = row["rank"]
+            self.last[to_share(row)] = row["rank"]
         self.waiting += rows
 
     def _row(self, owner: str) -> dict[str, Any]:
         self.number += 1
         job = f"{self.number:09}"
-        return {"id": job, "queue": "q", "priority": 0, "owner": owner, "step": step(OWNERS[owner])}
+        return {"id": job, "queue": "q", "priority": 0, "owner": owner, "step": rank_step(OWNERS[owner])}
 
     def claim(self, limit: int) -> list[dict[str, Any]]:
         self.waiting.sort(key=lambda row: (row["rank"], row["id"]))
@@ -73,7 +82,7 @@ def test_who_has_nothing_waiting_is_served_within_one_step(before: list[Any], ow
     others = [name for name in OWNERS if name != owner]
     # Each other owner may have his own jobs of one such step before it, and those left behind by a claim.
     behind = sum(row["rank"] <= queue.turn for row in queue.waiting)
-    bound = sum(step(OWNERS[owner]) // step(OWNERS[name]) + 1 for name in others)
+    bound = sum(rank_step(OWNERS[owner]) // rank_step(OWNERS[name]) + 1 for name in others)
     place = sorted(queue.waiting, key=lambda row: (row["rank"], row["id"]))
     assert [row["owner"] for row in place].index(owner) <= bound + behind
 
@@ -93,7 +102,7 @@ def test_while_both_have_jobs_waiting_their_shares_are_as_their_weights(served: 
 
 
 def test_a_step_is_never_nothing() -> None:
-    assert [step(weight) for weight in (0.001, 1, 3, 1_000)] == [1_000 * ONE_JOB, ONE_JOB, 333, 1]
+    assert [rank_step(weight) for weight in (0.001, 1, 3, 1_000)] == [1_000 * ONE_JOB, ONE_JOB, 333, 1]
 
 
 def test_what_was_not_stored_is_returned() -> None:
@@ -104,8 +113,8 @@ def test_what_was_not_stored_is_returned() -> None:
     give_ranks(rows, starts)
     assert [row["rank"] for row in rows] == [110, 120, 110, 120, 110]
     stored = {row["id"]: row for row in rows if row["id"] in ("0", "3", "4")}
-    assert returned(rows, starts, stored) == {Share("q", 0, "a"): 110, Share("q", 0, "b"): 120}
-    assert returned(rows, starts, {}) == starts
+    assert find_returned(rows, starts, stored) == {Share("q", 0, "a"): 110, Share("q", 0, "b"): 120}
+    assert find_returned(rows, starts, {}) == starts
 
 
 @given(
@@ -116,20 +125,20 @@ def test_no_time_sees_more_than_the_rate_and_one_burst_and_the_wait_is_as_was_sa
     wishes: list[tuple[int, int]], text: str
 ) -> None:
     rate = parse_rate(text)
-    bucket, now, passed = Bucket("a", rate, 0), 0, []
+    bucket, now, passed = SubmitBucket("a", rate, 0), 0, []
     for count, pause in wishes:
         now += pause
-        seen = Bucket("a", rate, now, bucket.left, bucket.at)
+        seen = SubmitBucket("a", rate, now, bucket.left, bucket.at)
         if not seen.fits(count):
             wait = seen.refusal(count).retry_after
             assert (wait is None) == (count > rate.burst)
             if wait is None:
                 continue
             now += wait // timedelta(microseconds=1)
-            seen = Bucket("a", rate, now, bucket.left, bucket.at)
+            seen = SubmitBucket("a", rate, now, bucket.left, bucket.at)
             assert seen.fits(count), "after the wait it fits"
         kept = seen.after(count)
-        bucket = Bucket("a", rate, now, kept["remaining"], kept["at"])
+        bucket = SubmitBucket("a", rate, now, kept["remaining"], kept["at"])
         passed.append((now, count))
     for start, _ in passed:
         for end in (end for end, _ in passed if start <= end):
@@ -138,4 +147,4 @@ def test_no_time_sees_more_than_the_rate_and_one_burst_and_the_wait_is_as_was_sa
 
 
 def test_a_clock_that_was_set_back_stops_nobody() -> None:
-    assert Bucket("a", parse_rate("1/h"), now=0, left=0.0, at=3_600 * SECOND).fits(1)
+    assert SubmitBucket("a", parse_rate("1/h"), now=0, left=0.0, at=3_600 * SECOND).fits(1)

@@ -12,7 +12,7 @@ from transactions import on
 
 from mulligan.records.job import NewJob
 from mulligan.records.limit import LimitBook
-from mulligan.store.admission import GATE
+from mulligan.store.limits import GATE
 from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.sqlite import SqliteStore

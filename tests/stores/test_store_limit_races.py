@@ -16,7 +16,7 @@ from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.session import SQL
-from mulligan.store.promote import Look
+from mulligan.store.promote import Promotable
 from mulligan.store.session import Now, Session
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
@@ -81,16 +81,16 @@ class TestLimitRaces(Bench):
         for _ in range(5):
             self.enqueue("new")
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
-        steps = self.store._backend._promote._steps
-        looking = steps.look
+        steps = self.store._backend._promote
+        looking = steps.find_promotable
 
-        def look_and_be_slow(session: Session, now: Now) -> Look:
+        def look_and_be_slow(session: Session, now: Now) -> Promotable:
             look = looking(session, now)
             monkeypatch.undo()
             self.beat()
             return look
 
-        monkeypatch.setattr(steps, "look", look_and_be_slow)
+        monkeypatch.setattr(steps, "find_promotable", look_and_be_slow)
         assert len(self.claim("new")) == 2
 
     def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:

@@ -14,10 +14,10 @@ from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.rate import parse_rate
 from mulligan.store.beat import EVERY
+from mulligan.store.fairness import FORGOTTEN_AT_ONCE, IDLE
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.sqlite import SqliteStore
-from mulligan.store.submissions import FORGOTTEN_AT_ONCE, IDLE
 
 BULK = "bulk"
 

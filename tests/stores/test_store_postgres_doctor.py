@@ -143,7 +143,7 @@ def test_a_replication_slot_that_nobody_reads_is_named(url: str) -> None:
             finding = found(url, Check.POSTGRES_SNAPSHOTS)
         finally:
             admin.execute("SELECT pg_drop_replication_slot('forgotten')")
-    assert (finding.level, "replication slot 'forgotten' (nobody reads it" in finding.found) == (Level.WARNING, True)
+    assert (finding.level, "replication slot 'forgotten' (not read" in finding.found) == (Level.WARNING, True)
     assert found(url, Check.POSTGRES_SNAPSHOTS).level is Level.OK
 
 
@@ -173,7 +173,7 @@ def test_a_long_log_is_told(url: str) -> None:
 def test_notify_that_is_off_or_arrives_is_well(url: str) -> None:
     assert found(url, Check.POSTGRES_NOTIFY).found == "NOTIFY arrives"
     assert found(url + "?notify=off", Check.POSTGRES_NOTIFY).level is Level.OK
-    assert found(url, Check.POSTGRES_PROXY).found == "no proxy stands in between"
+    assert found(url, Check.POSTGRES_PROXY).found == "there is no proxy"
 
 
 def test_a_proxy_that_pools_transactions_is_found_unless_the_url_tells_of_it(healthy: PostgresServer, url: str) -> None:
@@ -189,7 +189,7 @@ def test_a_proxy_that_pools_transactions_is_found_unless_the_url_tells_of_it(hea
         assert (reached.level, finding.code, finding.level) == (Level.OK, Check.POSTGRES_PROXY, Level.PROBLEM)
         assert finding.remedy == "add '?proxy=transaction' to the URL"
         told = found(through + "?proxy=transaction", Check.POSTGRES_PROXY)
-        assert (told.level, told.found) == (Level.OK, "a proxy stands in between, and the URL says so")
+        assert (told.level, told.found) == (Level.OK, "there is a proxy, and the URL declares it")
 
 
 # As pg_restore leaves it in a new cluster: the log's transactions are far ahead of those of the server.

@@ -112,7 +112,7 @@ class TestServiceRaces(Racing):
             with meanwhile(lambda: self.store.settle([Outcome(first, Succeed("1"))])) as settled:
                 until_blocked(self.url)
                 other.commit()
-        assert settled.result().held == {"a": 2}
+        assert settled.result().not_closed == {"a": 2}
         self.store.settle([Outcome(second, Succeed("1"))])
         assert self._state("a") == "closed"
 

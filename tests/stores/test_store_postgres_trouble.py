@@ -134,7 +134,7 @@ def test_a_worker_makes_no_tables_and_says_what_to_run(server: PostgresServer, t
     command = [sys.executable, "-m", "mulligan", "worker", "shop:app"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (5, "")
-    assert "the database has no tables of mulligan yet: run 'mulligan migrate'" in ended.stderr
+    assert "the database has no mulligan tables yet: run 'mulligan migrate'" in ended.stderr
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT to_regclass('mulligan_schema')").fetchone() == (None,)
 

@@ -13,7 +13,7 @@ from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
-from mulligan.store.settle import failure_kept
+from mulligan.store.settle import read_failure
 from mulligan.store.store import Store
 
 # Jobs whose complete histories are held in memory at a time.
@@ -121,7 +121,7 @@ class Reclassifier:
 
     def _judge_job(self, job: Job[Any], history: Sequence[Event]) -> Reclassified | None:
         event = next((event for event in reversed(history) if event.type == FAILED), None)
-        failure = failure_kept(event.data) if event else None
+        failure = read_failure(event.data) if event else None
         if event is None or failure is None:
             return None
         verdict = self._judge.verdict(failure, job.kind, job.owner)

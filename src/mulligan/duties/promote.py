@@ -23,4 +23,4 @@ class Promote:
 
     def run(self, _actor: str | None) -> int:
         """Run manually: one pass, which also promotes jobs that a pause blocks."""
-        return self._store.promote(self.name, limit=self.limit, by_hand=True)
+        return self._store.promote(self.name, limit=self.limit, is_manual=True)

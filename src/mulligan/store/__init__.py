@@ -1,4 +1,4 @@
-"""What is true: durable jobs, their events, and who may change them."""
+"""The durable state of the engine: jobs, their events, and everything that may change them."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +12,8 @@ __all__ = ["has_database", "open_store"]
 
 
 def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook, timeout: timedelta = TIMEOUT) -> Store:
-    """The store a URL names. `services` are those in force; no call waits for others longer than `timeout`."""
+    """Open the store that a URL names. `services` returns those in force; no call waits for others longer than
+    `timeout`."""
     scheme = url.partition(":")[0] if isinstance(url, str) else ""
     if scheme == "sqlite":
         from mulligan.store.sqlite import SqliteStore
@@ -20,7 +21,7 @@ def open_store(url: str, services: Callable[[], ServiceBook] = ServiceBook, time
         return SqliteStore(url, services=services, timeout=timeout)
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, services, timeout)
-    raise BadUrl(url, "jobs are kept in SQLite or in PostgreSQL")
+    raise BadUrl(url, "only SQLite and PostgreSQL are supported")
 
 
 def _open_postgres(url: str, services: Callable[[], ServiceBook], timeout: timedelta) -> Store:
@@ -32,7 +33,7 @@ def _open_postgres(url: str, services: Callable[[], ServiceBook], timeout: timed
 
 
 def has_database(url: str) -> bool:
-    """Whether the database is there already. Opening a file that is not makes it."""
+    """Whether the database exists. Opening a SQLite file that does not exist creates it."""
     if not isinstance(url, str) or not url.startswith("sqlite:"):
         return True
     from mulligan.store.sqlite.url import parse_url

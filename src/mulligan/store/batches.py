@@ -1,10 +1,11 @@
-"""Batches in every store: the same steps, each store with its own statements of the same names.
+"""Batches: drafts, publishing, counting members, and the outcome.
 
-The order of locks is jobs, then batches: whatever changes members counts them last (`counted`), and nobody who holds
-the row of a batch waits for a job.
+Locks are taken in one order: jobs, then batches. A transaction that changes members applies its count changes last
+(`apply_counts`), and no transaction waits for a job while it holds the row of a batch.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from mulligan.lifecycle import (
     BATCH_REOPENED,
     BATCH_RETRIED,
     BATCH_SETTLED,
+    FINAL,
     TABLE,
     Move,
     State,
@@ -25,21 +27,20 @@ from mulligan.lifecycle import (
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
 from mulligan.records.job import Job, NewJob
-from mulligan.store.batch_counts import CountChanges
-from mulligan.store.follow_up import callback
+from mulligan.store.events import event_values, to_data
+from mulligan.store.follow_up import to_callbacks
 from mulligan.store.idempotency import is_done
 from mulligan.store.messages import Outcome, Settled
-from mulligan.store.rows import Record, from_time, to_batch, to_data, to_json, to_time
+from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
 from mulligan.store.script import Rows, Statement, Steps
 from mulligan.store.session import Now, Session
 from mulligan.store.settle import has_succeeded
 from mulligan.store.statements import Statements
-from mulligan.store.values import batch_event, batch_values, new_batch_values
 
 logger = logging.getLogger("mulligan.store")
 
-# Cancelled at once when a batch is aborted; the duty `expire` does the others.
-SWEEP_PASS = 1_000
+# Members cancelled at once when a batch is aborted. The duty `expire` cancels the rest.
+CANCEL_PASS = 1_000
 BY_ABORT = "the batch was aborted"
 PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
@@ -48,8 +49,44 @@ RETRIED = TABLE[Move.MANUAL_RETRY, State.FAILED].event
 EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
 
 
+class CountChanges:
+    """How a transaction changes the counts of ended members, by batch and state."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, Counter[State]] = {}
+
+    def add(self, batch: str | None, before: State, after: State, number: int = 1) -> None:
+        if batch is None or before is after:
+            return
+        counts = self._changes.setdefault(batch, Counter())
+        if before.is_final:
+            counts[before] -= number
+        if after.is_final:
+            counts[after] += number
+
+    def add_all(self, batches: Iterable[str | None], before: State, after: State) -> None:
+        for batch, number in Counter(batches).items():
+            self.add(batch, before, after, number)
+
+    def takes_back(self, batch: str) -> bool:
+        """Whether fewer of its members are ended than before."""
+        return sum(self._changes[batch].values()) < 0
+
+    def adds_failures(self, batch: str) -> bool:
+        return self._changes[batch][State.FAILED] > 0
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each batch whose counts change, in the order of locking."""
+        return [
+            {"id": batch, **{state.value: counts[state] for state in FINAL}}
+            for batch, counts in sorted(self._changes.items())
+            if any(counts.values())
+        ]
+
+
 class BatchOperations:
-    """`enqueue_steps` is the store's script that stores jobs."""
+    """`enqueue_steps` is the script of the backend that stores jobs."""
 
     def __init__(self, sql: Statements, enqueue_steps: EnqueueSteps) -> None:
         self._sql = sql
@@ -77,8 +114,8 @@ class BatchOperations:
         rows = session.rows("batches", values)
         return [to_batch(row) for row in rows]
 
-    def lock_joined(self, rows: Sequence[Record]) -> Steps[set[str]]:
-        """The ids of jobs that cannot be stored: their batch is no draft, or there is none."""
+    def lock_batches(self, rows: Sequence[Record]) -> Steps[set[str]]:
+        """Lock the batches of these jobs. Return the ids of jobs whose batch is not a draft or does not exist."""
         wanted = sorted({row["batch"] for row in rows if row["batch"] is not None})
         if not wanted:
             return set()
@@ -86,7 +123,7 @@ class BatchOperations:
         return {row["id"] for row in rows if row["batch"] and states.get(row["batch"]) != BatchState.DRAFT}
 
     def refuse_closed(self, row: Record) -> Steps[None]:
-        """Say why a job could not be stored, if its batch is why."""
+        """Raise the reason why a job could not be stored, if its batch is the reason."""
         if row["batch"] is None:
             return
         state = (yield from self._states([row["batch"]])).get(row["batch"])
@@ -99,9 +136,9 @@ class BatchOperations:
         rows = yield Statement(self._sql["batch_joined"], {"ids": to_json(ids), "now": None})
         return {row["id"]: row["state"] for row in rows}
 
-    def park(self, session: Session, job: Record, now: Now) -> None:
-        """A member that was moved by hand and waits goes back to the others while its batch is a draft. None comes back
-        to one that has expired; the count says so too, but not which of many members it was."""
+    def return_to_draft(self, session: Session, job: Record, now: Now) -> None:
+        """Block a member that was moved manually while its batch is a draft. Raises BatchExpired for an expired batch:
+        the counts would detect that too, but not which of many members caused it."""
         row = self._row(session, job["batch"], None, now)
         batch = to_batch(row)
         if State(job["state"]).is_final and has_expired(batch, from_time(row["now"])):
@@ -117,7 +154,7 @@ class BatchOperations:
         if not rows:
             raise BatchNotFound(batch_id)
         if rows[0]["state"] == BatchState.DRAFT:
-            # Only now: whoever was adding has committed.
+            # Only now: all transactions that add members have committed.
             (members,) = session.rows("batch_members", {"id": batch_id})
             self._publish(session, rows[0], members["number"], actor)
         return self.get(session, batch_id, None)
@@ -128,29 +165,30 @@ class BatchOperations:
         session.rows("batch_write", batch_values(batch, admits=True))
         self._event(session, BATCH_PUBLISHED, batch, moment, actor=actor)
         if step := next_action(batch, moment):
-            self._make(session, step, batch, row, actor)
+            self._act(session, step, batch, row, actor)
 
     # Count
 
-    def apply_counts(self, session: Session, tally: CountChanges, now: Now, *, actor: str | None = None) -> None:
-        """Add up what a transaction did to members: its last step."""
-        if not tally.rows:
+    def apply_counts(self, session: Session, changes: CountChanges, now: Now, *, actor: str | None = None) -> None:
+        """Apply the count changes of a transaction, as its last step, and settle, abort or reopen batches
+        accordingly."""
+        if not changes.rows:
             return
-        rows = session.rows("batch_count", {"tallies": to_json(tally.rows)}, now=now)
-        for batch, row in _readable(rows):
+        rows = session.rows("batch_count", {"tallies": to_json(changes.rows)}, now=now)
+        for batch, row in _skip_damaged(rows):
             step = next_action(batch, from_time(row["now"]))
-            # An attempt that ends opens nothing, so only who takes members back can be refused; and an open batch whose
-            # earlier failures are too many is not given up before another one comes.
+            # An ending attempt reopens nothing, so only a transaction that retries members can be refused. A reopened
+            # batch with too many earlier failures is aborted only after another failure.
             is_wanted = {
-                BatchAction.REOPEN: tally.takes_back(batch.id),
-                BatchAction.REFUSE: tally.takes_back(batch.id),
-                BatchAction.ABORT: tally.adds_failures(batch.id),
+                BatchAction.REOPEN: changes.takes_back(batch.id),
+                BatchAction.REFUSE: changes.takes_back(batch.id),
+                BatchAction.ABORT: changes.adds_failures(batch.id),
             }
             if step is not None and is_wanted.get(step, True):
-                self._make(session, step, batch, row, actor)
+                self._act(session, step, batch, row, actor)
 
-    def _make(self, session: Session, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> None:
-        """Do what the counts ask for. The row is ours until the commit."""
+    def _act(self, session: Session, step: BatchAction, batch: BatchRecord, row: Record, actor: str | None) -> None:
+        """Take the action. The row is locked until the commit."""
         moment = from_time(row["now"])
         match step:
             case BatchAction.SETTLE:
@@ -164,7 +202,7 @@ class BatchOperations:
 
     def _settle(self, session: Session, batch: BatchRecord, on_settled: str | None, moment: datetime) -> None:
         batch = replace(batch, state=outcome(batch), settled_at=moment)
-        if jobs := callback(batch, on_settled):
+        if jobs := to_callbacks(batch, on_settled):
             session.play(self._enqueue_steps(jobs))
         self._event(session, BATCH_SETTLED, batch, moment)
         session.rows("batch_write", batch_values(batch))
@@ -184,27 +222,27 @@ class BatchOperations:
         batch = replace(batch, aborted_at=moment)
         self._event(session, BATCH_ABORTED, batch, moment)
         session.rows("batch_write", batch_values(batch))
-        self.sweep(session, batch, SWEEP_PASS, to_time(moment))
+        self.cancel_members(session, batch, CANCEL_PASS, to_time(moment))
 
-    def sweep(self, session: Session, batch: BatchRecord, limit: int, now: Now) -> int:
-        """Cancel members of an aborted batch that do not run; how many."""
+    def cancel_members(self, session: Session, batch: BatchRecord, limit: int, now: Now) -> int:
+        """Cancel members of an aborted batch that are not running. Return how many."""
         assert batch.aborted_at is not None
         values = {"id": batch.id, "aborted_at": to_time(batch.aborted_at), "limit": limit}
         rows = session.rows("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
         if not rows:
             return 0
         step = TABLE[Move.MANUAL_CANCEL, State.WAITING]
-        self._events_of(session, step.event, rows, now, data={"reason": BY_ABORT})
-        tally = CountChanges()
-        tally.add(batch.id, State.WAITING, step.target, len(rows))
-        self.apply_counts(session, tally, now)
+        self._log_members(session, step.event, rows, now, data={"reason": BY_ABORT})
+        changes = CountChanges()
+        changes.add(batch.id, State.WAITING, step.target, len(rows))
+        self.apply_counts(session, changes, now)
         return len(rows)
 
     def count_settled(
         self, session: Session, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now
     ) -> None:
-        """Count the members among outcomes that were accepted."""
-        succeeded, asked = [], {}
+        """Count the batch members among the accepted outcomes."""
+        succeeded, others = [], {}
         for given, answer in zip(outcomes, answers, strict=True):
             lease = given.lease
             if lease.batch is None or answer not in (Settled.ACCEPTED, Settled.UNSTORABLE):
@@ -212,38 +250,38 @@ class BatchOperations:
             if has_succeeded(given) and answer is Settled.ACCEPTED:
                 succeeded.append(lease.batch)
             else:
-                asked[lease.fence.id] = lease.batch
-        tally = CountChanges()
-        tally.add_all(succeeded, State.RUNNING, State.SUCCEEDED)
-        if asked:
-            # A wish to cancel may have won over the decision.
-            rows = session.rows("states", {"ids": to_json(list(asked))})
+                others[lease.fence.id] = lease.batch
+        changes = CountChanges()
+        changes.add_all(succeeded, State.RUNNING, State.SUCCEEDED)
+        if others:
+            # A cancel request may have taken precedence over the decision.
+            rows = session.rows("states", {"ids": to_json(list(others))})
             for row in rows:
-                tally.add(asked[row["id"]], State.RUNNING, State(row["state"]))
-        self.apply_counts(session, tally, now)
+                changes.add(others[row["id"]], State.RUNNING, State(row["state"]))
+        self.apply_counts(session, changes, now)
 
     # Retry
 
     def retry(self, session: Session, request: BatchRetry, now: Now) -> list[str]:
-        """All at once: else the first could be over, and the batch settled, before the last is asked for."""
+        """All in one transaction: else the first could end, and the batch be settled, before the last is retried."""
         batch = self.get(session, request.batch, request.owner)
         if is_done(session, request.id):
-            return self._retried_by(session, request)
+            return self._list_retried(session, request)
         states = session.play(self._states([batch.id]))
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
-        retried, tally = [], CountChanges()
+        retried, changes = [], CountChanges()
         for source in (State.FAILED, State.CANCELLED):
             rows = self._retry_from(session, source, request, gate, now)
-            tally.add(batch.id, source, State.WAITING, len(rows))
+            changes.add(batch.id, source, State.WAITING, len(rows))
             retried += [row["id"] for row in rows]
         if retried:
             data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
             event = batch_event(BATCH_RETRIED, batch, now=now, request=request.id, actor=request.actor, data=data)
             session.rows("event", event)
-        self.apply_counts(session, tally, now, actor=request.actor)
+        self.apply_counts(session, changes, now, actor=request.actor)
         return retried
 
-    def _retried_by(self, session: Session, request: BatchRetry) -> list[str]:
+    def _list_retried(self, session: Session, request: BatchRetry) -> list[str]:
         rows = session.rows("batch_retried", {"jobs": to_json(request.jobs), "event": RETRIED})
         return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
 
@@ -254,36 +292,28 @@ class BatchOperations:
         rows = session.rows("batch_retry", {**values, **states}, now=now)
         if rows:
             data = {"request": request.id} | ({"reason": request.reason} if request.reason else {})
-            self._events_of(session, step.event, rows, now, actor=request.actor, data=data)
+            self._log_members(session, step.event, rows, now, actor=request.actor, data=data)
         return rows
 
-    # Store
+    # Upkeep
 
-    def needs_tending(self, session: Session, now: Now) -> bool:
+    def needs_upkeep(self, session: Session, now: Now) -> bool:
         rows = session.rows("batch_needs", {}, now=now)
         return bool(rows[0]["is_so"])
-
-    def tending(self, session: Session, limit: int, now: Now) -> int:
-        """How many batches and jobs."""
-        did = self.expire(session, limit, now)
-        for batch in self.list_aborted(session, limit, now):
-            did += self.sweep(session, batch, max(0, limit - did), now)
-        self.finish_admission(session)
-        return did
 
     def expire(self, session: Session, limit: int, now: Now) -> int:
         expired = BatchState.EXPIRED.value
         rows = session.rows("batch_expire", {"expired": expired, "limit": limit}, now=now)
-        for batch, row in _readable(rows):
+        for batch, row in _skip_damaged(rows):
             self._event(session, BATCH_EXPIRED, batch, from_time(row["now"]))
         return len(rows)
 
     def list_aborted(self, session: Session, limit: int, now: Now) -> list[BatchRecord]:
         rows = session.rows("batch_aborted", {"limit": limit}, now=now)
-        return [batch for batch, _ in _readable(rows)]
+        return [batch for batch, _ in _skip_damaged(rows)]
 
     def finish_admission(self, session: Session) -> None:
-        """Close gates that nobody stands at any more."""
+        """Close the gates of batches that no longer block any job."""
         session.rows("batch_admitted", {})
 
     def prune(self, session: Session, before: datetime, limit: int) -> int:
@@ -297,7 +327,7 @@ class BatchOperations:
     ) -> None:
         session.rows("event", batch_event(type_, batch, now=to_time(moment), actor=actor))
 
-    def _events_of(
+    def _log_members(
         self,
         session: Session,
         type_: str,
@@ -311,10 +341,87 @@ class BatchOperations:
         session.rows("batch_events", values, now=now)
 
 
-def _readable(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:
-    """A batch that somebody damaged stands still; its members go on all the same."""
+def _skip_damaged(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:
+    """Skip damaged batches: they are not settled, but their members continue."""
     for row in rows:
         try:
             yield to_batch(row), row
         except StoreDamaged as error:
             logger.error("%s: it is not settled", error)
+
+
+def new_batch_values(batch: NewBatch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "name": batch.name,
+        "owner": batch.owner,
+        "success_at": float(batch.success_at),
+        "abort_above": None if batch.abort_above is None else float(batch.abort_above),
+        "expires_in": None if batch.expires_in is None else to_duration(batch.expires_in),
+        "on_settled": None if batch.on_settled is None else to_json(batch.on_settled),
+        "draft": BatchState.DRAFT.value,
+    }
+
+
+def batch_values(batch: BatchRecord, *, admits: bool = False) -> dict[str, Any]:
+    times = {name: getattr(batch, name) for name in ("published_at", "settled_at", "aborted_at")}
+    return {
+        "id": batch.id,
+        "state": batch.state.value,
+        "generation": batch.generation,
+        "total": batch.total,
+        "admits": admits,
+        **{name: None if moment is None else to_time(moment) for name, moment in times.items()},
+    }
+
+
+def batch_event(
+    type_: str,
+    batch: BatchRecord,
+    *,
+    now: int | None,
+    request: str | None = None,
+    actor: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return an event without a job. Without a request id it is written once per generation, however often it is
+    repeated."""
+    about: dict[str, Any] = {"what": "batch", "name": batch.name, "batch": batch.id, "generation": batch.generation}
+    counts = {name: getattr(batch, name) for name in ("total", "succeeded", "failed", "cancelled")}
+    return event_values(
+        type_,
+        "",
+        "",
+        batch.owner,
+        0,
+        now=now,
+        request=request or f"{type_}:{batch.id}:{batch.generation}",
+        actor=actor,
+        data=about | {"state": batch.state.value, **counts} | (data or {}),
+    )
+
+
+def to_batch(row: Record) -> BatchRecord:
+    """Raises StoreDamaged, with the id, for a row that was changed manually and makes no sense."""
+    try:
+        state = BatchState(row["state"])
+    except ValueError as error:
+        raise StoreDamaged(f"the row of batch {row['id']!r} is damaged: {error}") from error
+    return BatchRecord(
+        id=row["id"],
+        name=row["name"],
+        owner=row["owner"],
+        state=state,
+        generation=row["generation"],
+        total=row["total"],
+        succeeded=row["succeeded"],
+        failed=row["failed"],
+        cancelled=row["cancelled"],
+        success_at=row["success_at"],
+        abort_above=row["abort_above"],
+        created_at=from_time(row["created_at"]),
+        published_at=from_time_or_none(row["published_at"]),
+        settled_at=from_time_or_none(row["settled_at"]),
+        aborted_at=from_time_or_none(row["aborted_at"]),
+        expires_at=from_time_or_none(row["expires_at"]),
+    )

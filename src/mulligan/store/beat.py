@@ -1,26 +1,28 @@
-"""A worker's sign of life, in every store."""
+"""The heartbeat of a worker: extend leases, store progress, and delete what is no longer needed."""
 
 from datetime import timedelta
+from typing import Any
 
 from mulligan.records.job import Fence
+from mulligan.store.fairness import SubmitOperations
 from mulligan.store.limits import LimitOperations
-from mulligan.store.messages import Beat, BeatReply
-from mulligan.store.rows import from_time, to_duration, to_json
+from mulligan.store.messages import Beat, BeatReply, WorkerRecord
+from mulligan.store.rows import fence_values, from_time, to_duration, to_json
 from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Now, Session
-from mulligan.store.submissions import Submissions
-from mulligan.store.values import FORGOTTEN_AFTER, fence_values, worker_values
 
-# What can go is of minutes ago at least: no need to look for it with every beat.
+FORGOTTEN_AFTER = timedelta(hours=1)
+
+# Deletable rows are minutes old at least, so there is no need to look for them with every beat.
 EVERY = timedelta(seconds=5)
 
 
 class BeatOperations:
-    def __init__(self, services: ServiceOperations, limits: LimitOperations, owners: Submissions) -> None:
+    def __init__(self, services: ServiceOperations, limits: LimitOperations, owners: SubmitOperations) -> None:
         self._services = services
         self._limits = limits
-        self._owners = owners
+        self._submissions = owners
         self._forgot_at = 0
 
     def beat(self, session: Session, beat: Beat, now: Now) -> BeatReply:
@@ -36,7 +38,7 @@ class BeatOperations:
         return BeatReply(from_time(time), lost, _fences(cancelled))
 
     def _extend(self, session: Session, beat: Beat, now: Now) -> list[Fence]:
-        """Those that are another's by now."""
+        """Return the fences whose lease is lost."""
         if not beat.extend:
             return []
         fences = to_json([fence_values(fence) for fence in beat.extend])
@@ -45,15 +47,26 @@ class BeatOperations:
         return [fence for fence in beat.extend if fence not in held]
 
     def _forget(self, session: Session, time: int, now: Now) -> None:
-        """What nobody has to know any more."""
+        """Delete silent workers, unused services, full buckets and old spending."""
         if 0 <= time - self._forgot_at < to_duration(EVERY):
             return
         self._forgot_at = time
         session.rows("forget", {"silence": to_duration(FORGOTTEN_AFTER), "now": now})
         self._services.forget(session, now)
-        self._owners.forget(session, now)
+        self._submissions.forget(session, now)
         self._limits.budgets.forget(session, time)
 
 
 def _fences(rows: Rows) -> list[Fence]:
     return [Fence(row["id"], row["attempt"], row["leased_by"], row["claim"]) for row in rows]
+
+
+def worker_values(worker: WorkerRecord) -> dict[str, Any]:
+    return {
+        "incarnation": worker.incarnation,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": None if worker.queues is None else to_json(worker.queues),
+        "kinds": to_json(worker.kinds),
+        "concurrency": worker.concurrency,
+    }

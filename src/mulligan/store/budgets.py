@@ -1,7 +1,7 @@
-"""What a store does about the retry budgets of owners, as statements: the same for every store.
+"""Retry budgets of owners.
 
-A retry that is due waits under its owner's gate until it is let in here, by priority and age; what it costs is written
-in the same transaction. It happens while nobody else lets jobs in (`limits.py`), so no two can spend the same.
+A due retry waits under its owner's gate until it is admitted here, by priority and age; its cost is written in the same
+transaction. Admission is exclusive (`limits.py`), so no two transactions spend the same budget.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,21 +13,21 @@ from typing import Any
 from mulligan.failure.verdict import budget_exhausted
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.limit import EVERY_OWNER, RetryBudget, SpendingRecord, part_of
-from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
+from mulligan.store.events import failure_data
+from mulligan.store.rows import Record, error_values, from_time, to_duration, to_json, to_time
 from mulligan.store.session import Now, Session
-from mulligan.store.values import error_values, failure_data
 
 GATE = "owner-budget/"
 END = "owner-budget0"
 DAY = to_duration(timedelta(days=1))
-# In a claim: gates looked at, and jobs of each.
+# Per claim: gates checked, and jobs per gate.
 GATES = 50
 EACH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Day and month of a time, in UTC, the month before, and when the next ones begin."""
+    """Day and month of a time in UTC, the previous month, and when the next day and month begin."""
 
     day: str
     month: str
@@ -56,7 +56,7 @@ class Periods:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What an owner's retries have taken so far."""
+    """What the retries of an owner have used so far."""
 
     today: int = 0
     this_month: int = 0
@@ -65,8 +65,8 @@ class Spent:
     def after(self, cost: int) -> "Spent":
         return Spent(self.today + 1, self.this_month + 1, self.cost + cost)
 
-    def shortage(self, budget: RetryBudget, job: "Due", periods: Periods) -> "Shortage | None":
-        """What leaves no room for this retry; None: it may pass."""
+    def find_shortage(self, budget: RetryBudget, job: "DueRetry", periods: Periods) -> "Shortage | None":
+        """Return which part of the budget is too small for this retry, or None if it may run."""
         parts = (
             ("retries", periods.month, periods.next_month, self.this_month, 1, budget.per_month),
             ("cost", periods.month, periods.next_month, self.cost, job.cost, budget.cost_per_month),
@@ -80,8 +80,8 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """Why a retry may not pass: of `most` in this period, `part` is for jobs of its priority; `used` is gone, and it
-    takes `more`. There may be room again `until` then."""
+    """Why a retry may not run: of `most` in this period, `part` is for jobs of its priority; `used` is used, and the
+    retry needs `more`. There may be budget again at `until`."""
 
     what: str
     period: str
@@ -92,7 +92,7 @@ class Shortage:
     most: int
 
     def reasons(self, owner: str) -> dict[str, Any]:
-        """What the log says of a job that failed for it."""
+        """The event data of a job that failed because of it."""
         return {
             "because": "budget exhausted",
             "owner": owner,
@@ -106,7 +106,7 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRetry:
     """A retry that waits for its owner's budget."""
 
     id: str
@@ -118,26 +118,26 @@ class Due:
 
 @dataclass(slots=True)
 class Spending:
-    """Who passes, who waits until when, who fails; and what was spent then."""
+    """Which retries may run, wait until when, or fail; and the spending after that."""
 
     spent: Spent
-    passed: list[str] = field(default_factory=list)
+    admitted: list[str] = field(default_factory=list)
     waiting: dict[str, int] = field(default_factory=dict)
     failed: dict[Shortage, list[str]] = field(default_factory=dict)
 
 
-def spend(jobs: Iterable[Due], budget: RetryBudget | None, spent: Spent, periods: Periods) -> Spending:
-    """By priority and age. Without a budget all pass."""
+def spend(jobs: Iterable[DueRetry], budget: RetryBudget | None, spent: Spent, periods: Periods) -> Spending:
+    """Decide by priority and age. Without a budget all retries may run."""
     found = Spending(spent)
     for job in sorted(jobs, key=lambda one: (one.priority, one.rank, one.id)):
-        lack = None if budget is None else found.spent.shortage(budget, job, periods)
-        if lack is None:
-            found.passed.append(job.id)
+        shortage = None if budget is None else found.spent.find_shortage(budget, job, periods)
+        if shortage is None:
+            found.admitted.append(job.id)
             found.spent = found.spent.after(job.cost)
         elif budget is not None and budget.over == "fail":
-            found.failed.setdefault(lack, []).append(job.id)
+            found.failed.setdefault(shortage, []).append(job.id)
         else:
-            found.waiting[job.id] = lack.until
+            found.waiting[job.id] = shortage.until
     return found
 
 
@@ -145,10 +145,11 @@ class BudgetOperations:
     def __init__(self) -> None:
         self._after = GATE
         self.has_more = False
-        """After `admit`: of an owner as many passed as are considered at once, and more may."""
+        """After `admit`: an owner had as many admitted retries as are considered at once, so there may be more."""
 
     def admit(self, session: Session, now: int) -> list[Record]:
-        """Let in the retries that their owners' budgets allow; those that failed because they do not."""
+        """Admit the retries that their owners' budgets allow. Return the rows of those that failed because of their
+        budget."""
         rows = session.rows("gates_parked", after=self._after, until=END, limit=GATES)
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         self.has_more = False
@@ -156,27 +157,27 @@ class BudgetOperations:
         if not owners:
             return []
         periods = Periods.at(now)
-        budgets = self._budgets(session, owners)
-        spent = self._spent(session, owners, periods)
+        budgets = self._load_budgets(session, owners)
+        spent = self._load_spent(session, owners, periods)
         found = session.rows("budgets_first", gates=to_json([GATE + owner for owner in owners]), each=EACH)
-        due = [Due(**row) for row in found]
+        due = [DueRetry(**row) for row in found]
         failed: list[Record] = []
         for owner in owners:
-            mine = [job for job in due if job.owner == owner]
-            decided = spend(mine, budgets.get(owner), spent[owner], periods)
-            self.has_more = self.has_more or len(mine) - len(decided.waiting) == EACH
+            retries = [job for job in due if job.owner == owner]
+            decided = spend(retries, budgets.get(owner), spent[owner], periods)
+            self.has_more = self.has_more or len(retries) - len(decided.waiting) == EACH
             failed += self._write(session, owner, decided, periods, now)
         return failed
 
-    def _budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
+    def _load_budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
         names = to_json([f"owner/{name}" for name in (*owners, EVERY_OWNER)])
         rows = session.rows("budgets_named", gates=names)
         found = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
-        everybody = found.get(EVERY_OWNER)
-        budgets = {owner: found.get(owner, everybody) for owner in owners}
+        default = found.get(EVERY_OWNER)
+        budgets = {owner: found.get(owner, default) for owner in owners}
         return {owner: budget for owner, budget in budgets.items() if budget is not None}
 
-    def _spent(self, session: Session, owners: Sequence[str], periods: Periods) -> dict[str, Spent]:
+    def _load_spent(self, session: Session, owners: Sequence[str], periods: Periods) -> dict[str, Spent]:
         names = to_json(list(owners))
         rows = session.rows("spending_of", owners=names, periods=to_json([periods.day, periods.month]))
         found = dict.fromkeys(owners, Spent())
@@ -190,24 +191,24 @@ class BudgetOperations:
         return found
 
     def _write(self, session: Session, owner: str, decided: Spending, periods: Periods, now: int) -> list[Record]:
-        if decided.passed:
+        if decided.admitted:
             spent = decided.spent
             sums = [
                 {"owner": owner, "period": periods.day, "retries": spent.today, "cost": 0},
                 {"owner": owner, "period": periods.month, "retries": spent.this_month, "cost": spent.cost},
             ]
             session.rows("spending_write", sums=to_json(sums))
-            self._pass(session, decided.passed, now)
+            self._promote(session, decided.admitted, now)
         if decided.waiting:
             waiting = [{"id": id_, "due_at": due_at} for id_, due_at in decided.waiting.items()]
             session.rows("budgets_wait", jobs=to_json(waiting), now=now)
         failed: list[Record] = []
-        for lack, ids in decided.failed.items():
-            failed += self._fail(session, ids, lack.reasons(owner), now)
+        for shortage, ids in decided.failed.items():
+            failed += self._fail(session, ids, shortage.reasons(owner), now)
         return failed
 
-    def _pass(self, session: Session, ids: Sequence[str], now: int) -> None:
-        """On to the next gate, or into the queue."""
+    def _promote(self, session: Session, ids: Sequence[str], now: int) -> None:
+        """Move them to the next gate, or into the queue."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         rows = session.rows("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
         if queued := [row for row in rows if row["state"] == step.target]:
@@ -222,16 +223,18 @@ class BudgetOperations:
         return rows
 
     def forget(self, session: Session, now: int) -> None:
-        """What was spent before the last month."""
+        """Delete spending older than the previous month."""
         session.rows("spending_forget", before=Periods.at(now).last_month)
 
-    def record(self, session: Session, owner: str, given: Now, known: RetryBudget | None) -> SpendingRecord | None:
-        """`known` is what holds as soon as a worker has told it."""
+    def find_spending(
+        self, session: Session, owner: str, given: Now, known: RetryBudget | None
+    ) -> SpendingRecord | None:
+        """`known` is the budget that applies once a worker has announced it."""
         now = session.moment(given)
-        budget = self._budgets(session, [owner]).get(owner, known)
+        budget = self._load_budgets(session, [owner]).get(owner, known)
         if budget is None:
             return None
-        spent = self._spent(session, [owner], Periods.at(now))[owner]
+        spent = self._load_spent(session, [owner], Periods.at(now))[owner]
         return SpendingRecord(
             owner=owner,
             today=spent.today,

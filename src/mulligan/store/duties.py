@@ -1,14 +1,20 @@
-"""Rounds of duties in every store: the last one of each duty by each worker."""
+"""Runs of duties: the last one of each duty by each worker."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
+from mulligan.lifecycle import DUTY_DONE
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.schedule import SEEN_EVERY
-from mulligan.store.rows import from_json, to_duration, to_json, to_round
+from mulligan.store.events import event_values
+from mulligan.store.rows import Record, from_duration, from_json, from_time, to_duration, to_json
 from mulligan.store.session import Now, Session
-from mulligan.store.values import ROUNDS_KEPT, round_event, round_values
 
-# Of these the store knows whether there is anything to do.
+# After the worker is gone. It is useful to know for a while which worker ran a duty last.
+RUNS_KEPT = timedelta(days=1)
+
+# The store knows whether these have anything to do.
 ASKED = ("expire", "redrive")
 
 
@@ -18,13 +24,48 @@ class DutyOperations:
         idle = frozenset(duty for duty in ASKED if not row[duty])
         return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
-    def record(self, session: Session, rounds: Sequence[DutyRun], now: Now) -> None:
-        session.rows("note", {"rounds": to_json([round_values(done) for done in rounds]), "now": now})
-        session.rows("note_forget", {"kept": to_duration(ROUNDS_KEPT), "now": now})
-        for done in rounds:
-            if done.request is not None:
-                session.rows("event", round_event(done, now=now))
+    def record(self, session: Session, runs: Sequence[DutyRun], now: Now) -> None:
+        session.rows("note", {"rounds": to_json([_run_values(run) for run in runs]), "now": now})
+        session.rows("note_forget", {"kept": to_duration(RUNS_KEPT), "now": now})
+        for run in runs:
+            if run.request is not None:
+                session.rows("event", _run_event(run, now=now))
 
     def list_all(self, session: Session) -> list[DutyRun]:
         rows = session.rows("rounds")
-        return [to_round(row) for row in rows]
+        return [to_run(row) for row in rows]
+
+
+def _run_values(run: DutyRun) -> dict[str, Any]:
+    return {
+        "duty": run.duty,
+        "worker": run.worker,
+        "took": round(run.seconds * 1e6),
+        "did": run.did,
+        "interval": None if run.interval is None else to_duration(run.interval),
+        "batch": run.limit,
+        "actor": run.actor,
+        "reason": run.reason,
+        "ago": to_duration(run.ago),
+    }
+
+
+def _run_event(run: DutyRun, *, now: int | None) -> dict[str, Any]:
+    data = {"what": "duty", "name": run.duty, "did": run.did, "seconds": round(run.seconds, 6)}
+    if run.reason:
+        data["reason"] = run.reason
+    return event_values(DUTY_DONE, "", "", "", 0, now=now, request=run.request, actor=run.actor, data=data)
+
+
+def to_run(row: Record) -> DutyRun:
+    return DutyRun(
+        duty=row["duty"],
+        worker=row["worker"],
+        seconds=row["took"] / 1e6,
+        did=row["did"],
+        interval=from_duration(row["interval"]),
+        limit=row["batch"],
+        at=from_time(row["at"]),
+        actor=row["actor"],
+        reason=row["reason"],
+    )

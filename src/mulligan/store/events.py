@@ -1,10 +1,17 @@
-"""The log as far as it is the same in every store: the histories of jobs, and how far its readers have come."""
+"""Events: the values to write, the histories of jobs, and the cursors of readers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import msgspec
+
+from mulligan.failure.verdict import Verdict
 from mulligan.records.event import Cursor, Event
-from mulligan.store.rows import to_cursor, to_event, to_histories, to_json
+from mulligan.store.messages import Claim
+from mulligan.store.rows import Record, from_time, to_json
 from mulligan.store.session import Now, Session
+
+_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class EventOperations:
@@ -24,3 +31,80 @@ class EventOperations:
 
     def drop_cursor(self, session: Session, name: str) -> None:
         session.rows("drop_cursor", {"name": name})
+
+
+def event_values(
+    type_: str,
+    job: str,
+    kind: str,
+    owner: str,
+    attempt: int,
+    *,
+    now: int | None,
+    request: str | None = None,
+    actor: str | None = None,
+    code: str | None = None,
+    data: dict[str, Any] | None = None,
+    encoded: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "request": request,
+        "type": type_,
+        "job": job,
+        "kind": kind,
+        "owner": owner,
+        "attempt": attempt,
+        "now": now,
+        "actor": actor,
+        "code": code,
+        "data": encoded or (to_json(data) if data else "{}"),
+    }
+
+
+def start_data(claim: Claim, trigger: str) -> str:
+    data = {"worker": claim.incarnation, "trigger": trigger}
+    return to_json(data if claim.version is None else data | {"version": claim.version})
+
+
+def failure_data(verdict: Verdict, reasons: Mapping[str, Any]) -> dict[str, Any]:
+    """The event data of a failure outside any attempt."""
+    return {
+        "class": verdict.error_class,
+        "message": verdict.message,
+        "group": verdict.group,
+        "reasons": {"rule": verdict.rule, "code": verdict.code, **reasons},
+    }
+
+
+def to_histories(jobs: Iterable[str], rows: Iterable[Record]) -> dict[str, list[Event]]:
+    histories: dict[str, list[Event]] = {job: [] for job in jobs}
+    for row in rows:
+        histories[row["job"]].append(to_event(row))
+    return histories
+
+
+def to_event(row: Record) -> Event:
+    return Event(
+        position=row["position"],
+        type=row["type"],
+        job=row["job"],
+        kind=row["kind"],
+        owner=row["owner"],
+        attempt=row["attempt"],
+        at=from_time(row["at"]),
+        actor=row["actor"],
+        code=row["code"],
+        data=to_data(row["data"]),
+    )
+
+
+def to_data(text: str) -> dict[str, Any]:
+    """Return a damaged event's data as it is: it must not stop a reader of the log."""
+    try:
+        return _object(text)
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return {"damaged": text}
+
+
+def to_cursor(row: Record) -> Cursor:
+    return Cursor(row["name"], row["position"], from_time(row["updated_at"]))

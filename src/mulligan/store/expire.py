@@ -1,22 +1,21 @@
-"""Jobs that fail without an attempt, in every store: what the log says of it, what follows, and how it is counted."""
+"""Jobs that fail without an attempt: their events, their follow-up jobs, and the counts of their batches."""
 
 from collections.abc import Sequence
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.store.batch_counts import CountChanges
-from mulligan.store.batches import BatchOperations, EnqueueSteps
-from mulligan.store.follow_up import FailedRow, follow_ups
-from mulligan.store.rows import Record, to_json
+from mulligan.store.batches import BatchOperations, CountChanges, EnqueueSteps
+from mulligan.store.events import failure_data
+from mulligan.store.follow_up import FailedRow, to_follow_ups
+from mulligan.store.rows import Record, error_values, to_json
 from mulligan.store.session import Now, Session
-from mulligan.store.values import error_values, failure_data
 
-# From the queue it is the same.
+# The same as from the queue.
 FAILED = TABLE[Move.EXPIRE, State.WAITING]
 
 
 class ExpireOperations:
-    """`enqueue_steps` is the store's script that stores jobs."""
+    """`enqueue_steps` is the script of the backend that stores jobs."""
 
     def __init__(self, batches: BatchOperations, enqueue_steps: EnqueueSteps) -> None:
         self._batches = batches
@@ -36,17 +35,19 @@ class ExpireOperations:
             values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
             session.rows("events_of_many", {**values, **about})
 
-    def finish(self, session: Session, rows: Sequence[Record], now: Now, *, tally: CountChanges | None = None) -> None:
-        """Store what is to follow, and count last; in the tally of a larger step, which counts it then."""
+    def finish(
+        self, session: Session, rows: Sequence[Record], now: Now, *, changes: CountChanges | None = None
+    ) -> None:
+        """Store the follow-up jobs, then count batch members. With `changes` the caller counts them later."""
         self.store_follow_ups(session, rows)
-        mine = CountChanges() if tally is None else tally
+        mine = CountChanges() if changes is None else changes
         mine.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
-        if tally is None:
+        if changes is None:
             self._batches.apply_counts(session, mine, now)
 
     def store_follow_ups(self, session: Session, rows: Sequence[Record]) -> None:
         failed = [
             FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"]) for row in rows
         ]
-        if jobs := follow_ups(failed):
+        if jobs := to_follow_ups(failed):
             session.play(self._enqueue_steps(jobs))

@@ -1,11 +1,15 @@
-"""The arithmetic of owners, without a store: ranks in a fair queue, and how many jobs a rate lets through.
+"""Submit rates of owners, and ranks in fair queues.
 
-In a fair queue a job stands at `max(V, owner's last rank) + 1/weight`, where V is the highest rank claimed so far. So
-the next job of an owner who has nothing waiting comes right after what is being claimed, whatever others have waiting;
-who was away gains nothing by it. Ranks are microseconds, as in plain queues, so that lanes of both sorts can be merged.
+In a fair queue a job has the rank `max(V, last rank of the owner) + 1/weight`, where V is the highest rank claimed so
+far. So the next job of an owner without waiting jobs comes right after the one being claimed, however many jobs others
+have waiting; running alone creates no debt. Ranks are microseconds, as in plain queues, so that lanes of both kinds can
+be merged.
+
+An enqueue does this around its insert, in the same transaction. Locks are taken in one order: buckets by owner, shares
+by queue, priority and owner, then jobs. A job without a rate and outside fair queues costs no statement.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,17 +17,28 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import SubmitRateExceeded
 from mulligan.records.rate import Rate, TokenBucket
+from mulligan.store.rows import to_duration, to_json
+from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Session
+from mulligan.store.statements import Statements
+
+# After so long without turns a fair queue restarts at the present time: else its new jobs would look older than those
+# of plain queues.
+IDLE = timedelta(minutes=1)
+FORGOTTEN_AT_ONCE = 500
+# The columns that decide whether a job exists already.
+TWIN = ("id", "owner", "kind", "dedupe_key", "dedupe_scope", "dedupe_for")
 
 Row = dict[str, Any]
 
-# What a job of weight 1 counts, in microseconds: so small that a fair queue does not run ahead of the clock.
+# The step of a job of weight 1, in microseconds: so small that a fair queue does not run ahead of the clock.
 ONE_JOB = 1_000
 _MICROSECOND = timedelta(microseconds=1)
 _SECOND = 1_000_000
 
 
-def step(weight: float) -> int:
-    """How far a job moves its owner on."""
+def rank_step(weight: float) -> int:
+    """Return how far a job advances the rank of its owner."""
     return max(1, round(ONE_JOB / weight))
 
 
@@ -35,33 +50,33 @@ class Share(NamedTuple):
     owner: str
 
 
-def share_of(row: Mapping[str, Any]) -> Share:
+def to_share(row: Mapping[str, Any]) -> Share:
     return Share(row["queue"], row["priority"], row["owner"])
 
 
-def totals(rows: Iterable[Row]) -> dict[Share, int]:
-    """How far these jobs move each owner on, in the order in which shares are to be locked."""
+def sum_steps(rows: Iterable[Row]) -> dict[Share, int]:
+    """Return how far these jobs advance each share, in the order of locking."""
     found: dict[Share, int] = defaultdict(int)
     for row in rows:
-        found[share_of(row)] += row["step"]
+        found[to_share(row)] += row["step"]
     return dict(sorted(found.items()))
 
 
 def give_ranks(rows: Iterable[Row], starts: Mapping[Share, int]) -> None:
-    """Each job its rank: in their order, one step behind the owner's job before it."""
+    """Give each job its rank, one step after the previous job of its owner."""
     last = dict(starts)
     for row in rows:
-        share = share_of(row)
+        share = to_share(row)
         row["rank"] = last[share] = last[share] + row["step"]
 
 
-def returned(rows: Sequence[Row], starts: Mapping[Share, int], stored: Mapping[str, Row]) -> dict[Share, int]:
-    """The last rank of owners who took more than was stored for them: jobs that were there already take no turn."""
+def find_returned(rows: Sequence[Row], starts: Mapping[Share, int], stored: Mapping[str, Row]) -> dict[Share, int]:
+    """Return the last rank of shares that took more than was stored: jobs that existed already take no turn."""
     ends = dict(starts)
     for row in rows:
         if _is_stored(row, stored):
-            ends[share_of(row)] = row["rank"]
-    wrong = {share_of(row) for row in rows if not _is_stored(row, stored)}
+            ends[to_share(row)] = row["rank"]
+    wrong = {to_share(row) for row in rows if not _is_stored(row, stored)}
     return {share: ends[share] for share in sorted(wrong)}
 
 
@@ -72,8 +87,8 @@ def _is_stored(row: Row, stored: Mapping[str, Row]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """How fast an owner may submit. There were `left` jobs in it `at` that time; None is as many as go in."""
+class SubmitBucket:
+    """How fast an owner may submit. The bucket had `left` tokens `at` that time; None means full."""
 
     owner: str
     rate: Rate
@@ -84,7 +99,7 @@ class Bucket:
     @property
     def tokens(self) -> TokenBucket:
         burst = self.rate.burst
-        # A time in the future is from before the clock was set back: how long ago that was is not known.
+        # A time in the future is from before the clock was set back. How long ago that was is unknown.
         if self.left is None or self.at > self.now + _SECOND:
             return TokenBucket(self.rate.per_second, burst, burst)
         return TokenBucket(self.rate.per_second, burst, self.left).after(self.now - self.at)
@@ -99,7 +114,90 @@ class Bucket:
         )
 
     def after(self, count: int) -> Row:
-        """What is to be kept of it, once so many were taken out."""
+        """Return the row to store after so many jobs were submitted."""
         left = self.tokens.without(count)
         full_at = self.now + left.time_until(left.burst)
         return {"owner": self.owner, "remaining": left.tokens, "at": self.now, "full_at": full_at}
+
+
+class SubmitOperations:
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+
+    def admit(self, rows: Sequence[Row], now: int | None) -> Steps[list[SubmitBucket]]:
+        """Lock and return the buckets of owners with a rate. Raises SubmitRateExceeded before any job is written."""
+        limited = [row for row in rows if "rate" in row]
+        if not limited:
+            return []
+        rates: dict[str, Rate] = {row["owner"]: row["rate"] for row in limited}
+        locked = yield Statement(self._sql["submit_lock"], {"owners": to_json(sorted(rates)), "now": now})
+        buckets = [
+            SubmitBucket(row["owner"], rates[row["owner"]], row["now"], row["remaining"], row["at"]) for row in locked
+        ]
+        wanted = Counter(row["owner"] for row in limited)
+        if not all(bucket.fits(wanted[bucket.owner]) for bucket in buckets):
+            wanted = yield from self._count_new(limited, now)
+        for bucket in buckets:
+            if not bucket.fits(wanted[bucket.owner]):
+                raise bucket.refusal(wanted[bucket.owner])
+        return buckets
+
+    def _count_new(self, rows: Sequence[Row], now: int | None) -> Steps[Counter[str]]:
+        """Count the jobs of each owner that do not exist yet."""
+        wanted = [{**{name: row[name] for name in TWIN}, "n": n} for n, row in enumerate(rows)]
+        found = yield Statement(self._sql["submit_twins"], {"jobs": to_json(wanted), "now": now})
+        twins = {row["n"] for row in found}
+        seen: set[tuple[Any, ...]] = set()
+        new: Counter[str] = Counter()
+        for n, row in enumerate(rows):
+            names = {(row["id"],)} | ({_key(row)} if row["dedupe_key"] is not None else set())
+            new[row["owner"]] += n not in twins and not names & seen
+            seen |= names
+        return new
+
+    def assign_ranks(self, rows: Sequence[Row], now: int | None) -> Steps[dict[Share, int]]:
+        """Give jobs of fair queues their ranks. Return the rank that each share started from."""
+        fair = [row for row in rows if "step" in row]
+        if not fair:
+            return {}
+        wanted = sum_steps(fair)
+        lanes = sorted({(share.queue, share.priority) for share in wanted})
+        opened = [{"queue": queue, "priority": priority} for queue, priority in lanes]
+        yield Statement(self._sql["turns_open"], {"places": to_json(opened), "now": now})
+        shares = [{**share._asdict(), "taken": taken} for share, taken in wanted.items()]
+        taken = yield Statement(self._sql["shares_take"], {"shares": to_json(shares)})
+        ends = {Share(row["queue"], row["priority"], row["owner"]): row["rank"] for row in taken}
+        starts = {share: ends[share] - total for share, total in wanted.items()}
+        give_ranks(fair, starts)
+        return starts
+
+    def charge(
+        self,
+        rows: Sequence[Row],
+        stored: Mapping[str, Row],
+        *,
+        buckets: Sequence[SubmitBucket],
+        starts: Mapping[Share, int],
+    ) -> Steps[None]:
+        """Charge owners after the insert. Jobs that existed already cost nothing, neither rate nor turns."""
+        new = Counter(row["owner"] for row in stored.values())
+        if charges := [bucket.after(new[bucket.owner]) for bucket in buckets if new[bucket.owner]]:
+            yield Statement(self._sql["submit_charge"], {"charges": to_json(charges)})
+        fair = [row for row in rows if "step" in row]
+        if ends := find_returned(fair, starts, stored):
+            shares = [{**share._asdict(), "rank": rank} for share, rank in ends.items()]
+            yield Statement(self._sql["shares_return"], {"shares": to_json(shares)})
+
+    def forget(self, session: Session, now: int | None) -> None:
+        """Delete a bounded number of buckets, shares and turns that equal their initial state."""
+        values = {"now": now, "idle": to_duration(IDLE), "limit": FORGOTTEN_AT_ONCE}
+        session.rows("submit_forget", values)
+        session.rows("shares_forget", values)
+        idle = session.rows("turns_idle", values)
+        if idle:
+            # In a separate statement: it sees all that was committed before the rows were locked.
+            session.rows("turns_forget", {"places": to_json(idle)})
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    return row["owner"], row["kind"], row["dedupe_key"]

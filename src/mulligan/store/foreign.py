@@ -1,8 +1,8 @@
-"""Connections that are not ours: how each library's runs a statement, inside the transaction its owner has open.
+"""Connections of the caller: how each library runs a statement, inside the transaction that the caller has open.
 
-No library is imported to find out whose a connection is; its type's own name says it. Nothing is begun, committed or
-rolled back here beyond what the connection does by itself, and the library's errors reach the caller as they are: the
-transaction is his, and so is the decision what to do about them.
+A connection is recognised by the name of its type; no library is imported for that. Nothing is begun, committed or
+rolled back here beyond what the connection does by itself, and errors of the library are not translate_errors: the
+transaction belongs to the caller, who decides how to handle them.
 """
 
 import logging
@@ -21,20 +21,20 @@ log = logging.getLogger("mulligan.store")
 
 POSTGRESQL, SQLITE = "PostgreSQL", "SQLite"
 DATABASES = {"postgresql": POSTGRESQL, "sqlite": SQLITE}
-# Of SQLAlchemy's: those that take the parameters as we write them.
+# The SQLAlchemy drivers that accept our style of parameters.
 DRIVERS = ("psycopg", "pysqlite")
-# Before this, a commit that meets a checkpoint can, very rarely, damage the file.
+# Before this version a commit that coincides with a checkpoint can, very rarely, damage the file.
 SAFE_SQLITE = (3, 51, 3)
 
 
 class Foreign(Protocol):
-    """A blocking connection of somebody else's."""
+    """A blocking connection of the caller."""
 
     @property
     def database(self) -> str: ...
 
     def join(self) -> None:
-        """Make sure that what follows is part of a transaction; raises BadConnection."""
+        """Make sure that a transaction is open. Raises BadConnection."""
         ...
 
     def execute(self, statement: Statement) -> Rows: ...
@@ -92,7 +92,8 @@ def _is_async(connection: Any) -> bool:
 def _same_database(connection: Any, database: str, script: Script[Any]) -> None:
     if database != script.database:
         raise BadConnection(
-            connection, f"it leads to {database}, but this app keeps its jobs in {script.database}: give one to that"
+            connection,
+            f"it leads to {database}, but the jobs of this app are in {script.database}: use a connection to that",
         )
 
 
@@ -109,7 +110,7 @@ class OfPsycopg:
         from psycopg import Cursor
         from psycopg.rows import tuple_row
 
-        # Made by its class: the connection's own factories may want other parameters or give other rows.
+        # By its class: the connection's own factories may expect other parameters or return other rows.
         with Cursor(self._connection, row_factory=tuple_row) as cursor:
             cursor.execute(statement.sql, statement.values)
             return _rows(cursor)
@@ -152,7 +153,7 @@ class OfSqlite3:
 
 
 def _leave_checkpoints_to_us(execute: Callable[[Statement], Rows]) -> None:
-    """Ours are made under the file lock, which a foreign connection does not know."""
+    """The engine checkpoints under its file lock, which the caller's connection does not use."""
     execute(Statement("PRAGMA wal_autocheckpoint = 0", {}))
     (row,) = execute(Statement("SELECT sqlite_version() AS version", {}))
     _warn_of(row["version"])
@@ -162,7 +163,7 @@ def _leave_checkpoints_to_us(execute: Callable[[Statement], Rows]) -> None:
 def _warn_of(version: str) -> None:
     if tuple(map(int, version.split("."))) < SAFE_SQLITE:
         log.warning(
-            "SQLite %s of the connection jobs are enqueued on has a rare bug that can damage a file which several "
+            "SQLite %s of this connection has a rare bug that can damage a file which several "
             "programs write; use %s or newer for connection=",
             version,
             ".".join(map(str, SAFE_SQLITE)),
@@ -172,7 +173,7 @@ def _warn_of(version: str) -> None:
 def _refuse_sqlite_autocommit(connection: Any) -> None:
     if connection.in_transaction:
         return
-    # Python 3.12 has `autocommit`; -1 there, and always before, means that `isolation_level` decides.
+    # Python 3.12 has `autocommit`. -1 there, and always before, means that `isolation_level` decides.
     mode = getattr(connection, "autocommit", -1)
     if mode is True or (mode == -1 and connection.isolation_level is None):
         raise BadConnection(
@@ -196,7 +197,7 @@ class OfSqlAlchemy:
 
     def join(self) -> None:
         if self.database == SQLITE:
-            # Its first statement is what makes SQLAlchemy begin: look for the transaction after that.
+            # SQLAlchemy begins with its first statement, so check for the transaction after that.
             _leave_checkpoints_to_us(self.execute)
         driver = self._connection.connection.driver_connection
         (_refuse_sqlite_autocommit if self.database == SQLITE else _refuse_psycopg_autocommit)(driver)
@@ -224,7 +225,7 @@ class OfDjango:
             _leave_checkpoints_to_us(self.execute)
 
     def execute(self, statement: Statement) -> Rows:
-        # Django writes parameters as psycopg does, whatever the database.
+        # Django uses psycopg's style of parameters for every database.
         sql = for_postgres(statement.sql) if self.database == SQLITE else statement.sql
         with self._connection.cursor() as cursor:
             cursor.execute(sql, statement.values)

@@ -1,18 +1,19 @@
-"""Requests made by hand, each with an id of the caller's: one that was carried out is not carried out again.
+"""Manual requests carry an id of the caller: a request that was carried out is not carried out again.
 
-Repeated, it is answered as it was, whatever became of the matter since. One that changed nothing left no trace: when it
-is repeated it is made then, as if it had been asked for only once.
+A repeated request gets its first answer, whatever has changed since. A request that changed nothing leaves no trace;
+repeating it carries it out.
 """
 
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mulligan.store.rows import from_time, to_data
+from mulligan.store.events import to_data
+from mulligan.store.rows import from_time
 from mulligan.store.session import Session
 
 
 class PastRequest(NamedTuple):
-    """What the log says of a request."""
+    """A request as recorded in the log."""
 
     at: datetime
     actor: str | None
@@ -20,7 +21,7 @@ class PastRequest(NamedTuple):
 
 
 def find_request(session: Session, request: str) -> PastRequest | None:
-    """None: it was not carried out yet."""
+    """Return None if it was not carried out yet."""
     rows = session.rows("done", {"request": request})
     return PastRequest(from_time(rows[0]["at"]), rows[0]["actor"], to_data(rows[0]["data"])) if rows else None
 

@@ -1,20 +1,19 @@
-"""What a store does about limits, as statements: the same for every store.
+"""Limits: how many jobs of a kind, a queue or an owner may be queued or running at once.
 
-The limits are kept in the store, so that they hold for whoever opens the door. Places are counted from the jobs
-themselves. One process at a time lets jobs in: it asks for that in one statement, and counts in the next, so its
-count sees all that was let in before. Whoever comes meanwhile does not wait, and looks again soon.
+The limits are stored, so they apply to every process that promotes. Taken slots are counted from the jobs themselves.
+One process at a time admits jobs: it takes the lock in one statement and counts in the next, so its count includes
+everything admitted before. A process that does not get the lock does not wait; it checks again soon.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Lease, NewJob
 from mulligan.records.limit import EVERY_OWNER, Limit, LimitBook, LimitRecord, SpendingRecord
-from mulligan.store.admission import GATE, Admission, Candidate, Rooms, admission, limits_for, subjects_of
 from mulligan.store.budgets import BudgetOperations
 from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
@@ -22,27 +21,118 @@ from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Now, Session
 
-# After the last gate there can be.
+GATE = "limit/"
+# Sorts after every gate of a limit.
 END = "limit0"
-# How often a process says again which limits it has, and how long they hold when nobody does.
-SAID_AGAIN = to_duration(timedelta(minutes=1))
-KEPT = to_duration(timedelta(minutes=10))
-# In a claim: gates looked at, jobs considered at once, and how often.
+# How often a process announces its limits again, and how long they apply if no process does.
+ANNOUNCED_EVERY = to_duration(timedelta(minutes=1))
+LIMITS_KEPT = to_duration(timedelta(minutes=10))
+# Per claim: gates checked, jobs considered at once, and passes.
 GATES = 50
 FEWEST, MOST = 20, 1_000
 PASSES = 10
 SWEPT_AT_ONCE = 1_000
-# When another was letting jobs in, or there are more gates than were looked at: microseconds until the next look.
-AGAIN = 10_000
-ROUND = 100_000
-# Gates that may have a place since somebody was settled here.
+# Microseconds until the next check: if another process was admitting, and if there are more gates than were checked.
+CHECK_AGAIN = 10_000
+CHECK_MORE_GATES = 100_000
+# Gates remembered because a job that was settled here may have freed a slot.
 REMEMBERED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """`again_in` is in how many microseconds it is worth to look again; `failed` are the rows of those beyond their
-    owner's budget."""
+class Candidate:
+    """A job that waits under `gate`."""
+
+    id: str
+    gate: str
+    kind: str
+    queue: str
+    owner: str
+    service: str
+    priority: int
+    rank: int
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects whose limits apply, in the order they are checked. The owner comes first: the jobs of an owner
+        without a free slot then wait under the owner's gate, and do not delay others under a shared one."""
+        own = (f"owner/{self.owner}",) if self.owner else ()
+        return (*own, f"queue/{self.queue}", f"kind/{self.kind}")
+
+    @property
+    def pauses(self) -> tuple[tuple[str, str], ...]:
+        return ("queue", self.queue), ("kind", self.kind), ("service", self.service)
+
+
+@dataclass(slots=True)
+class Capacity:
+    """How many more jobs may be admitted. A subject or service that is missing is unlimited."""
+
+    slots: dict[str, int] = field(default_factory=dict)
+    """Free slots by subject."""
+    services: dict[str, int] = field(default_factory=dict)
+    """By restricted service: what a claim could take now, less what was admitted already."""
+    paused: frozenset[tuple[str, str]] = frozenset()
+    new: frozenset[str] = frozenset()
+    """Limits that have not counted the jobs admitted earlier: they have no free slot."""
+
+    def blocking_gate(self, job: Candidate) -> str | None:
+        """Return the gate that blocks this job, or None if the job may be admitted."""
+        for what, name in job.pauses:
+            if (what, name) in self.paused:
+                return f"{GATE}pause/{what}/{name}"
+        if self.services.get(job.service, 1) <= 0:
+            return f"{GATE}service/{job.service}"
+        full = (subject for subject in job.subjects if self.slots.get(subject, 1) <= 0)
+        subject = next(full, None)
+        return None if subject is None else GATE + subject
+
+    def take(self, job: Candidate) -> bool:
+        """Return whether the job takes a slot. It takes none if no limit applies to it any more."""
+        limited = [subject for subject in job.subjects if subject in self.slots]
+        for subject in limited:
+            self.slots[subject] -= 1
+        if job.service in self.services:
+            self.services[job.service] -= 1
+        return bool(limited)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`admitted` maps a job to whether it takes a slot, `moved` to the other gate that blocks it."""
+
+    admitted: Mapping[str, bool]
+    moved: Mapping[str, str]
+
+
+def admit_candidates(candidates: Iterable[Candidate], capacity: Capacity) -> Admission:
+    """Admit by priority and rank, whatever the gate. A job needs capacity everywhere, or waits where there is none."""
+    admitted: dict[str, bool] = {}
+    moved: dict[str, str] = {}
+    for job in sorted(candidates, key=lambda one: (one.priority, one.rank, one.id)):
+        gate = capacity.blocking_gate(job)
+        if gate is None:
+            admitted[job.id] = capacity.take(job)
+        elif gate != job.gate:
+            moved[job.id] = gate
+    return Admission(admitted, moved)
+
+
+def find_limits(subjects: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
+    """Return the limit of each subject that has one. An owner without a limit has the limit of `*`."""
+    default = found.get(f"owner/{EVERY_OWNER}")
+    limits = {}
+    for subject in subjects:
+        most = found.get(subject, default if subject.startswith("owner/") else None)
+        if most is not None:
+            limits[subject] = most
+    return limits
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitResult:
+    """`again_in` is in how many microseconds to check again; `failed` are the rows of jobs that failed because their
+    owner's budget is exhausted."""
 
     again_in: int | None
     failed: Sequence[Record] = ()
@@ -53,113 +143,116 @@ class LimitOperations:
         self.budgets = BudgetOperations()
         self.book: Callable[[], LimitBook] = LimitBook
         self._services = services
-        self._said = self._saying = LimitBook()
-        self._said_at = 0
+        self._announced = self._announcing = LimitBook()
+        self._announced_at = 0
         self._since = 0
         self._after = GATE
-        self._freed: deque[str] = deque(maxlen=REMEMBERED)
+        self._freed_gates: deque[str] = deque(maxlen=REMEMBERED)
 
-    def concerns(self, job: NewJob) -> bool:
+    def applies_to(self, job: NewJob) -> bool:
         return self.book().concerns(job)
 
-    def spending(self, session: Session, owner: str, now: Now) -> SpendingRecord | None:
-        return self.budgets.record(session, owner, now, self.book().budget_of(owner))
+    def find_spending(self, session: Session, owner: str, now: Now) -> SpendingRecord | None:
+        return self.budgets.find_spending(session, owner, now, self.book().budget_of(owner))
 
-    # Which limits there are
+    # Announcing limits
 
     @property
     def has_news(self) -> bool:
-        """Whether this process has other limits than it told, or does not know whether it was heard."""
+        """Whether this process has other limits than it announced, or does not know whether that was committed."""
         book = self.book()
-        return self._saying is not self._said or (book is not self._said and book != self._said)
+        return self._announcing is not self._announced or (book is not self._announced and book != self._announced)
 
     def announce(self, session: Session, now: int) -> None:
-        """Tell the others which limits this process has: when they changed, and once a minute. It is told once what was
-        written is committed: see `announced`."""
+        """Store the limits of this process when they changed, and once a minute. The caller confirms with
+        `confirm_announced` after the commit."""
         book = self.book()
-        if book != self._saying:
+        if book != self._announcing:
             self._since = now
-        elif not self.has_news and 0 <= now - self._said_at < SAID_AGAIN:
+        elif not self.has_news and 0 <= now - self._announced_at < ANNOUNCED_EVERY:
             return
         if limits := [_limit_values(limit) for limit in book]:
             session.rows("limits_write", limits=to_json(limits), since=self._since, now=now)
-        # Also who has no limits: those that nobody says any more would stay for ever.
-        before = {limit.subject for told in (self._said, self._saying) for limit in told}
+        # Also without limits: those that no process announces any more would stay for ever.
+        before = {limit.subject for previous in (self._announced, self._announcing) for limit in previous}
         gone = sorted(before - {limit.subject for limit in book})
-        session.rows("limits_forget", gone=to_json(gone), now=now, kept=KEPT)
-        self._saying, self._said_at = book, now
+        session.rows("limits_forget", gone=to_json(gone), now=now, kept=LIMITS_KEPT)
+        self._announcing, self._announced_at = book, now
 
-    def announced(self) -> None:
-        """What was announced is committed."""
-        self._said = self._saying
+    def confirm_announced(self) -> None:
+        """Note that the announcement was committed."""
+        self._announced = self._announcing
 
-    # The door
+    # Admitting jobs
 
-    def freed(self, settled: Iterable[Lease]) -> None:
-        """These were settled: their limits are looked at first."""
-        if self._said:
+    def note_settled(self, settled: Iterable[Lease]) -> None:
+        """Check the limits of these jobs first in the next `admit`: their slots are free."""
+        if self._announced:
             found = {(lease.kind, lease.owner) for lease in settled}
-            self._freed.extend(gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}"))
+            self._freed_gates.extend(
+                gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}")
+            )
 
-    def admit(self, session: Session, now: int) -> Admitted:
-        """Let in the retries that are in budget, and whoever has a place everywhere."""
+    def admit(self, session: Session, now: int) -> AdmitResult:
+        """Admit the retries that are within budget, then the jobs that get a slot under each of their limits."""
         (row,) = session.rows("limits_alone")
         if not row["is_alone"]:
-            return Admitted(AGAIN)
+            return AdmitResult(CHECK_AGAIN)
         failed = self.budgets.admit(session, now)
-        again_in = self._give_places(session, now)
-        return Admitted(AGAIN if self.budgets.has_more else again_in, failed)
+        again_in = self._fill_slots(session, now)
+        return AdmitResult(CHECK_AGAIN if self.budgets.has_more else again_in, failed)
 
-    def _give_places(self, session: Session, now: int) -> int | None:
-        """In how many microseconds it is worth to look again."""
-        new = self._sweep(session, now)
+    def _fill_slots(self, session: Session, now: int) -> int | None:
+        """Return in how many microseconds to check again."""
+        new = self._count_earlier_jobs(session, now)
         if new is None:
-            return AGAIN
-        self._give_back(session, now)
-        gates, is_cut = self._gates(session)
+            return CHECK_AGAIN
+        self._block(session, session.rows("limits_blocked", now=now, limit=SWEPT_AT_ONCE), now)
+        gates, has_more = self._next_gates(session)
         for _ in range(PASSES):
-            if not self._pass(session, gates, new, now):
-                return AGAIN if new else ROUND if is_cut else None
-        return AGAIN
+            if not self._admit_once(session, gates, new, now):
+                return CHECK_AGAIN if new else CHECK_MORE_GATES if has_more else None
+        return CHECK_AGAIN
 
-    def _gates(self, session: Session) -> tuple[list[str], bool]:
-        """Those that may have a place, and the next ones of all; whether there are more."""
-        hinted = [self._freed.popleft() for _ in range(min(GATES, len(self._freed)))]
+    def _next_gates(self, session: Session) -> tuple[list[str], bool]:
+        """Return the gates that may have a free slot and the next of all gates; and whether there are more."""
+        hinted = [self._freed_gates.popleft() for _ in range(min(GATES, len(self._freed_gates)))]
         rows = session.rows("gates_parked", after=self._after, until=END, limit=GATES)
-        is_cut = len(rows) == GATES or self._after != GATE
+        has_more = len(rows) == GATES or self._after != GATE
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
-        return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), is_cut
+        return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), has_more
 
-    def _pass(self, session: Session, gates: Sequence[str], new: frozenset[str], now: int) -> bool:
-        """Whether anybody was moved: then others may come next."""
-        rooms = Rooms(new=new)
+    def _admit_once(self, session: Session, gates: Sequence[str], new: frozenset[str], now: int) -> bool:
+        """Return whether any job was admitted or moved: then others may follow."""
         rows = session.rows("claim_paused", now=now)
-        rooms.paused = frozenset((row["what"], row["name"]) for row in rows)
+        capacity = Capacity(paused=frozenset((row["what"], row["name"]) for row in rows), new=new)
         subjects = [gate.removeprefix(GATE) for gate in gates]
-        self._count(session, rooms, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
-        self._ask(session, rooms, {one.removeprefix("service/") for one in subjects if one.startswith("service/")}, now)
-        open_gates = [gate for gate in gates if _has_room(gate, rooms)]
+        services = {one.removeprefix("service/") for one in subjects if one.startswith("service/")}
+        self._count_slots(session, capacity, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
+        self._ask_services(session, capacity, services, now)
+        open_gates = [gate for gate in gates if _has_capacity(gate, capacity)]
         if not open_gates:
             return False
         each = max(FEWEST, MOST // len(open_gates))
         found = session.rows("limits_first", gates=to_json(open_gates), each=each)
         candidates = [Candidate(**row) for row in found]
-        self._count(session, rooms, [one for one in subjects_of(candidates) if one not in subjects])
-        self._ask(session, rooms, {job.service for job in candidates if job.service} - set(rooms.services), now)
-        decided = admission(candidates, rooms)
+        others = sorted({subject for job in candidates for subject in job.subjects} - {*subjects})
+        self._count_slots(session, capacity, others)
+        services = {job.service for job in candidates if job.service} - set(capacity.services)
+        self._ask_services(session, capacity, services, now)
+        decided = admit_candidates(candidates, capacity)
         self._write(session, decided, now)
         return bool(decided.admitted or decided.moved)
 
-    def _count(self, session: Session, rooms: Rooms, subjects: Sequence[str]) -> None:
+    def _count_slots(self, session: Session, capacity: Capacity, subjects: Sequence[str]) -> None:
         if not subjects:
             return
-        asked = to_json([*subjects, f"owner/{EVERY_OWNER}"])
-        rows = session.rows("limits_named", gates=asked)
-        limits = limits_for(subjects, {row["gate"]: 0 if row["gate"] in rooms.new else row["most"] for row in rows})
-        taken = self._taken(session, limits)
-        rooms.places |= {subject: most - taken[subject] for subject, most in limits.items()}
+        rows = self._load_limits(session, subjects)
+        limits = find_limits(subjects, {row["gate"]: 0 if row["gate"] in capacity.new else row["most"] for row in rows})
+        taken = self._count_taken(session, limits)
+        capacity.slots |= {subject: most - taken[subject] for subject, most in limits.items()}
 
-    def _taken(self, session: Session, subjects: Iterable[str]) -> dict[str, int]:
+    def _count_taken(self, session: Session, subjects: Iterable[str]) -> dict[str, int]:
         parts = [(subject, *subject.split("/", 1)) for subject in subjects]
         if not parts:
             return {}
@@ -167,13 +260,13 @@ class LimitOperations:
         rows = session.rows("limits_taken", subjects=asked)
         return {row["subject"]: row["number"] for row in rows}
 
-    def _ask(self, session: Session, rooms: Rooms, names: set[str], now: int) -> None:
-        """What of these services could be claimed now, if it is not all."""
+    def _ask_services(self, session: Session, capacity: Capacity, names: set[str], now: int) -> None:
+        """Add how many jobs of the restricted ones among these services could be claimed now."""
         if not names:
             return
-        allowed = self._services.barred(session, names, MOST, now)
-        taken = self._taken(session, [f"service/{name}" for name in allowed])
-        rooms.services |= {name: number - taken[f"service/{name}"] for name, number in allowed.items()}
+        allowed = self._services.count_claimable(session, names, MOST, now)
+        taken = self._count_taken(session, [f"service/{name}" for name in allowed])
+        capacity.services |= {name: number - taken[f"service/{name}"] for name, number in allowed.items()}
 
     def _write(self, session: Session, decided: Admission, now: int) -> None:
         if decided.moved:
@@ -185,35 +278,29 @@ class LimitOperations:
             rows = session.rows("limits_admit", jobs=to_json(jobs), queued=step.target.value, now=now)
             session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=None, data="{}", now=now)
 
-    # Jobs that hold a place and should not, or hold none and should
+    # New limits
 
-    def _give_back(self, session: Session, now: int) -> None:
-        rows = session.rows("limits_blocked", now=now, limit=SWEPT_AT_ONCE)
-        self._park(session, rows, now)
-
-    def _sweep(self, session: Session, now: int) -> frozenset[str] | None:
-        """Limits that are new count those that were let in before. Those that do not yet; None: too many to name."""
-        new = self._new(session)
-        swept = set[str]()
+    def _count_earlier_jobs(self, session: Session, now: int) -> frozenset[str] | None:
+        """Let new limits count the jobs admitted before them. Return those that have not; None: too many to list."""
+        new = self._list_new(session)
+        counted = set[str]()
         for gate in new:
             what, name = gate.split("/", 1)
-            if not self._take_back(session, what, name, now):
+            if not self._block_queued(session, what, name, now):
                 break
-            # After those that were queued: who was being claimed meanwhile runs now.
+            # After the queued ones: a job that was being claimed meanwhile is running now.
             session.rows("limits_count_in", what=what, name=name)
             session.rows("limits_swept", gate=gate)
-            swept.add(gate)
-        return None if len(new) == GATES else frozenset(new) - swept
+            counted.add(gate)
+        return None if len(new) == GATES else frozenset(new) - counted
 
-    def _new(self, session: Session) -> list[str]:
-        """The first limits that do not count yet who came before them."""
-        rows = session.rows("limits_unswept", limit=GATES)
-        return [row["gate"] for row in rows]
+    def _list_new(self, session: Session) -> list[str]:
+        return [row["gate"] for row in session.rows("limits_unswept", limit=GATES)]
 
     def without_new_limits(self, session: Session, claim: Claim) -> Claim:
-        """What of a claim no new limit is about: of all else, whatever is taken may be one too many. Lanes have no
-        owners: while the limit of one is new, that is nothing."""
-        new = self._new(session)
+        """Return the part of a claim that no new limit applies to: any other job may be one too many. Lanes have no
+        owners: while the limit of an owner is new, that part is empty."""
+        new = self._list_new(session)
         if len(new) == GATES or any(gate.startswith("owner/") for gate in new):
             return replace(claim, kinds=())
         kinds = [kind for kind in claim.kinds if f"kind/{kind}" not in new]
@@ -224,45 +311,46 @@ class LimitOperations:
             queues = [row["queue"] for row in session.rows("ready_queues")]
         return replace(claim, kinds=kinds, queues=[queue for queue in queues if f"queue/{queue}" not in new])
 
-    def _take_back(self, session: Session, what: str, name: str, now: int) -> bool:
+    def _block_queued(self, session: Session, what: str, name: str, now: int) -> bool:
+        """Move queued jobs of a new limit back to waiting. Return whether that was all of them."""
         for _ in range(PASSES):
             found = session.rows("limits_sweep", what=what, name=name, limit=SWEPT_AT_ONCE)
-            self._park(session, [{"id": one["id"], "gate": None} for one in found], now)
+            self._block(session, [{"id": one["id"], "gate": None} for one in found], now)
             if len(found) < SWEPT_AT_ONCE:
                 return True
         return False
 
-    def _park(self, session: Session, jobs: Sequence[dict[str, Any]], now: int) -> None:
+    def _block(self, session: Session, jobs: Sequence[dict[str, Any]], now: int) -> None:
         if jobs:
             step = TABLE[Move.PARK, State.QUEUED]
             rows = session.rows("limits_park", jobs=to_json(jobs), now=now)
             data = to_json({"waiting_for": "limit"})
             session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=None, data=data, now=now)
 
-    # For people
+    # Reading
 
-    def records(self, session: Session, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
-        """The limits of these subjects; of all that are named, without any."""
-        rows = session.rows("limits_listed") if subjects is None else self._named(session, subjects)
+    def list_records(self, session: Session, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
+        """Return the limits of these subjects, or all stored limits."""
+        rows = session.rows("limits_listed") if subjects is None else self._load_limits(session, subjects)
         found = {row["gate"]: row["most"] for row in rows}
-        limits = found if subjects is None else limits_for(subjects, found)
-        taken = self._taken(session, limits)
+        limits = found if subjects is None else find_limits(subjects, found)
+        taken = self._count_taken(session, limits)
         parts = [(*subject.split("/", 1), subject, most) for subject, most in limits.items()]
         return [LimitRecord(what=what, name=name, most=most, taken=taken[one]) for what, name, one, most in parts]
 
-    def _named(self, session: Session, subjects: Sequence[str]) -> Rows:
+    def _load_limits(self, session: Session, subjects: Sequence[str]) -> Rows:
         return session.rows("limits_named", gates=to_json([*subjects, f"owner/{EVERY_OWNER}"]))
 
 
-def _has_room(gate: str, rooms: Rooms) -> bool:
-    """A gate of which nothing is known any more lets all pass."""
+def _has_capacity(gate: str, capacity: Capacity) -> bool:
+    """A gate whose pause, service or limit is gone blocks nothing."""
     what, _, name = gate.removeprefix(GATE).partition("/")
     if what == "pause":
         thing, _, of = name.partition("/")
-        return (thing, of) not in rooms.paused
+        return (thing, of) not in capacity.paused
     if what == "service":
-        return rooms.services.get(name, 1) > 0
-    return rooms.places.get(f"{what}/{name}", 1) > 0
+        return capacity.services.get(name, 1) > 0
+    return capacity.slots.get(f"{what}/{name}", 1) > 0
 
 
 def _limit_values(limit: Limit) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What goes into a store and comes out of it."""
+"""The parameters and results of the store's operations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from mulligan.lifecycle import Move
 from mulligan.records.job import Fence, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
-# Among so many an id is found by its end: there is no index of that.
+# An id is found by its end among so many: that has no index.
 NEWEST_IDS = 1_000_000
 TIMEOUT = timedelta(seconds=15)
-"""How long a call may wait for others before it raises StoreUnavailable, unless it is set (`store_timeout_sec`)."""
+"""How long a call waits for others before it raises StoreUnavailable, unless configured (`store_timeout_sec`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A worker's wish for jobs. `number` names the call: repeating it returns the same leases."""
+    """A worker's request for jobs. `number` identifies the call: repeating it returns the same leases."""
 
     incarnation: str
     number: int
@@ -28,28 +28,28 @@ class Claim:
     limit: int
     lease: timedelta
     version: str | None = None
-    """Of the worker's app; kept with the attempts."""
+    """The version of the worker's app, stored with the attempts."""
     whole: bool = False
-    """With the whole records of the jobs: dearer, for workers that look at most of them."""
+    """Return the full records of the jobs: more expensive, for workers that need most of them."""
     fair: Sequence[str] = ()
-    """Queues in which owners take turns: it is written down how far these have come."""
+    """Fair queues: the store records how far these have been claimed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """`next_due` is how long until a waiting job comes due, None when none waits."""
+    """`next_due` is how long until a waiting job becomes due, or None if none waits."""
 
     leases: list[Lease]
     next_due: timedelta | None
     changes: Sequence[ServiceChange] = ()
-    """Of services, made by this claim."""
+    """Changes of services made by this claim."""
 
 
 class Outcome(NamedTuple):
     """A lease with its decision.
 
-    `reclaimed_by` another than its holder: only if it has expired; with `stuck_after`, only if the attempt runs
-    longer than that, and longer than its own timeout. `actor` is who did it by hand.
+    With `reclaimed_by`, another worker settles: only if the lease has expired, or with `stuck_after`, only if the
+    attempt runs longer than that and longer than its timeout. `actor` is the operator of a manual change.
     """
 
     lease: Lease
@@ -59,47 +59,47 @@ class Outcome(NamedTuple):
     stuck_after: timedelta | None = None
     actor: str | None = None
     calls: tuple[ReportedCall, ...] = ()
-    """Of services, as the task reported them."""
+    """The calls of services that the task reported."""
 
     @property
-    def teller(self) -> str:
-        """Who tells what is heard of services."""
+    def reported_by(self) -> str:
+        """The worker that reports calls of services."""
         return self.reclaimed_by or self.lease.fence.incarnation
 
     @property
     def settled_by(self) -> str:
-        """Who settles."""
-        return self.reclaimed_by or signed(self.lease.fence.incarnation, self.lease.fence.claim)
+        """The worker that settles, as stored."""
+        return self.reclaimed_by or signature(self.lease.fence.incarnation, self.lease.fence.claim)
 
 
-def signed(incarnation: str, claim: int) -> str:
-    """How a worker signs what it settles; the claim tells two of its claims apart."""
+def signature(incarnation: str, claim: int) -> str:
+    """Return how a worker signs its settles. The number tells its claims apart."""
     return f"{incarnation}/{claim}"
 
 
 class Settled(StrEnum):
-    """What became of an outcome."""
+    """The answer to an outcome."""
 
     ACCEPTED = "accepted"
-    REPEATED = "repeated"  # the same was accepted before: its reply had been lost
-    REFUSED = "refused"  # the lease was another's by then; recorded in the log
-    UNSTORABLE = "unstorable"  # the outcome could not be written; the job failed saying so
+    REPEATED = "repeated"  # accepted before; that reply was lost
+    REFUSED = "refused"  # another worker holds the lease; recorded in the log
+    UNSTORABLE = "unstorable"  # could not be written; the job failed with this reason
 
 
 class Answers(list[Settled]):
-    """One for each outcome. `held` are the services of these jobs that are not closed, with their epochs: whoever has
-    claimed jobs of them and not begun should let them go. `changes` are those of services that these outcomes made.
-    `spared` are the outcomes, by their number, that were charged to a service instead of the job."""
+    """One answer per outcome. `not_closed` are the services of these jobs that are not closed, with their epochs: the
+    worker releases leases of them that it has not started. `changes` are the changes of services that these outcomes
+    caused. `spared` are the outcomes, by number, that were charged to a service instead of the job."""
 
     def __init__(
         self,
         answers: Iterable[Settled] = (),
-        held: Mapping[str, int] | None = None,
+        not_closed: Mapping[str, int] | None = None,
         changes: Sequence[ServiceChange] = (),
         spared: Mapping[int, Outcome] | None = None,
     ) -> None:
         super().__init__(answers)
-        self.held: Mapping[str, int] = held or {}
+        self.not_closed: Mapping[str, int] = not_closed or {}
         self.changes = changes
         self.spared: Mapping[int, Outcome] = spared or {}
 
@@ -124,14 +124,14 @@ class WorkerRecord:
     started_at: datetime | None = None
     seen_at: datetime | None = None
     holds: int = 0
-    """How many jobs it has leases on; for those who look."""
+    """How many leases it holds. Only when read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Ready jobs of one queue and kind; `since` is when the oldest of them got there.
+    """Ready jobs of one queue and kind. `since` is when the oldest was queued.
 
-    `is_misfit`: they are not ready, but wait for a worker of another version.
+    With `is_misfit` they are not ready, but wait for a worker of another version.
     """
 
     queue: str
@@ -143,7 +143,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A sign of life: leases to extend, progress to note."""
+    """A heartbeat: leases to extend, progress to store."""
 
     worker: WorkerRecord
     lease: timedelta
@@ -153,7 +153,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class BeatReply:
-    """`now` is the store's clock; `lost` are another's by now; `cancelled` are to be stopped."""
+    """`now` is the store's time; `lost` are held by others; `cancelled` are to be stopped."""
 
     now: datetime
     lost: list[Fence]
@@ -162,10 +162,10 @@ class BeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A move made by hand. `id` is the caller's: repeating the request changes nothing more.
+    """A manual move. `id` is chosen by the caller: repeating the request changes nothing.
 
-    `first` is settled before the move, in the same transaction: how a stuck job loses its lease. If it is refused,
-    the move is judged by the state that is found.
+    `first` is settled before the move, in the same transaction: that is how a stuck job loses its lease. If it is
+    refused, the move is judged by the state found.
     """
 
     id: str
@@ -177,14 +177,14 @@ class Request:
     delay: timedelta = timedelta(0)
     first: Outcome | None = None
     redrive: str | None = None
-    """The operation this is a part of."""
+    """The redrive that this move is part of."""
 
 
 class Changes(Protocol):
-    """A hint that the store changed. A hint only: whoever waits looks again from time to time."""
+    """A hint that the store changed. Only a hint: a waiting worker also polls."""
 
     def wait(self, timeout: float) -> bool:
-        """Block until something was committed, for `timeout` seconds at most; whether something was."""
+        """Block until a commit, for at most `timeout` seconds. Return whether there was one."""
         ...
 
     def close(self) -> None: ...

@@ -1,52 +1,58 @@
-"""Moves by hand, in every store: judged by the table of moves, made once, and counted last."""
+"""Manual moves: judged by the table of moves, made once, and counted last."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
-from mulligan.lifecycle import TABLE, State
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
-from mulligan.store.batch_counts import CountChanges
-from mulligan.store.batches import BatchOperations
+from mulligan.store.batches import BatchOperations, CountChanges
+from mulligan.store.events import event_values
 from mulligan.store.idempotency import is_done
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Now, Session
-from mulligan.store.values import MOVES, move_values
+
+MOVES = {
+    Move.MANUAL_RETRY: "retry_by_hand",
+    Move.RUN_NOW: "run_now",
+    Move.MANUAL_CANCEL: "cancel_by_hand",
+    Move.MANUAL_SNOOZE: "snooze_by_hand",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MoveParts:
-    """What each store does in its own way amid a move, on the connection that the move is played on."""
+    """The parts of a move that backends implement differently, on the session of the move."""
 
     settle: Callable[[Outcome], object]
     promote: Callable[[CountChanges], object]
-    """What it does to members it adds to the tally: between the two a batch could look as if it were over."""
+    """Adds what it does to batch members to the changes: counted separately, a batch could look as if it had ended."""
 
 
 class MoveOperations:
-    """`violation` is what the driver raises for a row that the schema does not allow."""
+    """`violation` is the driver's exception for a row that the schema does not allow."""
 
     def __init__(self, batches: BatchOperations, violation: type[Exception]) -> None:
         self._batches = batches
         self.violation = violation
 
-    def move(self, session: Session, request: Request, now: Now, hands: MoveParts) -> Job[Any]:
-        tally = CountChanges()
-        if self.apply(session, request, now, tally, hands):
-            hands.promote(tally)
-        self._batches.apply_counts(session, tally, now, actor=request.actor)
+    def move(self, session: Session, request: Request, now: Now, parts: MoveParts) -> Job[Any]:
+        changes = CountChanges()
+        if self.apply(session, request, now, changes, parts):
+            parts.promote(changes)
+        self._batches.apply_counts(session, changes, now, actor=request.actor)
         return to_job(self._row(session, "job", request.job))
 
-    def apply(self, session: Session, request: Request, now: Now, tally: CountChanges, hands: MoveParts) -> bool:
-        """Whether it was not made before. The caller counts the tally last."""
+    def apply(self, session: Session, request: Request, now: Now, changes: CountChanges, parts: MoveParts) -> bool:
+        """Return whether the move was made now, not before. The caller applies the changes last."""
         row = self._row(session, "job_locked", request.job, request.owner)
         if is_done(session, request.id):
             return False
         before = _state(row)
         if request.first is not None:
-            hands.settle(request.first)
+            parts.settle(request.first)
             row = self._row(session, "job", request.job)
         source = _state(row)
         step = TABLE.get((request.move, source))
@@ -55,8 +61,8 @@ class MoveOperations:
         self._write(session, request, row, step.target, now)
         session.rows("event", move_values(request, row, step.event, now=now))
         if row["batch"] is not None and step.target is State.WAITING:
-            self._batches.park(session, row, now)
-        tally.add(row["batch"], before, step.target)
+            self._batches.return_to_draft(session, row, now)
+        changes.add(row["batch"], before, step.target)
         return True
 
     def _row(self, session: Session, statement: str, job_id: str, owner: str | None = None) -> Record:
@@ -86,3 +92,23 @@ def _state(row: Record) -> State:
         return State(row["state"])
     except ValueError as error:
         raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
+
+
+def move_values(request: Request, row: Record, event: str, *, now: int | None) -> dict[str, Any]:
+    """Return the event of a manual move."""
+    data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
+    if request.delay:
+        data["delay"] = request.delay.total_seconds()
+    if request.redrive is not None:
+        data["redrive"] = request.redrive
+    return event_values(
+        event,
+        row["id"],
+        row["kind"],
+        row["owner"],
+        row["attempt"],
+        now=now,
+        request=request.id,
+        actor=request.actor,
+        data=data,
+    )

@@ -1,36 +1,37 @@
-"""Pauses in every store: what somebody holds back, since when, and until when."""
+"""Pauses: what is blocked, since when, and until when."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.lifecycle import pause_events
 from mulligan.records.pause import Pause, PauseRequest
+from mulligan.store.events import event_values
 from mulligan.store.idempotency import PastRequest, find_request
-from mulligan.store.rows import to_pause
+from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration
 from mulligan.store.session import Now, Session
-from mulligan.store.values import pause_event, pause_values
 
 
 class PauseOperations:
     def pause(self, session: Session, request: PauseRequest, now: Now) -> Pause:
         if before := find_request(session, request.id):
-            return _begun(request, before)
+            return _restore_begun(request, before)
         began, _ = pause_events(request.what)
         (row,) = session.rows("pause", {**pause_values(request), "now": now})
         session.rows("event", pause_event(began, request, now=row["since"]))
         return to_pause(row)
 
     def resume(self, session: Session, request: PauseRequest, now: Now) -> Pause | None:
-        """None when there was none, or it was over by itself."""
+        """Return None if there was no pause, or it had ended by itself."""
         if before := find_request(session, request.id):
-            return _ended(request, before)
+            return _restore_ended(request, before)
         _, ended = pause_events(request.what)
         rows = session.rows("resume", {"what": request.what, "name": request.name})
         time = session.moment(now)
         if not rows or (rows[0]["until"] is not None and rows[0]["until"] <= time):
             return None
         pause = to_pause(rows[0])
-        session.rows("event", pause_event(ended, request, now=now, paused=_told(pause)))
+        session.rows("event", pause_event(ended, request, now=now, paused=_pause_data(pause)))
         return pause
 
     def list_all(self, session: Session, now: Now) -> list[Pause]:
@@ -38,7 +39,7 @@ class PauseOperations:
         return [to_pause(row) for row in rows]
 
 
-def _begun(request: PauseRequest, before: PastRequest) -> Pause:
+def _restore_begun(request: PauseRequest, before: PastRequest) -> Pause:
     seconds = before.data.get("for")
     return Pause(
         what=request.what,
@@ -50,20 +51,55 @@ def _begun(request: PauseRequest, before: PastRequest) -> Pause:
     )
 
 
-def _told(pause: Pause) -> dict[str, Any]:
-    """What the log keeps of a pause that was ended."""
-    said = {"since": pause.since, "until": pause.until, "actor": pause.actor, "reason": pause.reason}
-    return {name: value for name, value in said.items() if value is not None}
+def _pause_data(pause: Pause) -> dict[str, Any]:
+    """The event data of a pause that was ended."""
+    data = {"since": pause.since, "until": pause.until, "actor": pause.actor, "reason": pause.reason}
+    return {name: value for name, value in data.items() if value is not None}
 
 
-def _ended(request: PauseRequest, before: PastRequest) -> Pause | None:
-    if not (said := before.data.get("paused")):
+def _restore_ended(request: PauseRequest, before: PastRequest) -> Pause | None:
+    if not (data := before.data.get("paused")):
         return None
     return Pause(
         what=request.what,
         name=request.name,
-        since=datetime.fromisoformat(said["since"]),
-        until=datetime.fromisoformat(said["until"]) if "until" in said else None,
-        actor=said.get("actor"),
-        reason=said.get("reason"),
+        since=datetime.fromisoformat(data["since"]),
+        until=datetime.fromisoformat(data["until"]) if "until" in data else None,
+        actor=data.get("actor"),
+        reason=data.get("reason"),
+    )
+
+
+def pause_values(request: PauseRequest) -> dict[str, Any]:
+    return {
+        "what": request.what,
+        "name": request.name,
+        "duration": None if request.duration is None else to_duration(request.duration),
+        "actor": request.actor,
+        "reason": request.reason,
+    }
+
+
+def pause_event(
+    type_: str, request: PauseRequest, *, now: int | None, paused: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return an event without a job. `for` is missing if the pause has no end. `paused` is the pause that was ended."""
+    data: dict[str, Any] = {"what": request.what, "name": request.name}
+    if paused is not None:
+        data["paused"] = paused
+    if request.duration is not None:
+        data["for"] = request.duration.total_seconds()
+    if request.reason:
+        data["reason"] = request.reason
+    return event_values(type_, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
+
+
+def to_pause(row: Record) -> Pause:
+    return Pause(
+        what=row["what"],
+        name=row["name"],
+        since=from_time(row["since"]),
+        until=from_time_or_none(row["until"]),
+        actor=row["actor"],
+        reason=row["reason"],
     )

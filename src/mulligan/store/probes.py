@@ -1,7 +1,8 @@
-"""Jobs that wait for their service, in every store: their call failed while it was not closed.
+"""Jobs that wait for their service, because their call failed while it was not closed.
 
-Each is parked under the gate of its lane, so the next probe is another job. All come back when the service is closed,
-and the first of a lane come back when a claim that may probe the service finds no other job of it: a new round begins.
+Each job is blocked under the gate of its lane, so the next probe is another job. All of them become due when the
+service closes. The first of a lane become due when a claim that may probe the service finds no other job for it: a new
+round of probes begins.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Session
 
 GATE, END = "probe/", "probe0"
-# Gates looked at in a claim; the next claim goes on after them.
+# Gates checked per claim. The next claim continues after them.
 GATES = 1_000
 
 
@@ -35,46 +36,49 @@ class ProbeOperations:
         self._services = services
         self._after = GATE
 
-    def admit(self, session: Session, claim: Claim | None, now: int) -> tuple[list[str], list[str]]:
-        """The gates whose jobs may come back: of services that hold nothing, and those that this claim needs."""
-        lanes = self._lanes(session)
-        held = self._services.held(session, {lane.service for lane in lanes.values()}, now)
-        free = [gate for gate, lane in lanes.items() if lane.service not in held]
-        waiting = {gate: lane for gate, lane in lanes.items() if lane.service in held}
-        return free, [] if claim is None or not waiting else self._needed(session, claim, waiting, now)
+    def find_gates(self, session: Session, claim: Claim | None, now: int) -> tuple[list[str], list[str]]:
+        """Return the gates to unblock: those of services that hold no jobs, and those that this claim needs for
+        probes."""
+        lanes = self._load_lanes(session)
+        holding = self._services.find_holding(session, {lane.service for lane in lanes.values()}, now)
+        free = [gate for gate, lane in lanes.items() if lane.service not in holding]
+        waiting = {gate: lane for gate, lane in lanes.items() if lane.service in holding}
+        return free, [] if claim is None or not waiting else self._find_needed(session, claim, waiting, now)
 
-    def _lanes(self, session: Session) -> dict[str, ProbeLane]:
-        gates = self._gates(session, self._after, GATES)
+    def _load_lanes(self, session: Session) -> dict[str, ProbeLane]:
+        gates = self._load_gates(session, self._after, GATES)
         if len(gates) < GATES and self._after != GATE:
-            # From the first one again, or a claim that comes to the end would find nothing.
-            gates += self._gates(session, GATE, GATES - len(gates))
+            # Wrap around to the first gate, or the claim at the end of the list would find nothing.
+            gates += self._load_gates(session, GATE, GATES - len(gates))
         self._after = gates[-1] if len(gates) == GATES else GATE
-        return {gate: lane_of(gate) for gate in gates}
+        return {gate: to_lane(gate) for gate in gates}
 
-    def _gates(self, session: Session, after: str, limit: int) -> list[str]:
+    def _load_gates(self, session: Session, after: str, limit: int) -> list[str]:
         rows = session.rows("gates_parked", after=after, until=END, limit=limit)
         return [row["gate"] for row in rows]
 
-    def _needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> list[str]:
-        """Those of services that this claim may probe, where it finds no other job of them; of no more services than it
-        can take jobs."""
-        asked = self._services.asked(session, {lane.service for lane in waiting.values()}, now)
+    def _find_needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> list[str]:
+        """Return gates of services that this claim may probe and has no other job for, of at most as many services as
+        it can take jobs."""
+        asked = self._services.find_askable(session, {lane.service for lane in waiting.values()}, now)
         lanes = {gate: lane for gate, lane in waiting.items() if lane.service in asked}
         if not lanes:
             return []
         rows = session.rows("claim_paused", now=now)
         paused = frozenset((row["what"], row["name"]) for row in rows)
-        ours = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
+        claimable = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
         rows = session.rows("lanes_ready", services=to_json(sorted(asked)))
         ready = [ProbeLane(row["service"], row["queue"], row["kind"]) for row in rows]
-        met = {lane.service for lane in ready if _can_take(claim, lane, paused)}
-        probed = self._services.probed(session, {lane.service for lane in ours.values()} - met, claim.limit, now)
-        return [gate for gate, lane in ours.items() if lane.service in probed]
+        with_ready = {lane.service for lane in ready if _can_take(claim, lane, paused)}
+        probed = self._services.find_probeable(
+            session, {lane.service for lane in claimable.values()} - with_ready, claim.limit, now
+        )
+        return [gate for gate, lane in claimable.items() if lane.service in probed]
 
 
 @lru_cache(maxsize=2 * GATES)
-def lane_of(gate: str) -> ProbeLane:
-    """Of a gate that somebody damaged nothing is known: no service holds it."""
+def to_lane(gate: str) -> ProbeLane:
+    """A damaged gate belongs to no service, so nothing holds its jobs."""
     try:
         return ProbeLane(*msgspec.json.decode(gate.removeprefix(GATE), type=tuple[str, str, str]))
     except msgspec.MsgspecError:

@@ -1,93 +1,98 @@
-"""The door, in every store: what is due is let through, in passes of bounded size."""
+"""Promote due jobs to `queued`, in passes of bounded size, unless a gate blocks them.
+
+A claim promotes before it leases; the duties `retry` and `promote` do it too. A blocked job waits under its gate: a
+paused duty, a draft batch, the budget of its owner or service, its service, or a limit.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.store.batch_counts import CountChanges
-from mulligan.store.expire import ExpireOperations
-from mulligan.store.limits import LimitOperations
+from mulligan.store.batches import CountChanges
 from mulligan.store.messages import Claim
+from mulligan.store.operations import SharedOperations
 from mulligan.store.probes import ProbeOperations
-from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Now, Session
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
 
-Passing = Callable[[Session, str, dict[str, Any]], tuple[int, int]]
-"""A store's steps for one pass, by the name of its statement: how many pass, and how many are held back from now on."""
+PromotePass = Callable[[Session, str, dict[str, Any]], tuple[int, int]]
+"""Run one pass with the named statement. Return how many jobs were promoted and how many became blocked."""
 
 
-class Look(NamedTuple):
-    """What there is to do at the door."""
+class Promotable(NamedTuple):
+    """What there is to promote."""
 
-    is_anyone: bool
-    """Somebody may pass, or is to be parked."""
-    asks: bool
-    """A service has to be asked before its jobs are claimed."""
+    has_due: bool
+    """Jobs are due, or a pause or a draft no longer blocks them."""
+    has_restricted: bool
+    """A service restricts how many of its jobs a claim may take."""
     has_budget: bool
-    """Retries wait for a service's budget."""
+    """Retries wait for the budget of a service."""
     has_probes: bool
     """Jobs wait for their service."""
     has_limit: bool
-    """Jobs wait for a limit or an owner's budget."""
+    """Jobs wait for a limit or the budget of an owner."""
     is_new_limit: bool
-    """A limit does not count yet who came before it: until it does, what it is about is not claimed."""
+    """A new limit has not counted the jobs admitted earlier; its jobs are not claimed until it has."""
 
     @property
     def has_work(self) -> bool:
-        return self.is_anyone or self.has_budget or self.has_probes or self.has_limit or self.is_new_limit
+        return self.has_due or self.has_budget or self.has_probes or self.has_limit or self.is_new_limit
 
 
 class PromoteOperations:
-    def __init__(
-        self, services: ServiceOperations, limits: LimitOperations, unrun: ExpireOperations, passing: Passing
-    ) -> None:
-        self._services = services
-        self._limits = limits
-        self._unrun = unrun
-        self._passing = passing
-        self._probes = ProbeOperations(services)
+    def __init__(self, operations: SharedOperations, promote_pass: PromotePass) -> None:
+        self._services = operations.services
+        self._limits = operations.limits
+        self._expire = operations.expire
+        self._promote_pass = promote_pass
+        self._probes = ProbeOperations(operations.services)
+        self.without_new_limits = operations.limits.without_new_limits
 
-    def look(self, session: Session, now: Now) -> Look:
-        (row,) = session.rows("door", {"now": now})
-        return Look(**{name: bool(answer) for name, answer in row.items()})
+    def find_promotable(self, session: Session, now: Now) -> Promotable:
+        (row,) = session.rows("promotable", {"now": now})
+        return Promotable(**{name: bool(answer) for name, answer in row.items()})
 
     def promote(
-        self, session: Session, now: Now, tally: CountChanges | None = None, claim: Claim | None = None
-    ) -> tuple[Look, int | None]:
-        """What is left to do, and in how many microseconds it is worth to look at the limits again. Members that fail
-        here count into the tally, if there is one. What a claim needs to probe a service comes back for it."""
-        self._say_limits(session, now)
-        look, again = self._promote(session, now, tally)
-        if look.has_probes and self._unpark(session, claim, now):
-            look, again = self._promote(session, now, tally)
-        return look, again
+        self, session: Session, now: Now, changes: CountChanges | None = None, claim: Claim | None = None
+    ) -> tuple[Promotable, int | None]:
+        """Promote all due jobs. Return what is left, and in how many microseconds to check the limits again.
 
-    def _promote(self, session: Session, now: Now, tally: CountChanges | None) -> tuple[Look, int | None]:
-        look = self.look(session, now)
-        if look.is_anyone:
-            self._pass_all(session, now)
-            # Some of them may wait for a budget or a limit from now on.
-            look = self.look(session, now)
-        has_admitted = look.has_budget and self._admit(session, now) > 0
-        if not (look.has_limit or look.is_new_limit or has_admitted):
-            return look, None
-        again = self._let_in(session, now, tally)
-        if look.is_new_limit:
-            look = self.look(session, now)
-        return look, again
+        Batch members that fail here are added to `changes`, if given, else counted at once. Jobs that `claim` needs to
+        probe a service become due again.
+        """
+        self._announce_limits(session, now)
+        found, again = self._promote(session, now, changes)
+        if found.has_probes and self._return_probes(session, claim, now):
+            found, again = self._promote(session, now, changes)
+        return found, again
 
-    def promote_by_duty(self, session: Session, duty: str, limit: int, now: Now, *, by_hand: bool) -> int:
-        self._say_limits(session, now)
-        passed = 0
-        if self.look(session, now).is_anyone:
-            passed, _ = self.promote_pass(session, "promote", now, duty=duty, limit=limit)
-        if by_hand and passed < limit:
-            passed += sum(self.promote_pass(session, "admit", now, duty=duty, limit=limit - passed))
-        self._let_in(session, now)
-        return passed
+    def _promote(self, session: Session, now: Now, changes: CountChanges | None) -> tuple[Promotable, int | None]:
+        found = self.find_promotable(session, now)
+        if found.has_due:
+            self._repeat_pass(session, "promote", now)
+            # Some of them may be blocked by a budget or a limit now.
+            found = self.find_promotable(session, now)
+        has_admitted = found.has_budget and self._admit_retries(session, now) > 0
+        if not (found.has_limit or found.is_new_limit or has_admitted):
+            return found, None
+        again = self._admit_limited(session, now, changes)
+        if found.is_new_limit:
+            found = self.find_promotable(session, now)
+        return found, again
+
+    def promote_by_duty(self, session: Session, duty: str, limit: int, now: Now, *, is_manual: bool) -> int:
+        """Promote up to `limit` jobs of one duty. A manual run ignores the pause of the duty."""
+        self._announce_limits(session, now)
+        promoted = 0
+        if self.find_promotable(session, now).has_due:
+            promoted, _ = self.promote_pass(session, "promote", now, duty=duty, limit=limit)
+        if is_manual and promoted < limit:
+            promoted += sum(self.promote_pass(session, "admit", now, duty=duty, limit=limit - promoted))
+        self._admit_limited(session, now)
+        return promoted
 
     def promote_pass(
         self,
@@ -99,53 +104,45 @@ class PromoteOperations:
         duty: str | None = None,
         gate: str | None = None,
     ) -> tuple[int, int]:
-        """How many passed the door, and how many are held back from now on."""
+        """Return how many jobs were promoted and how many became blocked."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         where = {"duty": duty, "gate": gate or f"duty/{duty}", "limit": limit}
-        return self._passing(
+        return self._promote_pass(
             session, statement, {**where, "now": now, "queued": step.target.value, "event": step.event}
         )
 
-    def _pass_all(self, session: Session, now: Now) -> None:
-        for _ in range(PROMOTE_PASSES):
-            if sum(self.promote_pass(session, "promote", now, limit=PROMOTE_PASS)) < PROMOTE_PASS:
-                return
+    def _repeat_pass(
+        self, session: Session, statement: str, now: Now, *, gate: str | None = None, passes: int = PROMOTE_PASSES
+    ) -> int:
+        total = 0
+        for _ in range(passes):
+            moved = sum(self.promote_pass(session, statement, now, gate=gate, limit=PROMOTE_PASS))
+            total += moved
+            if moved < PROMOTE_PASS:
+                break
+        return total
 
-    def _say_limits(self, session: Session, now: Now) -> None:
+    def _announce_limits(self, session: Session, now: Now) -> None:
         if self._limits.has_news:
             self._limits.announce(session, session.moment(now))
 
-    def _admit(self, session: Session, now: Now) -> int:
-        """How many retries left their gates, as their services' budgets allow."""
-        allowed = self._services.admitted(session, session.moment(now))
-        moved = 0
-        for gate, number in allowed:
-            moved += sum(self.promote_pass(session, "admit", now, gate=gate, limit=number or PROMOTE_PASS))
-        return moved
+    def _admit_retries(self, session: Session, now: Now) -> int:
+        """Unblock as many retries as the budgets of their services allow."""
+        allowed = self._services.find_retry_allowances(session, session.moment(now))
+        return sum(
+            sum(self.promote_pass(session, "admit", now, gate=gate, limit=number or PROMOTE_PASS))
+            for gate, number in allowed
+        )
 
-    def _unpark(self, session: Session, claim: Claim | None, now: Now) -> int:
-        """How many need not wait for their service any longer. After all others: a job that comes now may be tried
-        instead of them."""
-        free, needed = self._probes.admit(session, claim, session.moment(now))
-        moved = 0
-        for gate in free:
-            moved += self._come_back(session, gate, now, passes=PROMOTE_PASSES)
-        for gate in needed:
-            # A round of so many probes takes hours, and the claim that begins it is waited for.
-            moved += self._come_back(session, gate, now, passes=1)
-        return moved
+    def _return_probes(self, session: Session, claim: Claim | None, now: Now) -> int:
+        """Make jobs due that no longer wait for their service. Last: the claim may probe with a job that is due now."""
+        free, needed = self._probes.find_gates(session, claim, session.moment(now))
+        moved = sum(self._repeat_pass(session, "unpark", now, gate=gate) for gate in free)
+        # One pass: a round of so many probes takes hours, and the claim that begins it waits for this.
+        return moved + sum(self._repeat_pass(session, "unpark", now, gate=gate, passes=1) for gate in needed)
 
-    def _come_back(self, session: Session, gate: str, now: Now, *, passes: int) -> int:
-        moved = 0
-        for _ in range(passes):
-            passed = sum(self.promote_pass(session, "unpark", now, gate=gate, limit=PROMOTE_PASS))
-            moved += passed
-            if passed < PROMOTE_PASS:
-                break
-        return moved
-
-    def _let_in(self, session: Session, now: Now, tally: CountChanges | None = None) -> int | None:
-        """In how many microseconds it is worth to look again."""
+    def _admit_limited(self, session: Session, now: Now, changes: CountChanges | None = None) -> int | None:
+        """Admit jobs under limits. Return in how many microseconds to check again."""
         admitted = self._limits.admit(session, session.moment(now))
-        self._unrun.finish(session, admitted.failed, now, tally=tally)
+        self._expire.finish(session, admitted.failed, now, changes=changes)
         return admitted.again_in

@@ -1,15 +1,15 @@
-"""Looking at jobs, lanes and workers: the same in every store."""
+"""Queries about jobs, lanes and workers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from mulligan.errors import JobNotFound
+from mulligan.errors import JobNotFound, StoreDamaged
+from mulligan.lifecycle import State
 from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.messages import NEWEST_IDS, Lane, WorkerRecord
-from mulligan.store.rows import complete, from_time, to_counts, to_job, to_json, to_lane, to_page, to_worker
+from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_time
 from mulligan.store.session import Now, Session
-from mulligan.store.values import filter_conditions, lane_values
 
 TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
 
@@ -26,7 +26,7 @@ class ReadOperations:
 
     def load(self, session: Session, leases: Sequence[Lease]) -> None:
         ids = to_json([lease.fence.id for lease in leases])
-        complete(leases, session.rows("load", {"ids": ids}))
+        load_records(leases, session.rows("load", {"ids": ids}))
 
     def jobs(self, session: Session, wanted: JobFilter, owner: str | None, limit: int, cursor: str | None) -> Page[Any]:
         conditions, values = filter_conditions(wanted, owner, cursor)
@@ -64,3 +64,91 @@ class ReadOperations:
 
     def workers(self, session: Session) -> list[WorkerRecord]:
         return [to_worker(row) for row in session.rows("workers")]
+
+
+def lane_values(job: Job[Any]) -> dict[str, Any]:
+    """The position of a job in its lane."""
+    return {
+        "queue": job.queue,
+        "kind": job.kind,
+        "service": job.service,
+        "priority": job.priority,
+        "id": job.id,
+    }
+
+
+def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) -> tuple[list[str], dict[str, Any]]:
+    """Return constant SQL conditions, spelled so that partial indexes match, and the values to bind. `{{name}}` is
+    included from the backend's SQL."""
+    values: dict[str, Any] = {
+        "cursor": cursor,
+        "owner": owner if owner is not None else wanted.owner,
+        "kind": wanted.kind,
+        "queue": wanted.queue,
+        "code": wanted.code,
+        "last_code": wanted.last_code,
+        "group": wanted.group,
+        "batch": wanted.batch,
+        "tag": wanted.tag,
+        "version": wanted.version,
+        "since": wanted.since and to_time(wanted.since),
+        "until": wanted.until and to_time(wanted.until),
+    }
+    texts = {
+        "cursor": "id < :cursor",
+        "owner": "owner = :owner AND owner <> ''" if values["owner"] else "owner = :owner",
+        "kind": "kind = :kind",
+        "queue": "queue = :queue",
+        "code": "error_code = :code AND state = 'failed'",
+        "last_code": "last_code = :last_code",
+        "group": "error_group = :group AND state = 'failed'",
+        "batch": "batch = :batch",
+        "tag": "{{has_tag}}",
+        "version": "version = :version",
+        "since": "enqueued_at >= :since",
+        "until": "enqueued_at < :until",
+    }
+    conditions = [text for name, text in texts.items() if values[name] is not None]
+    if wanted.owner is not None and wanted.owner != values["owner"]:
+        conditions.append("false")
+    if wanted.state is not None:
+        conditions.append(f"state = '{State(wanted.state)}'")
+    return conditions or ["true"], values
+
+
+def to_worker(row: Record) -> WorkerRecord:
+    return WorkerRecord(
+        incarnation=row["incarnation"],
+        host=row["host"],
+        pid=row["pid"],
+        queues=None if row["queues"] is None else decode_strings(row["queues"]),
+        kinds=decode_strings(row["kinds"]),
+        concurrency=row["concurrency"],
+        started_at=from_time(row["started_at"]),
+        seen_at=from_time(row["seen_at"]),
+        holds=row["holds"],
+    )
+
+
+def to_lane(row: Record) -> Lane:
+    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]), bool(row["is_misfit"]))
+
+
+def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
+    """Make a page of up to `limit` rows; one more row means there is a next page. A damaged row is listed, and hides no
+    other."""
+    jobs, damaged = [], []
+    for row in rows[:limit]:
+        try:
+            jobs.append(to_job(row))
+        except StoreDamaged as error:
+            damaged.append(str(error))
+    cursor = rows[limit - 1]["id"] if len(rows) > limit else None
+    return Page(tuple(jobs), cursor, tuple(damaged))
+
+
+def to_counts(rows: Iterable[Record]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts.setdefault(row["kind"], {})[row["state"]] = row["number"]
+    return counts

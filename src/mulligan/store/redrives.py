@@ -1,30 +1,52 @@
-"""Redrives in every store: each step a part of one transaction. As rows they are in `operations.py`."""
+"""Redrives: each step is part of one transaction."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
-from mulligan.lifecycle import TABLE, Move, State
+from mulligan.lifecycle import REDRIVE_CANCELLED, REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED, TABLE, Move, State
 from mulligan.records.job import JobFilter, Page
+from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
     MOVED_ON,
+    Course,
     Match,
     Redrive,
+    RedriveState,
+    Watched,
     cancel_reason,
     record_retries,
     retry_request_id,
     skip_reason,
 )
-from mulligan.store.batch_counts import CountChanges
-from mulligan.store.batches import BatchOperations
+from mulligan.store.batches import BatchOperations, CountChanges
+from mulligan.store.events import event_values
 from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
-from mulligan.store.redrive_rows import end_event, is_candidate, redrive_values, start_event, to_answers, to_redrive
-from mulligan.store.rows import from_time, to_json, to_page, to_time
+from mulligan.store.reading import filter_conditions, to_page
+from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
 from mulligan.store.session import Now, Session
-from mulligan.store.values import SETTLE_EVENTS, filter_conditions
+from mulligan.store.settle import SETTLE_EVENTS
+
+# How long an ended redrive and its request id are kept.
+REDRIVES_KEPT = timedelta(days=90)
+
+ENDS = {
+    RedriveState.DONE: REDRIVE_FINISHED,
+    RedriveState.STOPPED: REDRIVE_STOPPED,
+    RedriveState.CANCELLED: REDRIVE_CANCELLED,
+}
+
+
+_names = msgspec.json.Decoder(dict[str, str]).decode
+_counts = msgspec.json.Decoder(dict[str, int]).decode
+_strings = msgspec.json.Decoder(tuple[str, ...]).decode
+_matches = msgspec.json.Decoder(list[tuple[str, str | None, int]]).decode
+_watched = msgspec.json.Decoder(list[tuple[str, int]]).decode
 
 CANCELLED = TABLE[Move.CANCEL, State.RUNNING].event
 RELEASED = TABLE[Move.RELEASE, State.RUNNING].event
@@ -35,7 +57,7 @@ class RedriveOperations:
         self._moves = moves
         self._batches = batches
 
-    # Which jobs
+    # Candidates
 
     def count_candidates(self, session: Session, wanted: JobFilter, before: datetime, owner: str | None) -> list[Match]:
         conditions, values = filter_conditions(wanted, owner, None)
@@ -51,7 +73,7 @@ class RedriveOperations:
         rows = session.execute(session.sql.filtered("candidates", conditions), values)
         return to_page(rows, limit)
 
-    # From its beginning to its end
+    # Life cycle
 
     def begin(self, session: Session, redrive: Redrive, now: Now) -> Redrive:
         values = redrive_values(redrive)
@@ -62,34 +84,34 @@ class RedriveOperations:
         return to_redrive(row)
 
     def advance(
-        self, session: Session, redrive: Redrive, requests: Sequence[Request], now: Now, hands: MoveParts
+        self, session: Session, redrive: Redrive, requests: Sequence[Request], now: Now, parts: MoveParts
     ) -> Redrive | None:
         if not session.rows("operation_locked", redrive_values(redrive)):
             return None
         done: list[tuple[str, str | None]] = []
-        tally = CountChanges()
+        changes = CountChanges()
         for request in requests:
-            done += [(request.job, self._move(session, redrive, request, now, tally, hands))]
+            done += [(request.job, self._move(session, redrive, request, now, changes, parts))]
         after = record_retries(redrive, done, from_time(session.moment(now)))
         session.rows("operation", redrive_values(after))
         if after.state.is_over:
             session.rows("event", end_event(after, now=now))
         if after.retried > redrive.retried:
-            hands.promote(tally)
-        self._batches.apply_counts(session, tally, now, actor=redrive.actor)
+            parts.promote(changes)
+        self._batches.apply_counts(session, changes, now, actor=redrive.actor)
         return replace(after, course=replace(after.course, version=after.course.version + 1))
 
     def _move(
-        self, session: Session, redrive: Redrive, request: Request, now: Now, tally: CountChanges, hands: MoveParts
+        self, session: Session, redrive: Redrive, request: Request, now: Now, changes: CountChanges, parts: MoveParts
     ) -> str | None:
-        """Why the job was not moved; None, it was. What was begun for one that cannot be is undone."""
+        """Return why the job was not moved, or None if it was. A move that fails halfway is undone."""
         rows = session.rows("job_locked", {"id": request.job, "owner": request.owner})
         if not is_candidate(rows[0] if rows else None, redrive):
             return MOVED_ON
         violation = self._moves.violation
         try:
             with session.undo(MulliganError, violation):
-                self._moves.apply(session, request, now, tally, hands)
+                self._moves.apply(session, request, now, changes, parts)
         except MulliganError as error:
             return skip_reason(error)
         except violation as error:
@@ -108,13 +130,13 @@ class RedriveOperations:
             session.rows("event", end_event(found[0], now=now, actor=actor, reason=reason))
         return replace(found[0], is_repeated=not is_ended)
 
-    # For those who look
+    # Reading
 
     def answers(self, session: Session, redrive: Redrive) -> dict[str, bool]:
         requests = [retry_request_id(redrive.id, watched.job) for watched in redrive.course.watched]
         values = {"requests": to_json(requests), "types": to_json(SETTLE_EVENTS), "cancelled": CANCELLED}
         rows = session.rows("answers", values)
-        return to_answers([(row["job"], row["type"], row["code"]) for row in rows], RELEASED)
+        return first_results([(row["job"], row["type"], row["code"]) for row in rows], RELEASED)
 
     def list_all(self, session: Session, redrive_id: str | None, owner: str | None, limit: int) -> list[Redrive]:
         rows = session.rows("operations", {"id": redrive_id, "owner": owner, "limit": limit})
@@ -127,3 +149,145 @@ class RedriveOperations:
     def active(self, session: Session, limit: int) -> list[Redrive]:
         rows = session.rows("operations_active", {"limit": limit})
         return [to_redrive(row) for row in rows]
+
+
+def redrive_values(redrive: Redrive) -> dict[str, Any]:
+    course = redrive.course
+    return {
+        "id": redrive.id,
+        "request": redrive.request_id,
+        "owner": redrive.owner,
+        "filter": to_json(_filter_values(redrive.filter)),
+        "rate": redrive.rate.text,
+        "canary": redrive.canary,
+        "abort_above": redrive.abort_above,
+        "actor": redrive.actor,
+        "reason": redrive.reason,
+        "state": redrive.state.value,
+        "matched": redrive.matched,
+        "matches": to_json([(match.kind, match.code, match.number) for match in redrive.matches]),
+        "sample": to_json(redrive.sample),
+        "retried": redrive.retried,
+        "skipped": to_json(redrive.skipped),
+        "succeeded": redrive.succeeded,
+        "failed_again": redrive.failed_again,
+        "silent": redrive.silent,
+        "because": redrive.because,
+        "began_at": to_time(redrive.began_at),
+        "ended_at": None if redrive.ended_at is None else to_time(redrive.ended_at),
+        "cursors": to_json(course.cursors),
+        "watched": to_json([(watched.job, to_time(watched.since)) for watched in course.watched]),
+        "recent": course.recent,
+        "paced_at": to_time(course.paced_at),
+        "held_by": course.held_by,
+        "held_until": None if course.held_until is None else to_time(course.held_until),
+        "version": course.version,
+        "kept": to_duration(REDRIVES_KEPT),
+    }
+
+
+def to_redrive(row: Record) -> Redrive:
+    """Raises StoreDamaged, with the id, for a row that was changed manually and makes no sense."""
+    try:
+        return _redrive(row)
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise StoreDamaged(f"the row of redrive {row['id']!r} is damaged: {error}") from error
+
+
+def _redrive(row: Record) -> Redrive:
+    return Redrive(
+        id=row["id"],
+        request_id=row["request"],
+        owner=row["owner"],
+        filter=_filter(_names(row["filter"])),
+        rate=parse_rate(row["rate"]),
+        canary=row["canary"],
+        abort_above=row["abort_above"],
+        actor=row["actor"],
+        reason=row["reason"],
+        state=RedriveState(row["state"]),
+        matched=row["matched"],
+        matches=tuple(Match(*match) for match in _matches(row["matches"])),
+        sample=_strings(row["sample"]),
+        retried=row["retried"],
+        skipped=_counts(row["skipped"]),
+        succeeded=row["succeeded"],
+        failed_again=row["failed_again"],
+        silent=row["silent"],
+        because=row["because"],
+        began_at=from_time(row["began_at"]),
+        ended_at=None if row["ended_at"] is None else from_time(row["ended_at"]),
+        course=Course(
+            cursors=_names(row["cursors"]),
+            watched=tuple(Watched(job, from_time(since)) for job, since in _watched(row["watched"])),
+            recent=row["recent"],
+            paced_at=from_time(row["paced_at"]),
+            held_by=row["held_by"],
+            held_until=None if row["held_until"] is None else from_time(row["held_until"]),
+            version=row["version"],
+        ),
+    )
+
+
+def _filter(given: Mapping[str, str]) -> JobFilter:
+    times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until") if name in given}
+    return JobFilter(**{**given, **times, "state": State(given["state"])})  # type: ignore[arg-type]
+
+
+def _filter_values(wanted: JobFilter) -> dict[str, Any]:
+    values = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def start_event(redrive: Redrive, *, now: int | None) -> dict[str, Any]:
+    data = {
+        "filter": _filter_values(redrive.filter),
+        "matched": redrive.matched,
+        "rate": redrive.rate.text,
+        "canary": redrive.canary,
+        "abort_above": redrive.abort_above,
+    }
+    return _event(redrive, REDRIVE_STARTED, data, redrive.actor, redrive.reason, now)
+
+
+def end_event(
+    redrive: Redrive, *, now: int | None, actor: str | None = None, reason: str | None = None
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "matched": redrive.matched,
+        "retried": redrive.retried,
+        "skipped": dict(redrive.skipped),
+        "succeeded": redrive.succeeded,
+        "failed_again": redrive.failed_again,
+        "silent": redrive.silent,
+    }
+    # For a cancelled one it would repeat actor and reason, which the event has as fields.
+    if redrive.because and redrive.state is not RedriveState.CANCELLED:
+        data["because"] = redrive.because
+    return _event(redrive, ENDS[redrive.state], data, actor, reason, now)
+
+
+def _event(
+    redrive: Redrive, type_: str, data: Mapping[str, Any], actor: str | None, reason: str | None, now: int | None
+) -> dict[str, Any]:
+    """Return an event without a job. It is written once: a redrive begins once and ends once."""
+    named = {"what": "redrive", "name": redrive.id, **data, **({"reason": reason} if reason else {})}
+    request = f"{type_}:{redrive.id}"
+    return event_values(type_, "", "", redrive.owner or "", 0, now=now, request=request, actor=actor, data=named)
+
+
+def is_candidate(row: Record | None, redrive: Redrive) -> bool:
+    """Whether the job had ended when the redrive began, and has not changed since."""
+    if row is None or row["finished_at"] is None or row["finished_at"] > to_time(redrive.began_at):
+        return False
+    return bool(row["state"] == (redrive.filter.state or State.FAILED))
+
+
+def first_results(rows: Iterable[Sequence[Any]], released: str) -> dict[str, bool]:
+    """Return how the first attempt of each job ended, in the order of the log. An attempt that was only released,
+    because its worker stopped or was lost, does not count."""
+    answers: dict[str, bool] = {}
+    for job, type_, code in rows:
+        if type_ != released or code not in (None, "WORKER_LOST"):
+            answers.setdefault(job, type_ == "job.succeeded")
+    return answers

@@ -1,21 +1,23 @@
-"""What is over, in every store: looked through, and deleted with its history."""
+"""Jobs that have ended: list, count and delete them with their events."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
-from mulligan.lifecycle import State
+from mulligan.lifecycle import PURGED, State
 from mulligan.records.job import JobFilter
 from mulligan.records.retention import EndedCount, PurgeRequest
+from mulligan.store.events import event_values
 from mulligan.store.idempotency import find_request
-from mulligan.store.rows import from_time, to_json, to_piles, to_time
+from mulligan.store.reading import filter_conditions
+from mulligan.store.rows import Record, from_time, to_json, to_time
 from mulligan.store.session import Now, Session
-from mulligan.store.values import filter_conditions, purge_event
 
 Remove = Callable[[Session, Sequence[str]], int]
 
 
 class RetentionOperations:
-    """`remove` deletes jobs with their history, as far as all cursors have passed it."""
+    """`remove` deletes jobs whose events all cursors have passed, with these events."""
 
     def __init__(self, remove: Remove) -> None:
         self._remove = remove
@@ -55,7 +57,7 @@ class RetentionOperations:
         rows = session.execute(
             session.sql.filtered("count_over", conditions), {**values, "before": to_time(before), "now": now}
         )
-        return to_piles(rows)
+        return to_ended_counts(rows)
 
     def purge(self, session: Session, request: PurgeRequest, now: Now) -> int:
         if before := find_request(session, request.id):
@@ -70,3 +72,17 @@ class RetentionOperations:
 
     def _remove_any(self, session: Session, ids: Sequence[str]) -> int:
         return self._remove(session, ids) if ids else 0
+
+
+def purge_event(request: PurgeRequest, did: int, *, now: int | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"what": "jobs", "name": request.about, "did": did}
+    if request.reason:
+        data["reason"] = request.reason
+    return event_values(PURGED, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
+
+
+def to_ended_counts(rows: Iterable[Record]) -> list[EndedCount]:
+    return [
+        EndedCount(row["kind"], State(row["state"]), row["error_code"], bool(row["is_held"]), row["number"])
+        for row in rows
+    ]

@@ -1,4 +1,4 @@
-"""Rows and records: integers of microseconds in every store, aware datetimes outside."""
+"""Rows and records: integers of microseconds in the database, aware datetimes outside."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,25 +9,18 @@ from typing import Any
 import msgspec
 
 from mulligan.errors import LeaseLost, StoreDamaged
+from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
-from mulligan.records.batch import BatchRecord, BatchState
-from mulligan.records.duty import DutyRun
-from mulligan.records.event import Cursor, Event
-from mulligan.records.job import ONCE, Fence, Job, Lease, Page
-from mulligan.records.pause import Pause
-from mulligan.records.retention import EndedCount
-from mulligan.records.schedule import Definition, ScheduleRecord
-from mulligan.store.messages import Lane, WorkerRecord
+from mulligan.records.job import ONCE, Fence, Job, Lease
 from mulligan.values.moment import EPOCH, microseconds
 
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _decode = msgspec.json.decode
-# Made once: a type that is given with each call is made sense of each time.
+# Built once: msgspec would inspect a type argument at every call.
 _counts = msgspec.json.Decoder(dict[str, int]).decode
-_texts = msgspec.json.Decoder(tuple[str, ...]).decode
-_object = msgspec.json.Decoder(dict[str, Any]).decode
+decode_strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
 LEASE_COLUMNS = (
     "id",
@@ -47,7 +40,7 @@ LEASE_COLUMNS = (
     "batch",
     "max_crashes",
 )
-# What a claim brings: a whole record has fifty columns, and most attempts need none of the others.
+# The columns that a claim returns. A full record has fifty, and most attempts need no others.
 CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
 CLAIMED = ", ".join(CLAIM_COLUMNS)
 
@@ -68,7 +61,7 @@ def from_time(value: int) -> datetime:
     try:
         return EPOCH + timedelta(microseconds=value)
     except OverflowError:
-        # Only a row changed by hand holds such a number; it must not stop whoever reads past it.
+        # Only a manual change stores such a number. It must not stop a reader.
         return _LATEST if value > 0 else _EARLIEST
 
 
@@ -76,7 +69,7 @@ def earliest(*moments: int | None) -> int | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _moment(value: int | None) -> datetime | None:
+def from_time_or_none(value: int | None) -> datetime | None:
     return None if value is None else from_time(value)
 
 
@@ -89,7 +82,7 @@ def from_json(text: str) -> Any:
 
 
 def _column_names(cursor: Any) -> list[str]:
-    # psycopg's `description` builds an object for each of fifty columns, each time.
+    # psycopg's `description` builds an object for each of fifty columns at every call.
     result = getattr(cursor, "pgresult", None)
     if result is None:
         return [column[0] for column in cursor.description]
@@ -97,13 +90,13 @@ def _column_names(cursor: Any) -> list[str]:
 
 
 def records(cursor: Any, rows: Iterable[Sequence[Any]]) -> list[Record]:
-    """Rows by column name."""
+    """Return the rows as dicts by column name."""
     names = _column_names(cursor)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def to_job(row: Record, *, is_duplicate: bool = False) -> Job[Any]:
-    """The record; a row that somebody damaged by hand is named, not guessed at."""
+    """Raises StoreDamaged, with the id, for a row that was changed manually and makes no sense."""
     try:
         return _job(row, is_duplicate)
     except (ValueError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
@@ -134,12 +127,12 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         trigger=row["trigger"],
         submitted_at=from_time(row["submitted_at"]),
         enqueued_at=from_time(row["enqueued_at"]),
-        queued_at=_moment(row["queued_at"]),
+        queued_at=from_time_or_none(row["queued_at"]),
         due_at=from_time(row["due_at"]),
-        deadline=_moment(row["deadline"]),
-        started_at=_moment(row["started_at"]),
-        last_attempt_at=_moment(row["last_attempt_at"]),
-        finished_at=_moment(row["finished_at"]),
+        deadline=from_time_or_none(row["deadline"]),
+        started_at=from_time_or_none(row["started_at"]),
+        last_attempt_at=from_time_or_none(row["last_attempt_at"]),
+        finished_at=from_time_or_none(row["finished_at"]),
         updated_at=from_time(row["updated_at"]),
         progress=row["progress"],
         progress_text=row["progress_text"],
@@ -156,11 +149,11 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         batch=row["batch"],
         dedupe_key=row["dedupe_key"],
         dedupe_scope=row["dedupe_scope"],
-        dedupe_until=_moment(row["dedupe_until"]),
-        tags=_texts(row["tags"]),
+        dedupe_until=from_time_or_none(row["dedupe_until"]),
+        tags=decode_strings(row["tags"]),
         cost=row["cost"],
         leased_by=row["leased_by"],
-        lease_until=_moment(row["lease_until"]),
+        lease_until=from_time_or_none(row["lease_until"]),
         cancel_requested=bool(row["cancel_requested"]),
         waiting_for=row["waiting_for"],
         timeout=from_duration(row["timeout"]),
@@ -171,14 +164,15 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 
 
 def _error_detail(row: Record) -> str | None:
-    """A job may fail without an attempt, as by its deadline, or by a worker of an older version, which does not write
-    the last failure: then that is another one. A planned retry has another line for people than the end."""
+    """Return the detail of the last failure only if that is the failure the job ended with. A job may fail without an
+    attempt, such as by its deadline; workers of older versions do not write the last failure; and a planned retry has
+    another message than the end."""
     error, last = (row["error_code"], row["error_message"]), (row["last_code"], row["last_message"])
     return row["last_detail"] or None if error[0] is not None and error == last else None
 
 
 def to_arguments(text: str) -> Any:
-    """Damaged ones as they are: the job is shown, and fails when it is run."""
+    """Return damaged arguments as they are: the job is shown, and fails when it runs."""
     try:
         return _decode(text)
     except (ValueError, RecursionError, msgspec.DecodeError):
@@ -186,12 +180,12 @@ def to_arguments(text: str) -> Any:
 
 
 def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
-    """Leases in claim order; the whole job of each is built only when somebody asks for it, or found with `job` if
-    the rows are not whole."""
+    """Return leases in claim order. The full job of each is built when it is needed, or loaded with `job` if the rows
+    have only the columns of a claim."""
     if not rows:
         return []
     names = _column_names(cursor)
-    picked, time = _getter(names, LEASE_COLUMNS), _remembered(from_time)
+    picked, time = _getter(names, LEASE_COLUMNS), _memoize(from_time)
     begun = names.index("begun_attempt") if "begun_attempt" in names else None
     leases = []
     for row in sorted(rows, key=_getter(names, ("priority", "rank", "id"))):
@@ -205,7 +199,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             arguments,
             time(claimed_at or 0),
             time(until),
-            _builder(names, row) if job is None else partial(_own, job, fence),
+            _build_later(names, row) if job is None else partial(_load_own, job, fence),
             is_whole=job is None,
             service=service,
             service_epoch=service_epoch,
@@ -223,7 +217,7 @@ def _getter(names: Sequence[str], wanted: Sequence[str]) -> Callable[[Sequence[A
     return itemgetter(*[names.index(name) for name in wanted])
 
 
-def _remembered(function: Callable[[int], datetime]) -> Callable[[int], datetime]:
+def _memoize(function: Callable[[int], datetime]) -> Callable[[int], datetime]:
     """The leases of one claim share their times."""
     known: dict[int, datetime] = {}
 
@@ -235,176 +229,45 @@ def _remembered(function: Callable[[int], datetime]) -> Callable[[int], datetime
     return recall
 
 
-def complete(leases: Iterable[Lease], rows: Iterable[Record]) -> None:
-    """Give the leases the whole records; one whose row is gone is as good as damaged."""
+def load_records(leases: Iterable[Lease], rows: Iterable[Record]) -> None:
+    """Give the leases their full records. One whose row is gone counts as damaged."""
     found = {row["id"]: row for row in rows}
     for lease in leases:
-        lease.load = partial(_found, lease.fence.id, found.get(lease.fence.id))
+        lease.load = partial(_to_found, lease.fence.id, found.get(lease.fence.id))
         lease.is_whole = True
 
 
-def _own(job: Callable[[str], Job[Any]], fence: Fence) -> Job[Any]:
-    """The record as this attempt began with it, or LeaseLost: by now it may be another's."""
+def _load_own(job: Callable[[str], Job[Any]], fence: Fence) -> Job[Any]:
+    """Return the record as this attempt began. Raises LeaseLost if another attempt holds it now."""
     found = job(fence.id)
     if (found.state, found.attempt, found.leased_by) != (State.RUNNING, fence.attempt, fence.incarnation):
         raise LeaseLost(fence.id, fence.attempt)
     return found
 
 
-def _found(id_: str, row: Record | None) -> Job[Any]:
+def _to_found(id_: str, row: Record | None) -> Job[Any]:
     if row is None:
         raise StoreDamaged(f"the row of job {id_!r} is gone")
     return to_job(row)
 
 
-def _builder(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:
+def _build_later(names: Sequence[str], row: Sequence[Any]) -> Callable[[], Job[Any]]:
     return lambda: to_job(dict(zip(names, row, strict=True)))
 
 
-def to_histories(jobs: Iterable[str], rows: Iterable[Record]) -> dict[str, list[Event]]:
-    histories: dict[str, list[Event]] = {job: [] for job in jobs}
-    for row in rows:
-        histories[row["job"]].append(to_event(row))
-    return histories
+def error_values(verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        "error_code": verdict and verdict.code,
+        "error_class": verdict and str(verdict.error_class),
+        "error_message": verdict and verdict.message,
+        "error_group": verdict and verdict.group,
+    }
 
 
-def to_event(row: Record) -> Event:
-    return Event(
-        position=row["position"],
-        type=row["type"],
-        job=row["job"],
-        kind=row["kind"],
-        owner=row["owner"],
-        attempt=row["attempt"],
-        at=from_time(row["at"]),
-        actor=row["actor"],
-        code=row["code"],
-        data=to_data(row["data"]),
-    )
-
-
-def to_data(text: str) -> dict[str, Any]:
-    """A damaged event is shown as far as it can be: it must not stop whoever reads the log past it."""
-    try:
-        return _object(text)
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return {"damaged": text}
-
-
-def to_batch(row: Record) -> BatchRecord:
-    """The record; a row that somebody damaged by hand is named, not guessed at."""
-    try:
-        state = BatchState(row["state"])
-    except ValueError as error:
-        raise StoreDamaged(f"the row of batch {row['id']!r} is damaged: {error}") from error
-    return BatchRecord(
-        id=row["id"],
-        name=row["name"],
-        owner=row["owner"],
-        state=state,
-        generation=row["generation"],
-        total=row["total"],
-        succeeded=row["succeeded"],
-        failed=row["failed"],
-        cancelled=row["cancelled"],
-        success_at=row["success_at"],
-        abort_above=row["abort_above"],
-        created_at=from_time(row["created_at"]),
-        published_at=_moment(row["published_at"]),
-        settled_at=_moment(row["settled_at"]),
-        aborted_at=_moment(row["aborted_at"]),
-        expires_at=_moment(row["expires_at"]),
-    )
-
-
-def to_worker(row: Record) -> WorkerRecord:
-    return WorkerRecord(
-        incarnation=row["incarnation"],
-        host=row["host"],
-        pid=row["pid"],
-        queues=None if row["queues"] is None else _texts(row["queues"]),
-        kinds=_texts(row["kinds"]),
-        concurrency=row["concurrency"],
-        started_at=from_time(row["started_at"]),
-        seen_at=from_time(row["seen_at"]),
-        holds=row["holds"],
-    )
-
-
-def to_pause(row: Record) -> Pause:
-    return Pause(
-        what=row["what"],
-        name=row["name"],
-        since=from_time(row["since"]),
-        until=_moment(row["until"]),
-        actor=row["actor"],
-        reason=row["reason"],
-    )
-
-
-def to_round(row: Record) -> DutyRun:
-    return DutyRun(
-        duty=row["duty"],
-        worker=row["worker"],
-        seconds=row["took"] / 1e6,
-        did=row["did"],
-        interval=from_duration(row["interval"]),
-        limit=row["batch"],
-        at=from_time(row["at"]),
-        actor=row["actor"],
-        reason=row["reason"],
-    )
-
-
-def to_schedule(row: Record) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=row["name"],
-        definition=Definition(
-            kind=row["kind"],
-            expression=row["expression"],
-            timezone=row["timezone"],
-            missed=row["missed"],
-            arguments=row["arguments"],
-        ),
-        next_tick=from_time(row["next_tick"]),
-        last_tick=_moment(row["last_tick"]),
-        last_job=row["last_job"],
-        planned_by=row["planned_by"],
-        since=from_time(row["since"]),
-        seen_at=from_time(row["seen_at"]),
-        version=row["version"],
-    )
-
-
-def to_lane(row: Record) -> Lane:
-    return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]), bool(row["is_misfit"]))
-
-
-def to_cursor(row: Record) -> Cursor:
-    return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
-
-
-def to_piles(rows: Iterable[Record]) -> list[EndedCount]:
-    return [
-        EndedCount(row["kind"], State(row["state"]), row["error_code"], bool(row["is_held"]), row["number"])
-        for row in rows
-    ]
-
-
-def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
-    """A page out of `limit` rows and one more; a damaged row is named, and hides no other."""
-    jobs, damaged = [], []
-    for row in rows[:limit]:
-        try:
-            jobs.append(to_job(row))
-        except StoreDamaged as error:
-            damaged.append(str(error))
-    cursor = rows[limit - 1]["id"] if len(rows) > limit else None
-    return Page(tuple(jobs), cursor, tuple(damaged))
-
-
-def to_counts(rows: Iterable[Record]) -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        counts.setdefault(row["kind"], {})[row["state"]] = row["number"]
-    return counts
+def fence_values(fence: Fence) -> dict[str, Any]:
+    return {
+        "id": fence.id,
+        "attempt": fence.attempt,
+        "incarnation": fence.incarnation,
+        "claim": fence.claim,
+    }

@@ -1,13 +1,14 @@
-"""Schedules in every store: a tick, its job and what the log says of it are written together, or not at all."""
+"""Schedules: a tick, its job and its events are written together or not at all."""
 
 from collections.abc import Iterable
+from typing import Any
 
-from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.batches import EnqueueSteps
+from mulligan.store.events import event_values
 from mulligan.store.idempotency import is_done
-from mulligan.store.rows import to_schedule
+from mulligan.store.rows import Record, from_time, from_time_or_none, to_time
 from mulligan.store.session import Now, Session
-from mulligan.store.values import schedule_event, schedule_values
 
 
 class ScheduleOperations:
@@ -19,7 +20,7 @@ class ScheduleOperations:
         return [to_schedule(row) for row in rows]
 
     def change(self, session: Session, change: ScheduleChange, now: Now) -> bool:
-        """Whether the record was still as it was read."""
+        """Return whether the record had not changed since it was read."""
         if self._is_done(session, change.notes):
             return True
         statement = "schedule" if change.record.version else "schedule_new"
@@ -35,7 +36,7 @@ class ScheduleOperations:
         return any(note.request and is_done(session, note.request) for note in notes)
 
     def remove(self, session: Session, name: str, note: ScheduleNote, now: Now) -> bool:
-        """With its pause; whether there was one."""
+        """Delete the schedule with its pause. Return whether there was one."""
         if self._is_done(session, [note]):
             return True
         if not session.rows("schedule_remove", {"name": name}):
@@ -43,3 +44,46 @@ class ScheduleOperations:
         session.rows("resume", {"what": "schedule", "name": name})
         session.rows("event", schedule_event(name, note, now=now))
         return True
+
+
+def schedule_values(record: ScheduleRecord) -> dict[str, Any]:
+    definition = record.definition
+    return {
+        "name": record.name,
+        "kind": definition.kind,
+        "expression": definition.expression,
+        "timezone": definition.timezone,
+        "missed": definition.missed,
+        "arguments": definition.arguments,
+        "next_tick": to_time(record.next_tick),
+        "last_tick": None if record.last_tick is None else to_time(record.last_tick),
+        "last_job": record.last_job,
+        "planned_by": record.planned_by,
+        "since": to_time(record.since),
+        "version": record.version,
+    }
+
+
+def schedule_event(name: str, note: ScheduleNote, *, now: int | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"what": "schedule", "name": name, **note.data}
+    return event_values(note.type, "", "", "", 0, now=now, request=note.request, actor=note.actor, data=data)
+
+
+def to_schedule(row: Record) -> ScheduleRecord:
+    return ScheduleRecord(
+        name=row["name"],
+        definition=Definition(
+            kind=row["kind"],
+            expression=row["expression"],
+            timezone=row["timezone"],
+            missed=row["missed"],
+            arguments=row["arguments"],
+        ),
+        next_tick=from_time(row["next_tick"]),
+        last_tick=from_time_or_none(row["last_tick"]),
+        last_job=row["last_job"],
+        planned_by=row["planned_by"],
+        since=from_time(row["since"]),
+        seen_at=from_time(row["seen_at"]),
+        version=row["version"],
+    )

@@ -1,4 +1,4 @@
-"""Versions of a schema: which code may work with which."""
+"""Versions of the schema: which code may work with which."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ Migration = tuple[int, str, str]
 
 
 def check_version(found: int, oldest_code: int, known: int) -> None:
-    """Refuse a database made by a newer version, unless that one says that this one may go on."""
+    """Refuse a database of a newer version, unless that version allows this code."""
     if found > known and oldest_code > known:
         raise SchemaMismatch(
             f"the database was made by a newer mulligan (schema {found}); this one knows schemas up to {known}: "
-            "upgrade mulligan, nothing was changed"
+            "upgrade mulligan; nothing was changed"
         )
 
 

@@ -1,7 +1,8 @@
-"""An enqueue as statements that any connection can run: ours, or one that the caller has a transaction open on.
+"""An enqueue as statements that any connection can run: one of the store, or one of the caller with an open
+transaction.
 
-A script yields a statement and is sent its rows. The player chooses the connection, the transaction, and whether it
-blocks or awaits.
+A script yields a statement and is sent its rows. The caller of `play` chooses the connection and the transaction, and
+whether it blocks or awaits.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -26,7 +27,7 @@ Steps = Generator[Statement, Rows, T]
 
 @dataclass(frozen=True, slots=True)
 class Script(Generic[T]):
-    """The steps, and the kind of database that understands them."""
+    """The steps, and the kind of database they are written for."""
 
     database: str
     steps: Steps[T]
@@ -54,7 +55,7 @@ async def play_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[R
 
 
 def moment(sql: Statements, now: int | None) -> Steps[int]:
-    """The time of the store in microseconds."""
+    """Return the time of the store in microseconds."""
     if now is not None:
         return now
     (row,) = yield Statement(sql["now"], {"now": now})

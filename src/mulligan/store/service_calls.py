@@ -1,4 +1,5 @@
-"""What settled attempts tell of services: one word each, or what their tasks reported."""
+"""What settled attempts report about services: one call each, or the calls that their tasks reported; and whether a
+failed call is charged to the service instead of the job."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,115 +7,151 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
-from mulligan.records.job import Lease, ReportedCall
-from mulligan.service import BreakerState, ServiceCall, ServiceState
+from mulligan.records.job import Fence, Lease, ReportedCall
+from mulligan.service import BreakerState, ServiceCall, ServiceState, charge_reason
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome
 
 
-class Word(NamedTuple):
-    """`epoch` is the service's when the job was claimed; None: the task called another one than its own."""
+class CountedCall(NamedTuple):
+    """`epoch` is the epoch of the service at the claim; None if the task called another service than the job's."""
 
     ok: bool
     is_retry: bool
     epoch: int | None
 
 
-class Quiet(NamedTuple):
-    """The whole service is to be left alone for so long."""
+class ServiceHold(NamedTuple):
+    """A request to hold all calls of a service for `length`."""
 
     length: timedelta
     epoch: int
 
 
 @dataclass(slots=True)
-class Hearsay:
-    """Of one service."""
+class ServiceReport:
+    """What a settle learns about one service."""
 
-    words: list[Word] = field(default_factory=list)
-    quiet: list[Quiet] = field(default_factory=list)
+    calls: list[CountedCall] = field(default_factory=list)
+    holds: list[ServiceHold] = field(default_factory=list)
 
     @property
-    def is_reported(self) -> bool:
-        """No job of its own tells of it: others called it."""
-        return not self.quiet and all(word.epoch is None for word in self.words)
+    def is_foreign(self) -> bool:
+        """Whether only jobs of other services called it."""
+        return not self.holds and all(call.epoch is None for call in self.calls)
 
-    def calls_in(self, standing: ServiceState, now: int) -> list[ServiceCall]:
-        """Whoever called a service that is not his job's may have done so before its last change: that counts only
-        while it is closed."""
-        other = standing.epoch if standing.breaker is BreakerState.CLOSED else -1
+    def calls_in(self, state: ServiceState, now: int) -> list[ServiceCall]:
+        """A call by a job of another service may be older than the last state change, so it counts only while the
+        service is closed."""
+        other = state.epoch if state.breaker is BreakerState.CLOSED else -1
         return [
-            ServiceCall(now, word.ok, is_retry=word.is_retry, epoch=other if word.epoch is None else word.epoch)
-            for word in self.words
+            ServiceCall(now, call.ok, is_retry=call.is_retry, epoch=other if call.epoch is None else call.epoch)
+            for call in self.calls
         ]
 
 
-def hearsay(outcomes: Iterable[Outcome]) -> dict[str, Hearsay]:
-    heard: dict[str, Hearsay] = {}
+def collect_reports(outcomes: Iterable[Outcome]) -> dict[str, ServiceReport]:
+    """Return the reports by name of service."""
+    reports: dict[str, ServiceReport] = {}
     for outcome in outcomes:
         lease = outcome.lease
         for called in outcome.calls:
             name, epoch = (lease.service, lease.service_epoch) if _is_own(called, lease) else (called.service, None)
-            heard.setdefault(name, Hearsay()).words.append(Word(called.ok, lease.is_retry, epoch))
+            reports.setdefault(name, ServiceReport()).calls.append(CountedCall(called.ok, lease.is_retry, epoch))
         if lease.service:
-            _hear(heard, outcome)
-    return heard
+            _add_own(reports, outcome)
+    return reports
 
 
-def merged(heard: Mapping[str, Hearsay], shared: Mapping[str, str]) -> Mapping[str, Hearsay]:
-    """What was heard, of services that share a name under that."""
+def merge_reports(reports: Mapping[str, ServiceReport], shared: Mapping[str, str]) -> Mapping[str, ServiceReport]:
+    """Merge the reports of services that share a name."""
     if not shared:
-        return heard
-    together: dict[str, Hearsay] = {}
-    for name, each in heard.items():
-        one = together.setdefault(shared.get(name, name), Hearsay())
-        one.words += each.words
-        one.quiet += each.quiet
+        return reports
+    together: dict[str, ServiceReport] = {}
+    for name, report in reports.items():
+        one = together.setdefault(shared.get(name, name), ServiceReport())
+        one.calls += report.calls
+        one.holds += report.holds
     return together
 
 
-def told_of(outcome: Outcome) -> dict[str, dict[str, int]]:
-    """What one attempt tells of services, for the log: good calls and failed ones by name."""
-    told = {}
-    for name, heard in hearsay([outcome]).items():
-        good = sum(word.ok for word in heard.words)
-        told[name] = {"ok": good, "failed": len(heard.words) - good}
-    return told
+def summarize_calls(outcome: Outcome) -> dict[str, dict[str, int]]:
+    """Return the good and failed calls of one attempt by service, for its event."""
+    summary = {}
+    for name, report in collect_reports([outcome]).items():
+        good = sum(call.ok for call in report.calls)
+        summary[name] = {"ok": good, "failed": len(report.calls) - good}
+    return summary
 
 
-def _hear(heard: dict[str, Hearsay], outcome: Outcome) -> None:
+def _add_own(reports: dict[str, ServiceReport], outcome: Outcome) -> None:
     lease = outcome.lease
-    ok = _word(outcome)
-    # What the task itself said of its service goes before what its end tells.
+    ok = _own_call_succeeded(outcome)
+    # A reported call of the job's service takes precedence over what the outcome suggests.
     if ok is not None and not any(_is_own(called, lease) for called in outcome.calls):
-        heard.setdefault(lease.service, Hearsay()).words.append(Word(ok, lease.is_retry, lease.service_epoch))
+        call = CountedCall(ok, lease.is_retry, lease.service_epoch)
+        reports.setdefault(lease.service, ServiceReport()).calls.append(call)
     if isinstance(outcome.decision, Retry | Fail | Postpone | Park):
         verdict = outcome.decision.verdict
         if verdict.holds_service and verdict.retry_after is not None:
-            quiet = Quiet(verdict.retry_after, lease.service_epoch)
-            heard.setdefault(lease.service, Hearsay()).quiet.append(quiet)
+            hold = ServiceHold(verdict.retry_after, lease.service_epoch)
+            reports.setdefault(lease.service, ServiceReport()).holds.append(hold)
 
 
-def is_blamed(outcome: Outcome) -> bool:
-    """Whether its own service is at fault, as the task reported it, else as its end tells."""
+def _blames_service(outcome: Outcome) -> bool:
+    """Whether the job's service is at fault: as the task reported it, else as the outcome suggests."""
     reported = [called.ok for called in outcome.calls if _is_own(called, outcome.lease)]
-    return not all(reported) if reported else _word(outcome) is False
+    return not all(reported) if reported else _own_call_succeeded(outcome) is False
 
 
 def _is_own(called: ReportedCall, lease: Lease) -> bool:
-    """Whether it is the job's own service that was called; a shared one is called by the name that was meant."""
+    """Whether the call went to the job's service. Calls of a shared service carry the name before sharing."""
     shares = len(lease.service) > 1 and lease.service.endswith("*")
     return called.service == lease.service or (shares and called.service.startswith(lease.service[:-1]))
 
 
-def _word(outcome: Outcome) -> bool | None:
-    """Whether the service did its part; None when nothing is known of it."""
+def _own_call_succeeded(outcome: Outcome) -> bool | None:
+    """Return None if the outcome says nothing about the service."""
     match outcome.decision:
         case Succeed():
             return True
         case Retry() | Fail() if outcome.lease.kind == PROBE_KIND:
-            # Whatever kept it from an answer: else it would be asked again at once, and again.
+            # Whatever the reason: else the service would be probed again at once, endlessly.
             return False
         case Retry(verdict=verdict) | Fail(verdict=verdict) | Postpone(verdict=verdict) | Park(verdict=verdict):
             return None if verdict.blames_service is None else not verdict.blames_service
     return None
+
+
+def may_charge_service(outcome: Outcome) -> bool:
+    """Whether this failure may be charged to the service. The service's own probe is never blocked by it."""
+    decision, lease = outcome.decision, outcome.lease
+    has_choice = isinstance(decision, Retry | Fail | Postpone) and decision.spared is not None
+    return has_choice and bool(lease.service) and lease.kind != PROBE_KIND and _blames_service(outcome)
+
+
+def charge(outcome: Outcome, states: Mapping[str, ServiceState]) -> Outcome:
+    """Return the outcome to settle: as decided, or parked because the failure is charged to the service."""
+    lease, state = outcome.lease, states.get(outcome.lease.service)
+    assert isinstance(outcome.decision, Retry | Fail | Postpone) and outcome.decision.spared is not None
+    spared = outcome.decision.spared
+    if state is None:
+        return outcome
+    why = charge_reason(state, epoch=lease.service_epoch, returns=spared.returns)
+    return outcome if why is None else outcome._replace(decision=_park(spared, state, why))
+
+
+def _park(spared: Park, state: ServiceState, why: str) -> Park:
+    because = f"charged to service {state.name}, which {why}"
+    reasons = spared.reasons | {"service": state.name, "because": because}
+    return Park(
+        spared.delay, spared.least, spared.verdict, reasons, spared.returns, state.breaker is not BreakerState.CLOSED
+    )
+
+
+def first_by_lease(outcomes: Iterable[tuple[int, Outcome]]) -> dict[int, Outcome]:
+    """Return the first outcome of each lease, by number: only that one can be accepted."""
+    found: dict[Fence, tuple[int, Outcome]] = {}
+    for n, outcome in outcomes:
+        found.setdefault(outcome.lease.fence, (n, outcome))
+    return dict(found.values())

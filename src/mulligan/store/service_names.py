@@ -1,8 +1,8 @@
-"""Names of services that are computed, such as that of a job's host: so many of a family are told apart, and not more.
+"""Computed names of services, such as the host of a job: a bounded number of names per family.
 
-A family is what one pattern describes. Whoever comes with a new name when it is full shares the service that is named
-as the pattern: `site:*`. The same steps for every store, in an enqueue before its insert, and in a settle for services
-that tasks report. A name that was not computed costs no statement.
+A family is the set of names that one pattern matches. When it is full, jobs with a new name share the service named
+like the pattern: `site:*`. Names are checked in an enqueue before its insert, and in a settle for services that tasks
+report. A name that is not computed costs no statement.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from mulligan.store.script import Statement, Steps
 from mulligan.store.session import Session
 from mulligan.store.statements import Statements
 
-# How often it is asked whether a name is still needed, and of how many at once.
+# How often a name is checked for use, and how many at once.
 CHECKED_EVERY = to_duration(timedelta(days=1))
 CHECKED_AT_ONCE = 100
 
@@ -28,14 +28,14 @@ class ServiceNames:
         self._book = book
 
     def assign_names(self, rows: Sequence[dict[str, Any]], now: int | None) -> Steps[None]:
-        """Give jobs whose services are computed the names that they are told apart by."""
+        """Replace the computed names of services that have to share one."""
         computed = [row for row in rows if "is_computed" in row]
         shared = yield from self.find_shared({row["service"] for row in computed}, now)
         for row in computed:
             row["service"] = shared.get(row["service"], row["service"])
 
     def find_shared(self, names: Iterable[str], now: int | None) -> Steps[dict[str, str]]:
-        """The names for which there is no room, and what they share instead."""
+        """Return the names that do not fit, with the name that they share instead."""
         book = self._book()
         families = {name: book.of(name) for name in sorted(names) if name and book.of(name).is_pattern}
         if not families:
@@ -43,19 +43,19 @@ class ServiceNames:
         wanted = [{"family": family.name, "name": name} for name, family in families.items()]
         found = yield Statement(self._sql["names_known"], {"names": to_json(wanted)})
         known = {row["name"] for row in found}
-        news, places = [], Counter[str]()
+        news, new_names = [], Counter[str]()
         for name, family in families.items():
             if name not in known:
-                places[family.name] += 1
-                place = {"place": places[family.name], "most": family.most}
-                news.append({"family": family.name, "name": name, **place})
+                new_names[family.name] += 1
+                rank = {"place": new_names[family.name], "most": family.most}
+                news.append({"family": family.name, "name": name, **rank})
         if news:
             admitted = yield Statement(self._sql["names_admit"], {"names": to_json(news), "now": now})
             known |= {row["name"] for row in admitted}
         return {name: family.name for name, family in families.items() if name not in known}
 
     def forget(self, session: Session, now: int | None) -> None:
-        """A bounded number of those that nobody needs any more."""
+        """Delete a bounded number of names that are no longer used."""
         old = session.rows("names_old", {"now": now, "kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
         if needed := [row["seq"] for row in old if row["is_needed"]]:
             session.rows("names_keep", {"names": to_json(needed), "now": now})

@@ -1,4 +1,4 @@
-"""A session: statements by name on one connection, in one transaction of a store."""
+"""A session: statements by name on one connection, in one transaction."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from mulligan.store.statements import Statements
 
 T = TypeVar("T")
 
-# Microseconds. None: the database's own clock rules, and its statements ask it themselves.
+# Microseconds. None: the statements use the clock of the database.
 Now = int | None
 
 
@@ -24,14 +24,14 @@ class Session(ABC):
 
     @abstractmethod
     def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
-        """The rows of a statement, by column name."""
+        """Run a statement. Return its rows by column name."""
 
     @abstractmethod
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        """The rows of a statement as leases."""
+        """Run a named statement. Return its rows as leases."""
 
     def rows(self, name: str, values: Mapping[str, Any] | None = None, /, **more: Any) -> Rows:
-        """The rows of a named statement."""
+        """Run a named statement. Return its rows by column name."""
         return self.execute(self.sql[name], more if values is None else {**values, **more} if more else values)
 
     def play(self, steps: Steps[T]) -> T:
@@ -42,12 +42,12 @@ class Session(ABC):
         return self.execute(*statement)
 
     def moment(self, now: Now) -> int:
-        """The time as a number, to compare with."""
+        """Return the time as a number, to compare with."""
         return now if now is not None else int(self.rows("now", now=None)[0]["now"])
 
     @contextmanager
     def undo(self, *errors: type[Exception]) -> Iterator[None]:
-        """Undo the block when it ends with one of these errors; the transaction can go on."""
+        """Undo the block if it raises one of these errors. The transaction can continue."""
         self.execute("SAVEPOINT mulligan_steps", {})
         try:
             yield

@@ -1,4 +1,4 @@
-"""Decisions as changes to a row: the same translation for every store."""
+"""What both backends share in a settle: decisions as changes of a row, and outcomes that are refused."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,30 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Re
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
-from mulligan.lifecycle import TABLE, Move, State
+from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
-from mulligan.store.messages import Outcome, signed
-from mulligan.store.service_calls import told_of
+from mulligan.store.events import event_values
+from mulligan.store.messages import Outcome, Settled, signature
+from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json
+from mulligan.store.service_calls import summarize_calls
+from mulligan.store.session import Now, Session
+
+SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
+
+# Errors that a value of an outcome can cause.
+VALUE_ERRORS = (
+    StoreDamaged,
+    msgspec.MsgspecError,
+    OverflowError,
+    RecursionError,
+    ValueError,
+    TypeError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a settle writes. Counters are added to; a delay counts from the store's now."""
+    """What a settle writes. Counters are increments; a delay counts from the store's time."""
 
     move: Move
     data: dict[str, Any]
@@ -29,7 +44,7 @@ class Settlement:
     result: str | None = None
     delay: timedelta | None = None
     waiting_for: str | None = None
-    # Parked until its service is closed, or all others were probed.
+    # Blocked until its service is closed, or all other jobs were used as probes.
     is_held: bool = False
     failures: int = 0
     crashes: int = 0
@@ -58,7 +73,7 @@ class Settlement:
 
 
 class SucceededRow(NamedTuple):
-    """What a settle writes for an attempt that succeeded: most of them, so it is kept lean."""
+    """The row of a succeeded attempt. Most attempts succeed, so it is small."""
 
     id: str
     attempt: int
@@ -74,7 +89,7 @@ def has_succeeded(outcome: Outcome) -> bool:
 
 
 def needs_record(outcome: Outcome) -> bool:
-    """Whether it can be written only with the whole record of the job, which is not at hand."""
+    """Whether writing it requires the full record of the job, which is not loaded."""
     decision = outcome.decision
     counts = isinstance(decision, Retry | Fail | Park) or _is_misfit(decision)
     return not outcome.lease.is_whole and (counts or (isinstance(decision, Postpone) and decision.spared is not None))
@@ -90,20 +105,20 @@ def succeeded_row(outcome: Outcome) -> SucceededRow:
     id_, attempt, incarnation, claim = outcome.lease.fence
     settled_by, signature = _signature(incarnation, claim)
     data = f"{signature}}}" if seconds is None else f'{signature},"seconds":{seconds:.6f}}}'
-    return SucceededRow(id_, attempt, incarnation, claim, settled_by, _readable(decision.result), data)
+    return SucceededRow(id_, attempt, incarnation, claim, settled_by, _check_readable(decision.result), data)
 
 
 @lru_cache(maxsize=256)
 def _signature(incarnation: str, claim: int) -> tuple[str, str]:
-    """Who settles attempts of this claim, and how the data of their events begin."""
-    settled_by = signed(incarnation, claim)
+    """Return who settles attempts of this claim, and the beginning of their event data."""
+    settled_by = signature(incarnation, claim)
     return settled_by, msgspec.json.encode({"worker": incarnation, "by": settled_by}).decode()[:-1]
 
 
-def settlement(outcome: Outcome) -> Settlement:
+def to_settlement(outcome: Outcome) -> Settlement:
     match outcome.decision:
         case Succeed(result=result):
-            return Settlement(Move.SUCCEED, _data(outcome, {}), result=_readable(result), clears_losses=True)
+            return Settlement(Move.SUCCEED, _data(outcome, {}), result=_check_readable(result), clears_losses=True)
         case Retry(delay=delay, verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
                 Move.RETRY,
@@ -113,18 +128,18 @@ def settlement(outcome: Outcome) -> Settlement:
                 waiting_for="retry",
                 failures=1,
                 clears_losses=True,
-                code_failures=_counted(outcome, verdict.code),
+                code_failures=_count_code(outcome, verdict.code),
                 max_attempts=max_attempts,
             )
         case Postpone(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
-            # Nothing ran: it says nothing of what the job does to its worker.
+            # Nothing ran, so it does not show whether the job kills its worker.
             return Settlement(
                 Move.SNOOZE,
                 _data(outcome, reasons, verdict, delay),
                 verdict=verdict,
                 delay=delay,
                 waiting_for=ANOTHER_VERSION,
-                code_failures=_counted(outcome, verdict.code),
+                code_failures=_count_code(outcome, verdict.code),
             )
         case Postpone(delay=delay, verdict=verdict, reasons=reasons):
             return Settlement(
@@ -146,17 +161,17 @@ def settlement(outcome: Outcome) -> Settlement:
                 waiting_for="service",
                 is_held=is_held,
                 clears_losses=True,
-                code_failures=None if is_held else _counted(outcome, RECOVERING),
+                code_failures=None if is_held else _count_code(outcome, RECOVERING),
             )
         case Fail(verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
                 Move.FAIL,
-                _data(outcome, reasons, verdict) | _kept(verdict),
+                _data(outcome, reasons, verdict) | _failure_data(verdict),
                 verdict=verdict,
                 failures=int(verdict.ledger is Ledger.FAILURES),
                 crashes=int(verdict.ledger is Ledger.CRASHES),
                 losses=int(verdict.ledger is Ledger.LOSSES),
-                code_failures=_counted(outcome, verdict.code),
+                code_failures=_count_code(outcome, verdict.code),
                 max_attempts=max_attempts,
             )
         case Release(reasons=reasons, ledger=ledger, verdict=verdict):
@@ -175,14 +190,14 @@ def settlement(outcome: Outcome) -> Settlement:
 
 
 def unstorable(outcome: Outcome) -> Settlement:
-    """What is written when the outcome itself cannot be: every value in it is ours."""
+    """Return what is written if the outcome itself cannot be stored. It contains only values of the engine."""
     verdict = _unstorable("The outcome of the attempt could not be stored.")
     data = _data(outcome, {"rule": "engine", "outcome": type(outcome.decision).__name__}, verdict)
     return Settlement(Move.FAIL, data, verdict=verdict, failures=1)
 
 
-def damaged() -> Verdict:
-    """What a job fails with whose record somebody changed so that nothing can be done with it."""
+def damaged_verdict() -> Verdict:
+    """The verdict for a job whose record was damaged in the database."""
     return _unstorable("The record of this job was damaged in the database.")
 
 
@@ -196,15 +211,15 @@ def _unstorable(message: str) -> Verdict:
     )
 
 
-def _readable(result: str | None) -> str | None:
-    """The result; raises what no reader could decode, before it is stored."""
+def _check_readable(result: str | None) -> str | None:
+    """Return the result. Raises if a reader could not decode it, before it is stored."""
     if result is not None and result != "null":
         msgspec.json.decode(result)
     return result
 
 
-def _kept(verdict: Verdict) -> dict[str, Any]:
-    """What a failed job can be judged by again, when the rules are others."""
+def _failure_data(verdict: Verdict) -> dict[str, Any]:
+    """The event data that `reclassify` judges a failed job by."""
     if verdict.failure is None:
         return {}
     kept: dict[str, Any] = msgspec.to_builtins(verdict.failure)
@@ -213,15 +228,15 @@ def _kept(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def failure_kept(data: Mapping[str, Any]) -> Failure | None:
-    """The failure as the log of a failed job holds it; None when it holds none that can be read."""
+def read_failure(data: Mapping[str, Any]) -> Failure | None:
+    """Return the failure stored in the event of a failed job, or None if it cannot be read."""
     try:
         return msgspec.convert(data.get("failure"), Failure)
     except msgspec.ValidationError:
         return None
 
 
-def _counted(outcome: Outcome, code: str) -> str:
+def _count_code(outcome: Outcome, code: str) -> str:
     try:
         counts = dict(outcome.lease.job.code_failures)
     except (StoreDamaged, LeaseLost):
@@ -248,6 +263,87 @@ def _data(
             "error": verdict.technical_line,
             "detail": verdict.detail,
         }
-        if told := told_of(outcome):
-            data["services"] = told
+        if calls := summarize_calls(outcome):
+            data["services"] = calls
     return data
+
+
+def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
+    fence, verdict = outcome.lease.fence, change.verdict if change.target is State.FAILED else None
+    return {
+        **fence_values(fence),
+        **when_values(outcome),
+        "settled_by": outcome.settled_by,
+        "target": change.target.value,
+        "requeues": change.requeues,
+        "waiting_for": change.waiting_for,
+        "is_held": change.is_held,
+        "delay": None if change.delay is None else to_duration(change.delay),
+        "failures": change.failures,
+        "crashes": change.crashes,
+        "losses": change.losses,
+        "snoozes": change.snoozes,
+        "clears_losses": change.clears_losses,
+        "code_failures": change.code_failures,
+        "max_attempts": change.max_attempts,
+        "result": change.result,
+        **error_values(verdict),
+        **last_values(change.verdict),
+    }
+
+
+def when_values(outcome: Outcome) -> dict[str, Any]:
+    """A reclaimer may settle only expired leases, or stuck attempts."""
+    stuck_after = outcome.stuck_after
+    return {
+        "reclaimed": outcome.reclaimed_by is not None,
+        "stuck_after": None if stuck_after is None else to_duration(stuck_after),
+    }
+
+
+def last_values(verdict: Verdict | None) -> dict[str, Any]:
+    """The last failure of an attempt; None keeps the previous one. A task that snoozes has not failed."""
+    failed = None if verdict is None or verdict.code == "SNOOZED" else verdict
+    return {
+        "last_code": failed and failed.code,
+        "last_class": failed and str(failed.error_class),
+        "last_message": failed and failed.message,
+        "last_detail": failed and failed.technical_line,
+    }
+
+
+def refusal_values(outcome: Outcome, change: Settlement, row: Record, *, now: int | None) -> dict[str, Any]:
+    """Return the event of a refused outcome. It is written once, however often the outcome is repeated."""
+    fence = outcome.lease.fence
+    return event_values(
+        REFUSED,
+        fence.id,
+        row["kind"],
+        row["owner"],
+        fence.attempt,
+        now=now,
+        request=f"refused:{fence.id}:{fence.attempt}:{outcome.settled_by}",
+        code=change.code,
+        data={"decision": str(change.move), "worker": fence.incarnation},
+    )
+
+
+def refuse(session: Session, outcome: Outcome, change: Settlement, now: Now) -> Settled:
+    rows = session.rows("settled", {"id": outcome.lease.fence.id})
+    if not rows:
+        return Settled.REFUSED
+    if is_repeat(session, outcome, rows[0]):
+        return Settled.REPEATED
+    if outcome.reclaimed_by is None:
+        session.rows("event", refusal_values(outcome, change, rows[0], now=now))
+    return Settled.REFUSED
+
+
+def is_repeat(session: Session, outcome: Outcome, row: Record) -> bool:
+    """Whether this settle was accepted before: according to the row, or to the log for an older attempt."""
+    fence = outcome.lease.fence
+    if row["settled_attempt"] == fence.attempt:
+        return bool(row["settled_by"] == outcome.settled_by)
+    values = {"id": fence.id, "attempt": fence.attempt, "types": to_json(SETTLE_EVENTS)}
+    settles = session.rows("settled_before", values)
+    return any(to_json(outcome.settled_by) in settle["data"] for settle in settles)

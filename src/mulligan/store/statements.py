@@ -1,5 +1,5 @@
-"""SQL lives in `.sql` files named for the store's operation: in `store/sql/` if both databases share the statement,
-else in the folder of each database under the same name. Shared statements are written for PostgreSQL."""
+"""SQL is in `.sql` files named for the store's operation: in `store/sql/` if both databases share the statement, else
+in the folder of each database under the same name. Shared statements are written for PostgreSQL."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ _ELEMENTS = re.compile(r"\bjson_array_elements_text\((:[a-z_]+)\)")
 
 
 class Statements(dict[str, str]):
-    """The statements of one store, read once. `{{name}}` includes the file of that name."""
+    """The statements of one backend, read once. `{{name}}` includes the file of that name."""
 
     def __init__(self, package: str, dialect: Callable[[str], str]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Statements(dict[str, str]):
         return text
 
     def filtered(self, name: str, conditions: Sequence[str], **words: str) -> str:
-        """A statement with the `{conditions}` of a filter and other words of ours, such as a `{table}`."""
+        """Return a statement with the `{conditions}` of a filter and other constants, such as a `{table}`."""
         text = self._text(name).format(conditions=" AND ".join(conditions), **words)
         return self._dialect(self._include(text))
 
@@ -43,17 +43,17 @@ class Statements(dict[str, str]):
 
 
 def for_postgres(text: str) -> str:
-    """`:name` as `%(name)s`; casts (`::text`) stay."""
+    """Rewrite `:name` as `%(name)s`. Casts (`::text`) stay."""
     return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
 
 
 def for_sqlite(text: str) -> str:
-    """Without casts and row locks: types are dynamic, and there is one writer."""
+    """Remove casts and row locks: types are dynamic, and there is one writer."""
     text = _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _ROW_LOCK.sub("", _CAST.sub("", text)))
     return _ELEMENTS.sub(r"value FROM json_each(\1)", text).replace("greatest(", "max(")
 
 
 def migrations(package: str) -> list[tuple[int, str, str]]:
-    """Number, name and text of each migration, in order."""
+    """Return number, name and text of each migration, in order."""
     found = [file for file in (files(package) / "migrations").iterdir() if file.name.endswith(".sql")]
     return sorted((int(file.name[:3]), file.name[:-4], file.read_text("utf-8")) for file in found)

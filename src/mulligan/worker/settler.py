@@ -13,7 +13,7 @@ from mulligan.failure.decision import Cancel, Decision, Release, Succeed
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
 from mulligan.store.messages import Outcome, Settled
-from mulligan.store.service_charges import may_be_spared
+from mulligan.store.service_calls import may_charge_service
 from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.ending import Ended, Failed, Interruption, Judged, StopReason, Success
@@ -160,17 +160,17 @@ class Settler:
         await self._load(batch)
         outcomes = [self._outcome(end) for end in batch]
         for outcome in outcomes:
-            if not may_be_spared(outcome):
+            if not may_charge_service(outcome):
                 log_decision(outcome)
         answers = await self._calls.persist(lambda: self._store.settle(outcomes), kind="settle")
         log_service_changes(answers.changes)
-        if answers.held:
-            for running in self._backlog.take_stale(answers.held):
+        if answers.not_closed:
+            for running in self._backlog.take_stale(answers.not_closed):
                 self.drop(running, StopReason.HELD)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
         self._summary.count(settled, answers)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
-            if may_be_spared(wanted):
+            if may_charge_service(wanted):
                 log_decision(outcome)
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 log_refusal(outcome, answer)

@@ -1,4 +1,4 @@
-"""The PostgreSQL backend: each operation on a connection of a pool, in bounded time."""
+"""The PostgreSQL backend: each operation runs on a pooled connection, in bounded time."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -14,29 +14,25 @@ from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
-from mulligan.store.parts import Parts
+from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres import health, proxy, schema
-from mulligan.store.postgres.claim import PostgresClaim
+from mulligan.store.postgres.claim import PostgresClaim, PostgresPromote
 from mulligan.store.postgres.connections import Connections
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
-from mulligan.store.postgres.notify import Notifications, Notifier, Polling, ServerSilent
-from mulligan.store.postgres.promote import PostgresPromote
-from mulligan.store.postgres.retention import remove
+from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, Polling
 from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
-from mulligan.store.retention import Remove
-from mulligan.store.rows import to_time
+from mulligan.store.rows import fence_values, to_time
 from mulligan.store.script import Script
 from mulligan.store.session import Now, Session
 from mulligan.store.store import Store
-from mulligan.store.values import fence_values
 
 T = TypeVar("T")
 Work = Callable[[PostgresSession], T]
 
-# What may take long by itself, beyond the limit of a call: changes of the schema, jobs in bulk, a batch at once.
+# Extra time for what takes long by itself: migrations, jobs in bulk, a whole batch.
 MIGRATING = timedelta(hours=1)
 PER_JOB = timedelta(milliseconds=1)
 WHOLE_BATCH = timedelta(minutes=5)
@@ -44,7 +40,6 @@ WHOLE_BATCH = timedelta(minutes=5)
 
 class PostgresBackend:
     violation: type[Exception] = psycopg.IntegrityError
-    remove: Remove = staticmethod(remove)
 
     def __init__(
         self,
@@ -58,14 +53,14 @@ class PostgresBackend:
         self._address = address = parse_url(url)
         self._given_now = now
         self._enqueue = PostgresEnqueue(lambda: self.now)
-        self.parts = Parts(SQL, services, self._enqueue.enqueue_steps)
+        self.parts = SharedOperations(SQL, services, self._enqueue.enqueue_steps)
         self._enqueue.use(self.parts)
         self._promote = PostgresPromote(self.parts)
         self._claim = PostgresClaim(self.parts.services, self._promote, job)
         self._settle = PostgresSettle(self.parts, self._enqueue)
         self._log = PostgresLog()
         self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
-        self._notifier = Notifier(self.connections) if address.listens else ServerSilent()
+        self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
         self._is_checked = False
 
     @property
@@ -104,11 +99,15 @@ class PostgresBackend:
     def _check_once(self) -> None:
         if self._is_checked:
             return
-        # Before anything is prepared: in another client's session its name may be another statement's.
-        if self._address.prepares and proxy.look(self.connections) is proxy.Between.TRANSACTIONS:
+        # Before anything is prepared: behind a proxy the name may belong to a statement of another client.
+        if self._address.prepares and proxy.detect_proxy(self.connections) is proxy.PoolMode.TRANSACTIONS:
             raise UndeclaredProxy(self._address.url)
         self.connections.run(schema.check)
         self._is_checked = True
+
+    def remove(self, session: Session, ids: Sequence[str]) -> int:
+        (row,) = session.rows("remove", {"ids": list(ids)})
+        return int(row["number"])
 
     def hint(self) -> None:
         self._notifier.hint()
@@ -136,9 +135,9 @@ class PostgresBackend:
         return stored
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
-        # On a connection of ours: a table that is missing would spoil the caller's transaction.
+        # On the store's connection: a missing table would abort the caller's transaction.
         self._check_once()
-        # No NOTIFY: it would make the caller's commit wait for all others. An idle worker looks every second anyway.
+        # No NOTIFY: the caller's commit would wait for those of all others. An idle worker polls every second anyway.
         return Script("PostgreSQL", self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
@@ -149,7 +148,7 @@ class PostgresBackend:
         return self._run(lambda session: self._claim.recall(session, "adopt", values))
 
     def secure(self, fence: Fence) -> bool:
-        # Committed synchronously, and with it all that was written before: the claim too.
+        # A synchronous commit makes everything written before durable, including the claim.
         return self._run(lambda session: session.cursor(SQL["secure"], fence_values(fence)).rowcount == 1)
 
     def settle(self, outcomes: Sequence[Outcome]) -> Answers:
@@ -159,12 +158,12 @@ class PostgresBackend:
         assert isinstance(session, PostgresSession)
         return MoveParts(
             settle=lambda first: self._settle.settle_uncounted(session, first, session.now),
-            promote=lambda tally: self._promote.promote(session, session.now, tally),
+            promote=lambda changes: self._promote.promote(session, session.now, changes),
         )
 
-    def promote(self, duty: str, *, limit: int, by_hand: bool) -> int:
+    def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
         return self._run(
-            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, by_hand=by_hand)
+            lambda session: self._promote.promote_in_transaction(session, duty, limit, is_manual=is_manual)
         )
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
@@ -180,7 +179,7 @@ class PostgresBackend:
 
 
 class PostgresStore(Store):
-    """`now` replaces the server's clock; `services` are those in force; no call waits longer than `timeout`."""
+    """`now` replaces the server's clock. `services` returns those in force. No call waits longer than `timeout`."""
 
     def __init__(
         self,

@@ -1,9 +1,8 @@
 """A connection that does not wait for ever.
 
-A network that goes silent tells nobody: the connection stays open, and the answer never comes. Nor does a statement end
-that waits for somebody's lock. So every wait for the server has a limit here; beyond it the server is asked to cancel
-what it does, and the connection is given up. What was asked may have been done all the same: as after any lost reply,
-the call is repeated.
+If the network goes silent, the connection stays open and the answer never comes; nor does a statement end that waits
+for a lock. So every wait for the server has a limit. After it the server is asked to cancel the statement, and the
+connection is closed. The statement may still have been executed: as after any lost reply, the call is repeated.
 """
 
 import contextlib
@@ -17,32 +16,32 @@ from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
-# For the request to cancel, which may get no answer either.
+# For the cancel request, which may get no answer either.
 CANCEL_SECONDS = 2.0
 
 
-class Silent(psycopg.OperationalError):
+class NoAnswer(psycopg.OperationalError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"no answer for {round(seconds, 2):g} s (MULLIGAN_STORE_TIMEOUT_SEC): the network is silent, others hold "
-            "what the call needs, or it takes longer by itself"
+            f"no answer for {round(seconds, 2):g} s (MULLIGAN_STORE_TIMEOUT_SEC): the network is silent, the call "
+            "waits for a lock, or it takes longer by itself"
         )
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """`limit` is for how many seconds nothing may come from the server while something is awaited."""
+    """`limit` is how many seconds the server may be silent while an answer is awaited."""
 
     limit: float = 15.0
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         try:
             return super().wait(self._within_limit(gen), *args, **options)
-        except Silent:
+        except NoAnswer:
             self._give_up()
             raise
 
     def _within_limit(self, waiting: PQGen[T]) -> Generator[Any, Any, T]:
-        """The same steps. psycopg comes back to each of them several times a second, also with nothing."""
+        """The same steps. psycopg resumes each of them several times a second, even if nothing arrived."""
         since, ready = time.monotonic(), cast("Any", None)
         while True:
             try:
@@ -54,11 +53,11 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             if ready:
                 since = time.monotonic()
             elif time.monotonic() - since >= self.limit:
-                raise Silent(self.limit)
+                raise NoAnswer(self.limit)
 
     def _give_up(self) -> None:
-        # A statement that waits for a lock would wait on, and each repeat of the call would leave one more. A libpq
-        # before 17 waits without a limit for the answer: there the server is left to notice that nobody is connected.
+        # A statement that waits for a lock would continue to wait, and each repeated call would add one. A libpq before
+        # 17 waits for the answer without a limit; there the server has to notice by itself that the client is gone.
         if capabilities.has_cancel_safe():
             with contextlib.suppress(psycopg.Error):
                 self.cancel_safe(timeout=min(CANCEL_SECONDS, self.limit))

@@ -1,7 +1,7 @@
-"""Connections to one server, its errors in our words.
+"""Connections to one server, and its errors as store errors.
 
-Few threads talk to the store at once, so connections are made when needed and kept for the next; one that broke is
-thrown away. No session state: every setting is made inside a transaction, so that a transaction-pooling proxy will do.
+Few threads use the store at once, so connections are opened when needed and kept for reuse; a broken one is discarded.
+There is no session state: every setting is made inside a transaction, so a transaction-pooling proxy works.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 130_000
 REPEATS = 5
-# What the statements of a connection were prepared for is no more: the schema changed ("cached plan must not change
-# result type"), or somebody in between forgot them.
+# The prepared statements of a connection are no longer valid: the schema changed ("cached plan must not change result
+# type"), or a proxy dropped them.
 UNPREPARED = (pg.FeatureNotSupported, pg.InvalidSqlStatementName)
-# What may go well when it is done again: two got in each other's way, or on a new connection.
-PASSING = (pg.DeadlockDetected, pg.SerializationFailure, *UNPREPARED)
+# Errors that a repetition may avoid: a conflict with another transaction, or on a new connection.
+TRANSIENT = (pg.DeadlockDetected, pg.SerializationFailure, *UNPREPARED)
 CONNECT_SECONDS = 10
 MOST_CONNECTIONS = 10
-# A peer that is gone is noticed by the system, also where nothing is asked: by a listener. The URL may say otherwise.
+# The system detects a dead peer, even if nothing is sent, as by a listener. The URL may override it.
 KEEP_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 class Connections:
-    """No call waits for an answer of the server, or for its turn, longer than `timeout`."""
+    """No call waits for the server, or for a free connection, longer than `timeout`."""
 
     def __init__(self, url: str, *, prepares: bool = True, timeout: timedelta = TIMEOUT) -> None:
         self._url = url
@@ -54,19 +54,19 @@ class Connections:
         self._process = os.getpid()
         self._idle: list[BoundedConnection] = []
         self._lock = threading.Lock()
-        self._turns = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._free_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._is_closed = False
 
     def connect(self) -> BoundedConnection:
-        """A new connection of the caller's own."""
-        with translated(self._url):
+        """Open a new connection for the caller."""
+        with translate_errors(self._url):
             connection = BoundedConnection.connect(
                 self._url,
                 autocommit=True,
                 connect_timeout=min(CONNECT_SECONDS, max(1, round(self._limit))),
                 application_name="mulligan",
                 prepare_threshold=5 if self._prepares else None,
-                **self._alive(),
+                **self._keep_alive(),
             )
             connection.limit = self._limit
             if connection.info.server_version < OLDEST_SERVER:
@@ -75,42 +75,45 @@ class Connections:
                 raise StoreError(f"the server is PostgreSQL {version}; mulligan needs {oldest} or newer")
         return connection
 
-    def _alive(self) -> dict[str, Any]:
+    def _keep_alive(self) -> dict[str, Any]:
         chosen = conninfo.conninfo_to_dict(self._url)
         wanted = {**KEEP_ALIVE, "tcp_user_timeout": round(self._limit * 1000)}
         return {name: value for name, value in wanted.items() if name not in chosen}
 
     def run(self, work: Callable[[Connection], T], *, extra: timedelta = timedelta(0)) -> T:
-        """Do the work on a connection; after a deadlock, or when the schema changed under it, do it again.
+        """Run `work` on a connection. Repeat it after a deadlock, or if the schema changed meanwhile.
 
-        Work that may take long by itself gets as much `extra` time for each answer; if that is much, the server is
-        asked first whether it is there."""
+        Work that takes long by itself gets `extra` time per answer. If that is much, the server is first asked for a
+        sign of life.
+        """
         limit = self._limit + extra.total_seconds()
         for _ in range(REPEATS):
-            with contextlib.suppress(*PASSING):
+            with contextlib.suppress(*TRANSIENT):
                 return self._run(work, limit)
         try:
             return self._run(work, limit)
         except pg.InvalidSqlStatementName as error:
             raise UndeclaredProxy(self._url) from error
-        except PASSING as error:
-            # Still something that may be tried again, by whoever has the time.
-            raise StoreUnavailable(f"{without_password(self._url)} is too busy now: {_said(error)}") from error
+        except TRANSIENT as error:
+            # The caller may still repeat it later.
+            raise StoreUnavailable(
+                f"{without_password(self._url)} is too busy now: {_server_message(error)}"
+            ) from error
 
     def _run(self, work: Callable[[Connection], T], limit: float) -> T:
-        # A server has few connections for many processes: a thread more than that waits here for its turn.
-        if not self._turns.acquire(timeout=limit):
+        # A server has few connections for many processes, so additional threads wait here.
+        if not self._free_connections.acquire(timeout=limit):
             raise StoreUnavailable(f"all {MOST_CONNECTIONS} connections of this process were in use for too long")
         try:
-            return self._run_in_turn(work, limit)
+            return self._run_on_connection(work, limit)
         finally:
-            self._turns.release()
+            self._free_connections.release()
 
-    def _run_in_turn(self, work: Callable[[Connection], T], limit: float) -> T:
+    def _run_on_connection(self, work: Callable[[Connection], T], limit: float) -> T:
         connection = self._take()
         connection.limit = self._limit
         try:
-            with translated(self._url):
+            with translate_errors(self._url):
                 if limit > 2 * self._limit:
                     connection.execute("SELECT 1")
                 connection.limit = limit
@@ -136,8 +139,8 @@ class Connections:
 
     def _give_back(self, connection: BoundedConnection) -> None:
         if connection.closed or connection.broken:
-            # The server went away: the others are broken too, and would each cost somebody an error.
-            self._discard([connection, *self._taken_out()])
+            # The server went away: the idle connections are broken too, and each would cause an error.
+            self._discard([connection, *self._take_idle()])
             return
         if connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
             with contextlib.suppress(psycopg.Error):
@@ -148,7 +151,7 @@ class Connections:
                 return
         connection.close()
 
-    def _taken_out(self) -> list[BoundedConnection]:
+    def _take_idle(self) -> list[BoundedConnection]:
         with self._lock:
             idle, self._idle = self._idle, []
         return idle
@@ -162,56 +165,56 @@ class Connections:
     def close(self) -> None:
         if self._process == os.getpid():
             self._is_closed = True
-            self._discard(self._taken_out())
+            self._discard(self._take_idle())
 
 
 @contextlib.contextmanager
-def translated(url: str) -> Iterator[None]:
-    """Raise what psycopg raises as one of our store errors, each with what can be done."""
+def translate_errors(url: str) -> Iterator[None]:
+    """Raise psycopg's errors as store errors that say what to do."""
     try:
         yield
-    except PASSING:
+    except TRANSIENT:
         raise
     except psycopg.Error as error:
         raise _translate(error, url) from error
 
 
 def _translate(error: psycopg.Error, url: str) -> StoreError:
-    said = _said(error)
-    place = without_password(url)
+    message = _server_message(error)
+    name = without_password(url)
     match error:
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
-            return StoreUnavailable(f"{place} refuses this user or password: {said}")
+            return StoreUnavailable(f"{name} refuses this user or password: {message}")
         case pg.InvalidCatalogName():
-            return StoreUnavailable(f"{place}: there is no such database; create it first: {said}")
+            return StoreUnavailable(f"{name}: there is no such database; create it first: {message}")
         case pg.InsufficientPrivilege():
-            return StoreError(f"this user of {place} lacks a permission: {said}")
+            return StoreError(f"this user of {name} lacks a permission: {message}")
         case pg.UndefinedTable() | pg.UndefinedColumn():
-            return SchemaMismatch(f"{place} has no tables of this version; run 'mulligan migrate': {said}")
+            return SchemaMismatch(f"{name} has no tables of this version; run 'mulligan migrate': {message}")
         case pg.DuplicatePreparedStatement():
             return UndeclaredProxy(url)
         case pg.DiskFull():
-            return StoreFull(f"no space left on the server of {place}: free some; nothing was lost")
+            return StoreFull(f"no space left on the server of {name}: free some; nothing was lost")
         case pg.ReadOnlySqlTransaction():
-            return StoreReadOnly(f"{place} is read-only, a standby perhaps: use the primary")
+            return StoreReadOnly(f"{name} is read-only, maybe a standby: use the primary")
         case psycopg.OperationalError() | psycopg.InterfaceError() | pg.IdleInTransactionSessionTimeout():
-            return _unreachable(said, place)
+            return _unreachable(message, name)
         case _:
-            return StoreError(f"{place}: {said}")
+            return StoreError(f"{name}: {message}")
 
 
-def _said(error: psycopg.Error) -> str:
-    """The server's own sentence, without the details that follow it and the attempts that led to it."""
+def _server_message(error: psycopg.Error) -> str:
+    """Return the server's message, without details and earlier connection attempts."""
     if error.diag.message_primary:
         return error.diag.message_primary
     line = str(error).strip().partition("\n")[0]
     return line.rpartition("FATAL:")[2].strip() or type(error).__name__
 
 
-def _unreachable(said: str, place: object) -> StoreError:
-    # A failed connect has no SQLSTATE: the reason stands in the text only.
-    if "password authentication failed" in said or "no password supplied" in said:
-        return StoreUnavailable(f"{place} refuses this user or password: {said}")
-    if "does not exist" in said and "database" in said:
-        return StoreUnavailable(f"{place}: there is no such database; create it first: {said}")
-    return StoreUnavailable(f"{place} cannot be reached now: {said}")
+def _unreachable(message: str, name: object) -> StoreError:
+    # A failed connect has no SQLSTATE: the reason is only in the message.
+    if "password authentication failed" in message or "no password supplied" in message:
+        return StoreUnavailable(f"{name} refuses this user or password: {message}")
+    if "does not exist" in message and "database" in message:
+        return StoreUnavailable(f"{name}: there is no such database; create it first: {message}")
+    return StoreUnavailable(f"{name} cannot be reached now: {message}")

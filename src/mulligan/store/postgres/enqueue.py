@@ -1,4 +1,4 @@
-"""Jobs come in: with one statement for all."""
+"""Enqueue on PostgreSQL: one statement for all jobs."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -6,80 +6,79 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, NewJob
-from mulligan.store.duplicates import answers, refuse_other_calls
-from mulligan.store.parts import Parts
+from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
+from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres.session import BEGIN, SQL, PostgresSession
 from mulligan.store.rows import Record, to_json
 from mulligan.store.script import Statement, Steps, moment
 from mulligan.store.session import Now
-from mulligan.store.values import new_values
 
 
 class PostgresEnqueue:
-    """`now` is the time of a clock that replaces the server's, or None."""
+    """`now` returns the time of a clock that replaces the server's, or None."""
 
     def __init__(self, now: Callable[[], Now]) -> None:
         self._now = now
 
-    def use(self, parts: Parts) -> None:
-        self._owners = parts.submissions
-        self._limits = parts.limits
-        self._names = parts.services.names
-        self._batches = parts.batches
+    def use(self, operations: SharedOperations) -> None:
+        self._submissions = operations.submissions
+        self._limits = operations.limits
+        self._names = operations.services.names
+        self._batches = operations.batches
 
     def enqueue(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
-        with session.transaction(BEGIN) if any(map(_takes_more, jobs)) else contextlib.nullcontext():
+        with session.transaction(BEGIN) if any(map(_needs_transaction, jobs)) else contextlib.nullcontext():
             return session.play(self.enqueue_steps(jobs))
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         if not jobs:
             return []
         yield from refuse_other_calls(SQL, jobs)
-        rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "n": n} for n, job in enumerate(jobs)]
+        rows = [{**new_values(job, is_limited=self._limits.applies_to(job)), "n": n} for n, job in enumerate(jobs)]
         now = self._now()
         news = yield from self._store_steps(rows, now)
         stored = dict(news)
         for row in rows:
             if row["id"] not in stored:
-                stored[row["id"]] = yield from self._twin(row, now, news)
-        return answers(jobs, [stored[row["id"]] for row in rows], news)
+                stored[row["id"]] = yield from self._find_twin(row, now, news)
+        return to_answers(jobs, [stored[row["id"]] for row in rows], news)
 
     def _store_steps(self, rows: list[dict[str, Any]], now: Now) -> Steps[dict[str, Record]]:
-        """Those that were not there already."""
+        """Store the jobs. Return the new ones by id."""
         yield from self._names.assign_names(rows, now)
-        buckets = yield from self._owners.admit(rows, now)
-        closed = yield from self._batches.lock_joined(rows)
+        buckets = yield from self._submissions.admit(rows, now)
+        closed = yield from self._batches.lock_batches(rows)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_clear"], {"jobs": to_json(keyed), "now": now})
-        starts = yield from self._owners.rank(rows, now)
+        starts = yield from self._submissions.assign_ranks(rows, now)
         event = TABLE[Move.ENQUEUE, None].event
         news = [row for row in rows if row["id"] not in closed]
         found = yield Statement(SQL["enqueue"], {"jobs": to_json(news), "now": now, "event": event})
         stored = {row["id"]: row for row in found}
-        yield from self._owners.charge(rows, stored, buckets=buckets, starts=starts)
+        yield from self._submissions.charge(rows, stored, buckets=buckets, starts=starts)
         return stored
 
-    def _twin(self, row: dict[str, Any], now: Now, news: dict[str, Record]) -> Steps[Record]:
+    def _find_twin(self, row: dict[str, Any], now: Now, news: dict[str, Record]) -> Steps[Record]:
         if found := (yield Statement(SQL["job"], {"id": row["id"], "owner": None})):
             return found[0]
         yield from self._batches.refuse_closed(row)
         key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
         twins = yield Statement(SQL["enqueue_twin"], key)
-        if twins and not (yield from self._has_let_go(twins[0], now)):
+        if twins and not (yield from self._has_released_key(twins[0], now)):
             return twins[0]
-        # The holder of the key let go of it in this very moment: the way is free now.
+        # The holder released the key in the meantime, so the job can be stored now.
         news |= yield from self._store_steps([row], now)
-        return news.get(row["id"]) or (yield from self._twin(row, now, news))
+        return news.get(row["id"]) or (yield from self._find_twin(row, now, news))
 
-    def _has_let_go(self, twin: Record, now: Now) -> Steps[bool]:
-        """Whether its period is over: the clear passed it over if it was still live then."""
+    def _has_released_key(self, twin: Record, now: Now) -> Steps[bool]:
+        """Whether its dedupe period is over: `enqueue_clear` skipped it if it was still live then."""
         if twin["dedupe_until"] is None or not State(twin["state"]).is_final:
             return False
         return bool(twin["dedupe_until"] <= (yield from moment(SQL, now)))
 
 
-def _takes_more(job: NewJob) -> bool:
-    """Than one statement."""
+def _needs_transaction(job: NewJob) -> bool:
+    """Whether storing it takes more than one statement."""
     return (
         job.dedupe_key is not None
         or job.batch is not None

@@ -1,9 +1,9 @@
-"""What a doctor asks a PostgreSQL server: how it is reached, what it promises, and who holds it up."""
+"""Doctor checks of a PostgreSQL server: how it is reached, whether commits are durable, and what blocks it."""
 
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -11,7 +11,7 @@ from mulligan.errors import UndeclaredProxy
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.store.postgres.connections import Connection, Connections
 from mulligan.store.postgres.notify import CHANNEL, NOTIFY
-from mulligan.store.postgres.proxy import Between, look
+from mulligan.store.postgres.proxy import PoolMode, detect_proxy
 from mulligan.store.postgres.url import Address
 from mulligan.values.duration import describe
 from mulligan.values.size import describe_size
@@ -20,7 +20,7 @@ NOTIFY_SECONDS = 2.0
 DEAD_ROWS = 100_000
 PREPARED_REMEDY = "end it: COMMIT PREPARED or ROLLBACK PREPARED '{name}'"
 
-# Who keeps dead rows from being removed: sessions, prepared transactions, replication slots.
+# What prevents dead rows from being removed: sessions, prepared transactions, replication slots.
 _HOLDERS = """
 SELECT 'session', pid::text, coalesce(application_name, ''), coalesce(state, ''), backend_xid IS NOT NULL,
     coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float
@@ -33,8 +33,8 @@ SELECT 'prepared transaction', gid, owner::text, 'prepared', true,
 FROM pg_prepared_xacts
 UNION ALL
 SELECT 'replication slot', slot_name, greatest(age(xmin), age(catalog_xmin)) || ' transactions behind',
-    CASE WHEN active THEN 'active' ELSE 'nobody reads it' END, false,
-    -- It has no time of its own: one that nobody reads is old at once.
+    CASE WHEN active THEN 'active' ELSE 'not read' END, false,
+    -- It has no time: one without a reader counts as old.
     CASE WHEN active THEN 0 ELSE 1e9 END
 FROM pg_replication_slots
 WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
@@ -78,7 +78,7 @@ def examine(connections: Connections, address: Address, limits: Limits) -> list[
     )
     return [
         *(connections.run(check) for check in checks),
-        proxy(connections, is_told=not address.prepares),
+        proxy(connections, is_declared=not address.prepares),
         notify(connections, is_wanted=address.listens),
     ]
 
@@ -93,7 +93,7 @@ def server(db: Connection) -> Finding:
             Check.POSTGRES_SERVER,
             f"PostgreSQL {version} is {why}: nothing can be written",
             "name the primary in the URL ('target_session_attrs=read-write' finds it among several hosts), "
-            "or put default_transaction_read_only off",
+            "or turn default_transaction_read_only off",
         )
     return ok(Check.POSTGRES_SERVER, f"PostgreSQL {version}")
 
@@ -104,7 +104,7 @@ def durability(db: Connection) -> Finding:
     if unsafe:
         return problem(
             Check.POSTGRES_DURABILITY,
-            f"{', '.join(unsafe)}: a crash of the server can take back jobs that were accepted, or damage the database",
+            f"{', '.join(unsafe)}: a crash of the server can lose accepted jobs or damage the database",
             "turn it on in postgresql.conf, and for this user and database (ALTER ROLE, ALTER DATABASE)",
         )
     return ok(Check.POSTGRES_DURABILITY, ", ".join(f"{name} = {value}" for name, value in settings.items()))
@@ -114,7 +114,7 @@ def autovacuum(db: Connection) -> Finding:
     if _settings(db, "autovacuum")["autovacuum"] == "off":
         return warning(
             Check.POSTGRES_AUTOVACUUM,
-            "autovacuum is off: dead rows stay for ever, and everything becomes slower",
+            "autovacuum is off: dead rows are never removed, and everything becomes slower",
             "turn autovacuum on in postgresql.conf",
         )
     dead = db.execute(_DEAD, (DEAD_ROWS,)).fetchall()
@@ -122,7 +122,7 @@ def autovacuum(db: Connection) -> Finding:
         table, number, live = dead[0]
         return warning(
             Check.POSTGRES_AUTOVACUUM,
-            f"{table} has {number:,} dead rows beside {live:,} live ones: autovacuum does not keep up, or is held back",
+            f"{table} has {number:,} dead rows and {live:,} live ones: autovacuum does not keep up, or is blocked",
             "see postgres.snapshots; else: ALTER TABLE … SET (autovacuum_vacuum_scale_factor = 0.02)",
         )
     return ok(Check.POSTGRES_AUTOVACUUM, "autovacuum is on and keeps up")
@@ -132,7 +132,7 @@ def snapshots(db: Connection, limits: Limits) -> Finding:
     holders = [_Holder(*row) for row in db.execute(_HOLDERS).fetchall()]
     old = [holder for holder in holders if holder.seconds >= limits.snapshot.total_seconds()]
     if not old:
-        return ok(Check.POSTGRES_SNAPSHOTS, f"nobody has held a snapshot for {describe(limits.snapshot)}")
+        return ok(Check.POSTGRES_SNAPSHOTS, f"no snapshot is older than {describe(limits.snapshot)}")
     return warning(
         Check.POSTGRES_SNAPSHOTS,
         f"{old[0]}: keeps {old[0].keeps} from being removed, and everything becomes slower the longer it lasts",
@@ -150,26 +150,28 @@ def log_lag(db: Connection, limits: Limits) -> Finding:
     least = "at least " if number == 1000 else ""
     return warning(
         Check.LOG_LAG,
-        f"{least}{number:,} events, the oldest {describe(timedelta(seconds=round(seconds)))} old, are not shown yet to "
-        f"readers of the stream; jobs are not held up. Older than they is {blocker}",
-        writers[0].remedy
-        if writers
-        else "ask who has been in a transaction for long; needs the role pg_read_all_stats",
+        f"{least}{number:,} events, the oldest {describe(timedelta(seconds=round(seconds)))} old, are not visible to "
+        f"readers of the stream yet; jobs are not affected. They wait for {blocker}",
+        writers[0].remedy if writers else "find the oldest transaction; this needs the role pg_read_all_stats",
     )
 
 
-class _Holder:
-    """Somebody with an old snapshot or transaction."""
+class _Holder(NamedTuple):
+    """A session, prepared transaction or replication slot with an old snapshot."""
 
-    def __init__(self, sort: str, name: str, who: str, state: str, writes: bool, seconds: float) -> None:  # noqa: FBT001
-        self.sort, self.name, self.who, self.state, self.writes, self.seconds = sort, name, who, state, writes, seconds
+    sort: str
+    name: str
+    detail: str
+    state: str
+    writes: bool
+    seconds: float
 
     def __str__(self) -> str:
         if self.sort == "replication slot":
-            return f"replication slot {self.name!r} ({self.state}, {self.who})"
+            return f"replication slot {self.name!r} ({self.state}, {self.detail})"
         length = describe(timedelta(seconds=round(self.seconds)))
         what = f"session {self.name}" if self.sort == "session" else f"prepared transaction {self.name!r}"
-        return f"{what} ({', '.join(filter(None, [self.who, self.state]))}), in a transaction for {length}"
+        return f"{what} ({', '.join(filter(None, [self.detail, self.state]))}), in a transaction for {length}"
 
     @property
     def keeps(self) -> str:
@@ -183,7 +185,7 @@ class _Holder:
             case "prepared transaction":
                 return PREPARED_REMEDY.format(name=self.name)
             case _:
-                return f"let its reader go on, or drop it: SELECT pg_drop_replication_slot('{self.name}')"
+                return f"let its reader continue, or drop it: SELECT pg_drop_replication_slot('{self.name}')"
 
 
 def log_base(db: Connection) -> Finding:
@@ -192,53 +194,52 @@ def log_base(db: Connection) -> Finding:
         return problem(
             Check.LOG_BASE,
             f"the log goes up to transaction {row[0]:,}, but this cluster is at {row[1]:,} only: the database was "
-            "restored from another one, and readers of the stream will miss new events",
+            "restored from another cluster, and readers of the stream will miss new events",
             "stop the workers, and run: mulligan migrate",
         )
-    return ok(Check.LOG_BASE, "positions of events and transactions of the cluster agree")
+    return ok(Check.LOG_BASE, "event positions match the transaction ids of the cluster")
 
 
 def log_size(db: Connection, limits: Limits) -> Finding:
     number, size = _one(db, _SIZE)
-    said = f"about {max(number, 0):,} events in {describe_size(size)}"
+    text = f"about {max(number, 0):,} events in {describe_size(size)}"
     if number <= limits.log:
-        return ok(Check.LOG_SIZE, said)
-    return warning(Check.LOG_SIZE, said, "keep jobs for a shorter time: MULLIGAN_RETENTION_SUCCEEDED=1d, or a count")
+        return ok(Check.LOG_SIZE, text)
+    return warning(Check.LOG_SIZE, text, "keep jobs for a shorter time: MULLIGAN_RETENTION_SUCCEEDED=1d, or a count")
 
 
-def proxy(connections: Connections, *, is_told: bool) -> Finding:
-    match look(connections):
-        case Between.NOTHING:
-            return ok(Check.POSTGRES_PROXY, "no proxy stands in between")
-        case _ if is_told:
-            return ok(Check.POSTGRES_PROXY, "a proxy stands in between, and the URL says so")
-        case Between.SESSIONS:
-            return ok(Check.POSTGRES_PROXY, "a proxy stands in between, which keeps sessions together")
-        case Between.TRANSACTIONS:
+def proxy(connections: Connections, *, is_declared: bool) -> Finding:
+    match detect_proxy(connections):
+        case PoolMode.NOTHING:
+            return ok(Check.POSTGRES_PROXY, "there is no proxy")
+        case _ if is_declared:
+            return ok(Check.POSTGRES_PROXY, "there is a proxy, and the URL declares it")
+        case PoolMode.SESSIONS:
+            return ok(Check.POSTGRES_PROXY, "there is a proxy that pools sessions")
+        case PoolMode.TRANSACTIONS:
             return problem(
                 Check.POSTGRES_PROXY,
-                "a proxy stands in between that pools transactions: prepared statements and LISTEN do not work "
-                "through it",
+                "there is a proxy that pools transactions: prepared statements and LISTEN do not work through it",
                 UndeclaredProxy.remedy,
             )
 
 
 def notify(connections: Connections, *, is_wanted: bool) -> Finding:
     if not is_wanted:
-        return ok(Check.POSTGRES_NOTIFY, "NOTIFY is not used: idle workers look once a second")
+        return ok(Check.POSTGRES_NOTIFY, "NOTIFY is not used: idle workers poll once a second")
     with contextlib.closing(connections.connect()) as listener, contextlib.closing(connections.connect()) as other:
         listener.execute(f"LISTEN {CHANNEL}")
         other.execute(NOTIFY)
         try:
-            is_heard = any(True for _ in listener.notifies(timeout=NOTIFY_SECONDS, stop_after=1))
+            has_arrived = any(True for _ in listener.notifies(timeout=NOTIFY_SECONDS, stop_after=1))
         except psycopg.Error:
-            is_heard = False
-    if is_heard:
+            has_arrived = False
+    if has_arrived:
         return ok(Check.POSTGRES_NOTIFY, "NOTIFY arrives")
     return warning(
         Check.POSTGRES_NOTIFY,
         "a NOTIFY did not arrive: an idle worker sees new jobs up to a second late",
-        "connect without the proxy in between, or add '?notify=off' to the URL",
+        "connect without the proxy, or add '?notify=off' to the URL",
     )
 
 

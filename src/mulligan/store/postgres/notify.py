@@ -9,16 +9,16 @@ from mulligan.errors import StoreError
 from mulligan.store.postgres.connections import Connection, Connections
 
 CHANNEL = "mulligan"
-# A hint that a crash undoes is no loss.
+# Losing a hint in a crash is harmless.
 NOTIFY = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"
-# A NOTIFY takes a lock that all committers share: twenty a second and no more from one process.
+# A NOTIFY takes a lock that all commits share, so one process sends at most twenty a second.
 PAUSE_SECONDS = 0.05
 # How long a closing worker may have to wait for its listener.
 LONGEST_WAIT = 0.25
 
 
 class Notifier:
-    """Sends the hint from a thread of its own, so that no client waits for it."""
+    """Send the hint from a separate thread, so that no client waits for it."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -52,8 +52,8 @@ class Notifier:
             self._thread.join()
 
 
-class ServerSilent:
-    """No hints: behind a proxy that pools transactions nobody can listen."""
+class NoNotifier:
+    """Send no hints: behind a transaction-pooling proxy no client can listen."""
 
     def hint(self) -> None:
         pass
@@ -63,7 +63,7 @@ class ServerSilent:
 
 
 class Notifications:
-    """Listens on a connection of its own; a lost one is made anew by the next wait."""
+    """Listen on a separate connection. The next wait replaces a lost one."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -87,7 +87,7 @@ class Notifications:
             return False
         if self._connection is None:
             self._listen()
-            # Something may have happened while nobody listened.
+            # There may have been a commit while nothing listened.
             return True
         return any(True for _ in self._connection.notifies(timeout=timeout, stop_after=1))
 
@@ -103,13 +103,13 @@ class Notifications:
 
     def close(self) -> None:
         self._closed.set()
-        # Not under the feet of a thread that still waits.
+        # Not while another thread waits on it.
         with self._waiting:
             self._drop()
 
 
 class Polling:
-    """Looks again after a while."""
+    """Only wait for a while."""
 
     def __init__(self) -> None:
         self._closed = threading.Event()

@@ -1,45 +1,45 @@
-"""What stands before the server: nothing, a proxy that keeps sessions together, or one that pools transactions."""
+"""Detect a proxy in front of the server, and whether it pools sessions or transactions."""
 
 import contextlib
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from mulligan.store.postgres.bounded import BoundedConnection, Silent
+from mulligan.store.postgres.bounded import BoundedConnection, NoAnswer
 
 if TYPE_CHECKING:
     from mulligan.store.postgres.connections import Connections
 
-# A pool of one connection lets nobody else in.
+# A pool of one connection lets no second client in.
 LOOK_SECONDS = 2.0
 
 
-class Between(Enum):
+class PoolMode(Enum):
     NOTHING = auto()
     SESSIONS = auto()
     TRANSACTIONS = auto()
 
 
-def look(connections: "Connections") -> Between:
-    """A pooler makes up the process number it tells the client; one that pools transactions swaps sessions."""
+def detect_proxy(connections: "Connections") -> PoolMode:
+    """A pooler reports an invented process number to the client; one that pools transactions also switches sessions."""
     with contextlib.closing(connections.connect()) as first:
         process = _process(first)
         if process == first.info.backend_pid:
-            return Between.NOTHING
+            return PoolMode.NOTHING
         with contextlib.closing(connections.connect()) as second:
-            return Between.TRANSACTIONS if _is_swapped(first, second, process) else Between.SESSIONS
+            return PoolMode.TRANSACTIONS if _is_swapped(first, second, process) else PoolMode.SESSIONS
 
 
 def _is_swapped(first: BoundedConnection, second: BoundedConnection, process: int) -> bool:
-    """Whether the first gets another session, or none, while the second is in a transaction."""
+    """Whether the first connection gets another session, or none, while the second is in a transaction."""
     first.limit = second.limit = min(first.limit, LOOK_SECONDS)
     try:
         second.execute("BEGIN")
         second.execute("SELECT 1")
-    except Silent:
+    except NoAnswer:
         return False
     try:
         return _process(first) != process
-    except Silent:
+    except NoAnswer:
         return True
 
 

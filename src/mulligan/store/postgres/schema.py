@@ -1,4 +1,4 @@
-"""The schema's version: who may work with it, and how it is brought up to date."""
+"""The version of the schema: which code may use it, and its migrations."""
 
 from mulligan.errors import SchemaMismatch
 from mulligan.store.postgres.connections import Connection
@@ -7,10 +7,10 @@ from mulligan.store.statements import migrations
 
 MIGRATIONS = migrations("mulligan.store.postgres")
 VERSION = MIGRATIONS[-1][0]
-# The oldest version of the code that can still work with a schema made by this one.
+# The oldest schema version that code may know to work with a schema of this one.
 OLDEST_CODE = 1
 
-# Held to the end of the transaction, and freed by the server when its holder dies.
+# Held until the transaction ends; the server releases it if the process dies.
 _LOCK = "SELECT pg_advisory_xact_lock(7216104371)"
 _TABLE = """
 CREATE TABLE IF NOT EXISTS mulligan_schema (
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS mulligan_schema (
 
 
 def migrate(connection: Connection) -> list[str]:
-    """Apply what is missing in one transaction; the names of what was applied."""
+    """Apply the missing migrations in one transaction. Return their names."""
     with connection.transaction():
         connection.execute(_LOCK)
         found, oldest = version(connection)
@@ -36,11 +36,11 @@ def migrate(connection: Connection) -> list[str]:
 
 
 def check(connection: Connection) -> None:
-    """Refuse a schema that this code cannot work with."""
+    """Raise SchemaMismatch for a schema that this code cannot use."""
     found, oldest = version(connection)
     check_version(found, oldest, VERSION)
     if not found:
-        raise SchemaMismatch("the database has no tables of mulligan yet: run 'mulligan migrate'")
+        raise SchemaMismatch("the database has no mulligan tables yet: run 'mulligan migrate'")
     if found < VERSION:
         raise SchemaMismatch(f"the database has schema {found}, this mulligan needs {VERSION}: run 'mulligan migrate'")
 
@@ -51,8 +51,9 @@ FROM mulligan_events
 ORDER BY xid DESC
 LIMIT 1
 """
-# The last event keeps its position, the others come closer to it: whoever reads on from a cursor may see some again,
-# and misses none. A new cluster has fewer transaction ids than there were transactions: some share one from now on.
+# The last event keeps its position, the others move closer to it: a reader that continues from a cursor may see some
+# events again, but misses none. A new cluster has fewer transaction ids than there were transactions, so some events
+# share one.
 _CONTINUE = """
 UPDATE mulligan_events AS event
 SET xid = (%(now)s - 1 - (numbers.all_of_them - ranked.number) * least(numbers.all_of_them, %(now)s - 3)
@@ -64,7 +65,8 @@ WHERE event.xid = ranked.xid
 
 
 def _continue_log(connection: Connection) -> bool:
-    """After a restore into another cluster transaction ids begin anew, below those of the log; whether it was so."""
+    """Continue the positions after a restore into another cluster, whose transaction ids are below those of the log.
+    Return whether that was necessary."""
     row = connection.execute(_LAST).fetchone()
     if row is None or row[0] < row[1]:
         return False
@@ -76,7 +78,7 @@ def _continue_log(connection: Connection) -> bool:
 
 
 def version(connection: Connection) -> tuple[int, int]:
-    """The version found and the oldest code that may work with it; 0, 0 for an empty database."""
+    """Return the version found and the oldest code that may use it; 0, 0 for an empty database."""
     if connection.execute("SELECT to_regclass('mulligan_schema')").fetchone() == (None,):
         return 0, 0
     row = connection.execute(

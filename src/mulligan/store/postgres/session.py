@@ -18,11 +18,11 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 SQL = Statements("mulligan.store.postgres", for_postgres)
 
-# No session settings: a proxy may give the next transaction another connection.
-# A process that is frozen inside a transaction would lock its rows for as long: the server ends the transaction.
+# No session settings: a proxy may run the next transaction on another connection. The server ends the transaction of a
+# frozen process, which would lock its rows for as long.
 BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeout = '5s'"
-# A claim or a beat that is lost in a crash costs a wait for the lease, nothing more; the fence still holds.
-# The plans of its statements do not depend on their values: planned once a connection, not at each call.
+# Losing a claim or a beat in a crash only costs a wait for the lease; the fence still holds. The plans do not depend on
+# the values: they are made once per connection, not at every call.
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
 # The same for a pipeline, which takes one command at a time.
@@ -31,7 +31,7 @@ ASYNCHRONOUSLY = f"""
 {SETTINGS}, set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
 """
 
-# A transaction of the caller that adds members may stay open for long, and may belong to the caller of publish itself.
+# A caller's transaction that adds members may stay open for long, and may belong to the caller of publish itself.
 BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
 
 
@@ -45,7 +45,8 @@ class PostgresSession(Session):
         self.now: Now = now
 
     def cursor(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> Cursor:
-        """`prepare` what takes longer to plan than to do: at its first use, not after a few."""
+        """With `prepare` the statement is prepared at its first use: for statements that take longer to plan than to
+        run."""
         return self.db.cursor(binary=True).execute(sql, values, prepare=prepare)
 
     def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
@@ -56,23 +57,25 @@ class PostgresSession(Session):
         return fetch_row(self.cursor(sql, values))
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        return self.leased(SQL[name], values)
+        return self.fetch_leases(SQL[name], values)
 
-    def leased(self, sql: str, values: Mapping[str, Any], job: Callable[[str], Job[Any]] | None = None) -> list[Lease]:
+    def fetch_leases(
+        self, sql: str, values: Mapping[str, Any], job: Callable[[str], Job[Any]] | None = None
+    ) -> list[Lease]:
         cursor = self.cursor(sql, values)
         return to_leases(cursor, cursor.fetchall(), job)
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[None]:
-        """A transaction and its settings in one round trip."""
+        """Begin a transaction with its settings in one round trip."""
         self.db.execute(begin)
-        with self._all_or_nothing():
+        with self._commit_or_roll_back():
             yield
 
     @contextmanager
     def transaction_with(self, first: Callable[[], T]) -> Iterator[T]:
-        """A transaction, its settings and its first statements in one round trip."""
-        with self._all_or_nothing():
+        """Begin a transaction with its settings and first statements in one round trip."""
+        with self._commit_or_roll_back():
             with self.db.pipeline():
                 self.db.execute("BEGIN")
                 self.db.execute(SETTINGS)
@@ -80,7 +83,7 @@ class PostgresSession(Session):
             yield made
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def _commit_or_roll_back(self) -> Iterator[None]:
         try:
             yield
         except BaseException:

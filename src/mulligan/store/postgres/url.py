@@ -1,4 +1,4 @@
-"""PostgreSQL URLs: what libpq takes, and two options of ours."""
+"""PostgreSQL URLs: those of libpq, with two additional options."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +11,7 @@ OPTIONS = {"notify": ("on", "off"), "proxy": ("none", "transaction")}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`listens`: idle workers are woken by NOTIFY. `prepares`: statements are prepared on the server."""
+    """`listens`: NOTIFY wakes idle workers. `prepares`: statements are prepared on the server."""
 
     url: str
     listens: bool
@@ -19,11 +19,11 @@ class Address:
 
 
 def parse_url(url: str) -> Address:
-    """`?notify=off` polls only; `?proxy=transaction` is for a proxy that pools transactions, such as pgbouncer."""
+    """`?notify=off` only polls; `?proxy=transaction` is for a proxy that pools transactions, such as pgbouncer."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise BadUrl(url, "it does not begin with 'postgresql://'")
-    # Not decoded: libpq reads the rest in its own way, in which a plus is a plus.
+    # Not decoded: libpq parses the rest differently; a plus stays a plus.
     query = [(part.partition("=")[0], part.partition("=")[2], part) for part in parts.query.split("&") if part]
     chosen = {name: default for name, (default, _) in OPTIONS.items()}
     for name, value, _ in query:

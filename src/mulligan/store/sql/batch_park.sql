@@ -1,4 +1,4 @@
--- A member of a draft that somebody moved by hand goes back to where the others wait.
+-- A member of a draft that was moved manually is blocked again like the others.
 UPDATE mulligan_jobs
 SET gate = 'batch/' || batch, waiting_for = 'batch'
 WHERE id = :id AND state = 'waiting'

@@ -1,4 +1,4 @@
--- Newest first. The members of a draft are counted as they come.
+-- Newest first. The members of a draft are counted when read.
 SELECT batch.id, batch.name, batch.owner, batch.state, batch.generation, batch.succeeded, batch.failed, batch.cancelled,
     batch.success_at, batch.abort_above, batch.on_settled, batch.created_at, batch.published_at, batch.settled_at,
     batch.aborted_at, batch.expires_at, CASE WHEN batch.state = 'draft' THEN (

@@ -1,4 +1,4 @@
--- That the code of an attempt is about to run, once for each attempt: a second call matches no row.
+-- Record that the code of an attempt is about to run, once per attempt: a second call matches no row.
 UPDATE mulligan_jobs
 SET begun_attempt = attempt
 WHERE id = :id AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim AND state = 'running'

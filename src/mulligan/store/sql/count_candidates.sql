@@ -1,4 +1,4 @@
--- The conditions are fixed texts chosen by the filter; their values are bound.
+-- The conditions are constants chosen by the filter; their values are bound.
 SELECT kind, error_code, count(*) AS number
 FROM mulligan_jobs
 WHERE {conditions} AND finished_at <= :before

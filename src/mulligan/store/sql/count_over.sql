@@ -1,4 +1,4 @@
--- Jobs that are over, counted. The conditions are fixed texts chosen by the filter.
+-- Count ended jobs. The conditions are constants chosen by the filter.
 SELECT kind, state, error_code, is_held, count(*) AS number
 FROM (
     SELECT kind, state, error_code,

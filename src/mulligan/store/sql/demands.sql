@@ -1,4 +1,5 @@
--- Ready jobs, with those that wait for a new round of probes, and parked retries by service: a loose scan of lanes and of gates, of each no more than a limit is counted.
+-- Ready jobs, those that wait for a new round of probes, and blocked retries, by service: a loose index scan of lanes
+-- and gates that counts up to a limit in each.
 {{ready_lanes}}, parked (gate) AS (
     SELECT min(gate)
     FROM mulligan_jobs
@@ -43,7 +44,7 @@
     FROM parked
     WHERE parked.gate IS NOT NULL
     UNION ALL
-    -- Tried in vain, and held as the others are.
+    -- Failed as a probe, and blocked like the others.
     SELECT (SELECT service FROM mulligan_jobs WHERE state = 'waiting' AND gate = probed.gate LIMIT 1), (
         SELECT count(*)
         FROM (SELECT 1 FROM mulligan_jobs WHERE state = 'waiting' AND gate = probed.gate LIMIT :limit) AS counted

@@ -1,4 +1,4 @@
--- Whether a request by hand was carried out before: it is in the log then, with what was answered.
+-- The event of a manual request that was carried out before, with its answer.
 SELECT at, actor, data
 FROM mulligan_events
 WHERE request = :request

@@ -1,3 +1,3 @@
--- Workers that died without a word are shown for a while, then forgotten. Their jobs are another matter.
+-- Workers that died silently are shown for a while, then deleted. Their jobs are reclaimed separately.
 DELETE FROM mulligan_workers
 WHERE seen_at < {{clock}} - :silence

@@ -1,4 +1,4 @@
--- Under which gates jobs wait, a number of them between two, by a loose scan.
+-- The gates under which jobs wait, a bounded number between two, by a loose index scan.
 WITH RECURSIVE parked (gate, place) AS (
     SELECT (
         SELECT gate

@@ -1,4 +1,4 @@
--- Newest first. The conditions are fixed texts chosen by the filter; their values are bound.
+-- Newest first. The conditions are constants chosen by the filter; their values are bound.
 SELECT *
 FROM mulligan_jobs
 WHERE {conditions}

@@ -1,4 +1,4 @@
--- The lanes of these services that hold ready jobs.
+-- The lanes of these services with ready jobs.
 {{ready_lanes}}
 SELECT service, queue, kind
 FROM lane

@@ -1,4 +1,4 @@
--- Jobs that stand in their lanes since before there was this limit go back to the door. Whoever is being claimed is waited for.
+-- Jobs queued before there was this limit, to be blocked. Waits for those that are being claimed.
 SELECT id
 FROM mulligan_jobs
 WHERE state = 'queued' AND NOT is_limited

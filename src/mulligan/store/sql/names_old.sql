@@ -1,5 +1,5 @@
--- A bounded number of names that were not looked at for long, and whether anybody still needs them: jobs that are not over, what was
--- heard of them, how they stand. One that stands twice is needed once.
+-- A bounded number of names that were not checked for long, and whether they are still used: by jobs that have not
+-- ended, by call counts, by a stored state. A duplicate is needed once.
 {{ready_lanes}}, old AS MATERIALIZED (
     SELECT seq, family, name
     FROM mulligan_service_names

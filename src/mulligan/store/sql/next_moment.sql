@@ -1,5 +1,5 @@
--- When, after now, a job comes due or runs out of time, the date of a settled batch passes, a schedule ticks,
--- or a pause ends.
+-- The next time at which a job becomes due or misses its deadline, a settled batch expires, a schedule ticks, or a
+-- pause ends.
 SELECT min(moment) AS moment
 FROM (
     SELECT min(due_at) AS moment

@@ -1,3 +1,3 @@
--- Rounds of workers that are gone.
+-- Runs of workers that are gone.
 DELETE FROM mulligan_duties
 WHERE at < {{clock}} - :kept

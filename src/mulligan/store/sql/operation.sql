@@ -1,4 +1,4 @@
--- Only if nobody changed it since it was read.
+-- Only if it has not changed since it was read.
 UPDATE mulligan_operations
 SET state = :state, retried = :retried, skipped = :skipped, succeeded = :succeeded, failed_again = :failed_again,
     silent = :silent, because = :because, ended_at = :ended_at, cursors = :cursors, watched = :watched,

@@ -1,4 +1,4 @@
--- Whoever asks a second time with the same request id writes nothing, and is given the first one.
+-- A repeated request id writes nothing; the caller returns the first redrive.
 INSERT INTO mulligan_operations (
     id, request, owner, filter, rate, canary, abort_above, actor, reason, state, matched, matches, sample, retried,
     skipped, succeeded, failed_again, silent, because, began_at, ended_at, cursors, watched, recent, paced_at,

@@ -1,4 +1,4 @@
--- Queues that hold ready jobs.
+-- Queues with ready jobs.
 {{ready_lanes}}
 SELECT DISTINCT queue
 FROM lane

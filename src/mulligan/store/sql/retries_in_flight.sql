@@ -1,4 +1,4 @@
--- Retries that passed the door and were not heard of, and those that wait there for a place.
+-- Retries that were promoted and have not reported a call, and those that wait for a slot.
 SELECT (
     SELECT count(*)
     FROM mulligan_jobs

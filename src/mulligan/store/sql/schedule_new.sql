@@ -1,4 +1,4 @@
--- Whoever comes second writes nothing, and looks again.
+-- If it exists already nothing is written, and the caller reads it again.
 INSERT INTO mulligan_schedules (
     name, kind, expression, timezone, missed, arguments, next_tick, last_tick, last_job, planned_by, since, seen_at, version
 ) VALUES (

@@ -1,4 +1,4 @@
--- How many jobs wait for a service, ready or not; of each lane no more than a limit is counted.
+-- How many jobs wait for a service, ready or not, counted up to a limit per lane.
 {{ready_lanes}}
 SELECT coalesce((
     SELECT sum((

@@ -1,4 +1,4 @@
--- Services of which a claim may not simply take, that have ready jobs for it and may be asked now.
+-- Restricted services that have ready jobs for a claim and may be asked now.
 SELECT name
 FROM mulligan_services
 WHERE is_restricted AND name = ANY (ARRAY(SELECT json_array_elements_text(:names::json)))

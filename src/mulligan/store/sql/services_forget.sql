@@ -1,4 +1,4 @@
--- Services of which there is nothing to know: one that comes again begins anew. Not while anybody counts by its epoch.
+-- Services whose state equals the initial one: they begin again when used. Not while counts refer to their epoch.
 DELETE FROM mulligan_services
 WHERE NOT is_restricted AND NOT is_failing
   AND updated_at < (SELECT {{clock}}) - :kept

@@ -1,4 +1,4 @@
--- The services whose retries wait for a budget, by a loose scan of those parked.
+-- The services whose retries wait for a budget, by a loose index scan of their gates.
 WITH RECURSIVE parked (gate) AS (
     SELECT min(gate)
     FROM mulligan_jobs

@@ -1,4 +1,4 @@
--- There are never more running jobs than slots in the fleet: all of them are looked at.
+-- There are never more running jobs than slots of all workers, so all of them are read.
 SELECT *
 FROM mulligan_jobs
 WHERE state = 'running'

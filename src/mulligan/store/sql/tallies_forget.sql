@@ -1,3 +1,3 @@
--- What is older than the longest window says nothing any more.
+-- Counts older than the longest window are not used any more.
 DELETE FROM mulligan_tallies
 WHERE updated_at < (SELECT {{clock}}) - :kept

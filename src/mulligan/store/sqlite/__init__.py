@@ -1,4 +1,4 @@
-"""Jobs in one SQLite file: for one machine, any number of processes."""
+"""Jobs in one SQLite file: for one machine, with any number of processes."""
 
 from mulligan.store.sqlite.backend import SqliteStore
 

@@ -1,4 +1,4 @@
-"""The SQLite backend: one writer with group commit, readers beside it."""
+"""The SQLite backend: one writer with group commit, and concurrent readers."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -10,27 +10,24 @@ from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
+from mulligan.store.events import to_event
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
-from mulligan.store.parts import Parts
-from mulligan.store.retention import Remove
-from mulligan.store.rows import to_event, to_json, to_time
+from mulligan.store.operations import SharedOperations
+from mulligan.store.rows import fence_values, to_json, to_time
 from mulligan.store.script import Script
 from mulligan.store.session import Session
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
-from mulligan.store.sqlite.claim import SqliteClaim
-from mulligan.store.sqlite.corruption import Corruption, left
+from mulligan.store.sqlite.claim import SqliteClaim, SqlitePromote
+from mulligan.store.sqlite.corruption import Corruption, find_left
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.enqueue import SqliteEnqueue
-from mulligan.store.sqlite.promote import SqlitePromote
-from mulligan.store.sqlite.retention import remove
 from mulligan.store.sqlite.session import SQL, SqliteSession
 from mulligan.store.sqlite.settle import SqliteSettle
 from mulligan.store.sqlite.url import parse_url
 from mulligan.store.store import Store
-from mulligan.store.values import fence_values
 
 T = TypeVar("T")
 Work = Callable[[SqliteSession], T]
@@ -38,7 +35,6 @@ Work = Callable[[SqliteSession], T]
 
 class SqliteBackend:
     violation: type[Exception] = sqlite3.IntegrityError
-    remove: Remove = staticmethod(remove)
 
     def __init__(
         self,
@@ -60,7 +56,7 @@ class SqliteBackend:
         self._synchronous = synchronous.lower()
         self.clock: Callable[[], int] | None = None if now is None else lambda: to_time(now())
         self._enqueue = SqliteEnqueue(lambda: self.clock)
-        self.parts = Parts(SQL, services, self._enqueue.enqueue_steps)
+        self.parts = SharedOperations(SQL, services, self._enqueue.enqueue_steps)
         self._enqueue.use(self.parts)
         corruption = Corruption(self.parts.expire)
         self._corruption = corruption
@@ -85,11 +81,18 @@ class SqliteBackend:
     def publish(self, batch_id: str, work: Work[T]) -> T:  # noqa: ARG002
         return self.write(work)
 
+    def remove(self, session: Session, ids: Sequence[str]) -> int:
+        rows = session.rows("removable", {"ids": to_json(ids)})
+        values = {"ids": to_json([row["id"] for row in rows])}
+        session.rows("remove_events", values)
+        session.rows("remove", values)
+        return len(rows)
+
     def hint(self) -> None:
-        """Every commit is one."""
+        """Every commit is a hint."""
 
     def migrate(self) -> list[str]:
-        # Looked at first without writing: a store opened for reading is not to be written to.
+        # Read first: a store opened for reading is not written to.
         if self.database.read(schema.version)[0] == schema.VERSION:
             return []
         return self.database.write(schema.migrate)
@@ -110,7 +113,7 @@ class SqliteBackend:
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         if self.database.path is None:
-            raise StoreError("jobs kept in memory are out of reach for connection=; use a file: 'sqlite:///jobs.db'")
+            raise StoreError("connection= cannot be used with jobs kept in memory; use a file: 'sqlite:///jobs.db'")
         return Script("SQLite", self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
@@ -121,7 +124,7 @@ class SqliteBackend:
         return self.read(lambda session: self._claim.recall(session, "adopt", values))
 
     def secure(self, fence: Fence) -> bool:
-        # A claim is as durable as every commit here: looking is enough.
+        # Every commit is durable, and so is the claim: reading is enough.
         return bool(self.read(lambda session: session.rows("secure", fence_values(fence))))
 
     def settle(self, outcomes: Sequence[Outcome]) -> Answers:
@@ -131,16 +134,16 @@ class SqliteBackend:
         assert isinstance(session, SqliteSession)
         return MoveParts(
             settle=lambda first: self._settle.settle_uncounted(session, [first], session.now),
-            promote=lambda tally: self._promote.promote(session, session.now, tally),
+            promote=lambda changes: self._promote.promote(session, session.now, changes),
         )
 
-    def promote(self, duty: str, *, limit: int, by_hand: bool) -> int:
+    def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
         return self.write(
-            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, by_hand=by_hand)
+            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, is_manual=is_manual)
         )
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
-        if not self.read(lambda session: left(session, "expire_left", session.now, 1)):
+        if not self.read(lambda session: find_left(session, "expire_left", session.now, 1)):
             return 0
         return self.write(lambda session: self._corruption.expire(session, verdict, limit, session.now))
 
@@ -156,8 +159,8 @@ class SqliteBackend:
 
 
 class SqliteStore(Store):
-    """`now` replaces the machine's clock; `threaded=False` commits in the caller's own thread; `services` are those in
-    force; a write waits for other processes no longer than `timeout`; `database` is one that is open already."""
+    """`now` replaces the machine's clock. `threaded=False` commits in the caller's thread. `services` returns those in
+    force. A write waits for other processes no longer than `timeout`. `database` is one that is already open."""
 
     def __init__(
         self,

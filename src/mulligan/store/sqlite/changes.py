@@ -1,16 +1,16 @@
-"""Was something committed? SQLite keeps a number that tells, also across processes."""
+"""Wait for commits. SQLite has a number that changes with every commit, also of other processes."""
 
 import threading
 import time
 
 from mulligan.store.sqlite.database import Database
 
-# Often right after a change, when more is likely, and seldom when all is quiet.
+# Poll often right after a change, when more are likely, and rarely when nothing happens.
 SHORTEST, LONGEST = 0.001, 0.010
 
 
 class FileChanges:
-    """Watches `PRAGMA data_version` on a connection of its own."""
+    """Poll `PRAGMA data_version` on a separate connection."""
 
     def __init__(self, database: Database) -> None:
         self._connection = database.connect_for_reading()
@@ -39,7 +39,7 @@ class FileChanges:
 
     def close(self) -> None:
         self._closed.set()
-        # Not under the feet of a thread that still looks: SQLite's connections do not survive that.
+        # Never close the connection while another thread polls: SQLite would crash.
         with self._looking:
             self._connection.close()
 
@@ -48,7 +48,7 @@ class FileChanges:
 
 
 class MemoryChanges:
-    """A database in memory is changed by this process only."""
+    """Only this process changes a database in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,73 +1,126 @@
-"""A claim on SQLite: the first jobs of all lanes that are open to it, by one merge."""
+"""Claim on SQLite: merge the open lanes and lease the first jobs."""
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
-from mulligan.store.limits import AGAIN
+from mulligan.store.events import start_data
+from mulligan.store.limits import CHECK_AGAIN
 from mulligan.store.messages import Claim, Claimed
+from mulligan.store.operations import SharedOperations
+from mulligan.store.promote import PROMOTE_PASS, PromoteOperations
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
-from mulligan.store.services import ServiceOperations, changes_of
-from mulligan.store.sqlite.corruption import Corruption, past_damage
-from mulligan.store.sqlite.lanes import LaneHead, Open, services_of
-from mulligan.store.sqlite.promote import SqlitePromote
+from mulligan.store.services import Grant, ServiceOperations, list_changes
+from mulligan.store.session import Session
+from mulligan.store.sqlite.corruption import Corruption, execute_past_damage, find_left, rows_past_damage
 from mulligan.store.sqlite.session import SQL, SqliteSession
-from mulligan.store.values import start_data
+
+LaneValues: TypeAlias = dict[str, Any]
+LaneHead: TypeAlias = tuple[int, int, str, LaneValues]
+
+
+class OpenLanes:
+    """The lanes that one claim may take from. Of a restricted service it takes no more than was granted."""
+
+    def __init__(self, heads: Sequence[LaneHead], restricted: frozenset[str], grants: Sequence[Grant]) -> None:
+        self.heads = heads
+        self.grants = [grant.values for grant in grants]
+        self._left = dict.fromkeys(restricted, 0)
+        self._only: dict[str, str | None] = {}
+        for values in self.grants:
+            self._left[values["service"]], self._only[values["service"]] = values["number"], values["kind"]
+
+    def has_room(self, values: LaneValues) -> bool:
+        service = values["service"]
+        return service not in self._left or (
+            self._left[service] > 0 and self._only.get(service) in (None, values["kind"])
+        )
+
+    def take(self, values: LaneValues) -> None:
+        if values["service"] in self._left:
+            self._left[values["service"]] -= 1
+
+
+def list_services(heads: Sequence[LaneHead]) -> list[str]:
+    return sorted({values["service"] for *_, values in heads if values["service"]})
+
+
+class SqlitePromote(PromoteOperations):
+    def __init__(self, operations: SharedOperations, corruption: Corruption) -> None:
+        super().__init__(operations, _promote_pass)
+        self._corruption = corruption
+
+    def promote_past_damage(self, session: SqliteSession, now: int) -> None:
+        """Promote once more. A due job that still does not move is damaged: fail it, or it would be due for ever."""
+        limit = PROMOTE_PASS - sum(self.promote_pass(session, "promote", now, limit=PROMOTE_PASS))
+        self._corruption.condemn(session, find_left(session, "promote_left", now, limit), now, sources=[State.WAITING])
+
+
+def _promote_pass(session: Session, statement: str, values: dict[str, Any]) -> tuple[int, int]:
+    moved = rows_past_damage(session, statement, values)
+    if promoted := [row for row in moved if row["state"] == values["queued"]]:
+        about = {"event": values["event"], "code": None, "data": "{}", "now": values["now"]}
+        session.rows("events_of_many", {**about, "jobs": to_json(promoted)})
+    return len(promoted), len(moved) - len(promoted)
 
 
 class SqliteClaim:
-    """Where jobs are handed out. `job` finds the whole record of one."""
+    """Lease ready jobs. `job` loads the full record of one."""
 
     def __init__(
-        self, services: ServiceOperations, door: SqlitePromote, damage: Corruption, job: Callable[[str], Job[Any]]
+        self,
+        services: ServiceOperations,
+        promote: SqlitePromote,
+        corruption: Corruption,
+        job: Callable[[str], Job[Any]],
     ) -> None:
         self._services = services
-        self._door = door
-        self._damage = damage
+        self._promote = promote
+        self._corruption = corruption
         self._job = job
 
     def claim(self, session: SqliteSession, claim: Claim, now: int) -> Claimed:
-        look, again = self._door.promote(session, now, claim=claim)
+        found, again = self._promote.promote(session, now, claim=claim)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := self.recall(session, "claim_repeated", values):
             return Claimed(repeated, None)
-        if look.is_new_limit:
-            claim, again = self._door.without_new_limits(session, claim), AGAIN
-        lanes = self._lanes(session, claim, now)
-        asked = services_of(lanes) if look.asks or self._services.has_rates else []
-        grants = self._services.grants(session, claim, asked, now) if asked else []
-        taken = self._take(session, claim, Open(lanes, _restricted(session, asked), grants), now)
+        if found.is_new_limit:
+            claim, again = self._promote.without_new_limits(session, claim), CHECK_AGAIN
+        lanes = self._find_lanes(session, claim, now)
+        asked = list_services(lanes) if found.has_restricted or self._services.has_rates else []
+        grants = self._services.compute_grants(session, claim, asked, now) if asked else []
+        taken = self._take(session, claim, OpenLanes(lanes, _load_restricted(session, asked), grants), now)
         if taken and claim.fair:
             session.db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
-        due = self._next_due(session, now)
+        due = self._find_next_due(session, now)
         if again is not None:
             due = earliest(due, now + again)
         if grants:
-            self._services.taken(session, grants, taken, now)
+            self._services.record_taken(session, grants, taken, now)
             due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
-        return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - now)), changes_of(grants))
+        return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - now)), list_changes(grants))
 
     def recall(self, session: SqliteSession, statement: str, values: dict[str, Any]) -> list[Lease]:
-        """Leases of a claim whose reply was lost."""
+        """Return the leases of a claim whose reply was lost."""
         if found := session.leases(statement, values):
-            self._services.recalled(session, found)
+            self._services.mark_refused(session, found)
         return found
 
-    def _next_due(self, session: SqliteSession, now: int) -> int | None:
+    def _find_next_due(self, session: SqliteSession, now: int) -> int | None:
         due: int | None
         (due,) = session.db.execute(SQL["next_due"]).fetchone()
         if due is not None and due <= now:
-            self._door.promote_past_damage(session, now)
+            self._promote.promote_past_damage(session, now)
             (due,) = session.db.execute(SQL["next_due"]).fetchone()
         return due
 
-    def _lanes(self, session: SqliteSession, claim: Claim, now: int) -> list[LaneHead]:
-        """The lanes with ready jobs for this claim that nobody has paused."""
+    def _find_lanes(self, session: SqliteSession, claim: Claim, now: int) -> list[LaneHead]:
+        """Return the lanes with ready jobs for this claim that are not paused."""
         lanes = session.db.execute(SQL["claim_lanes"]).fetchall()
         if not lanes:
             return []
@@ -81,18 +134,20 @@ class SqliteClaim:
             and not (paused and paused & {("queue", queue), ("kind", kind), ("service", service)})
         ]
 
-    def _take(self, session: SqliteSession, claim: Claim, lanes: Open, now: int) -> list[Lease]:
+    def _take(self, session: SqliteSession, claim: Claim, lanes: OpenLanes, now: int) -> list[Lease]:
         taken: list[Lease] = []
         while True:
             wanted = claim.limit - len(taken)
-            picked = [seq for *_, seq in islice(_in_order(session, lanes), wanted)]
+            picked = [seq for *_, seq in islice(_merge_lanes(session, lanes), wanted)]
             leased = self._lease(session, claim, lanes, picked, now) if picked else []
             taken += leased
             if len(leased) == len(picked):
                 return taken
-            self._damage.condemn(session, picked, now, sources=[State.QUEUED])
+            self._corruption.condemn(session, picked, now, sources=[State.QUEUED])
 
-    def _lease(self, session: SqliteSession, claim: Claim, lanes: Open, picked: list[int], now: int) -> list[Lease]:
+    def _lease(
+        self, session: SqliteSession, claim: Claim, lanes: OpenLanes, picked: list[int], now: int
+    ) -> list[Lease]:
         step = TABLE[Move.CLAIM, State.QUEUED]
         values = {
             "now": now,
@@ -104,7 +159,7 @@ class SqliteClaim:
             "running": step.target,
             "version": claim.version,
         }
-        cursor = past_damage(session, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
+        cursor = execute_past_damage(session, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
         at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
         data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
@@ -118,25 +173,25 @@ class SqliteClaim:
         return to_leases(cursor, rows, None if claim.whole else self._job)
 
 
-def _in_order(session: SqliteSession, lanes: Open) -> Iterator[tuple[int, int, str, int]]:
-    """Ready jobs of all lanes, merged lazily: a lane is opened when its first job's turn comes, and read no further
-    than it is needed."""
-    heads: list[tuple[Any, ...]] = [(*head, place, None, None) for *head, place in lanes.heads]
+def _merge_lanes(session: SqliteSession, lanes: OpenLanes) -> Iterator[tuple[int, int, str, int]]:
+    """Merge the ready jobs of all lanes lazily. A lane is opened when its first job is next, and read no further than
+    needed."""
+    heads: list[tuple[Any, ...]] = [(*head, values, None, None) for *head, values in lanes.heads]
     heapq.heapify(heads)
     while heads:
-        *_, place, lane, job = heapq.heappop(heads)
-        if not lanes.has_room(place):
+        *_, values, lane, job = heapq.heappop(heads)
+        if not lanes.has_room(values):
             continue
         if job is not None:
-            lanes.take(place)
+            lanes.take(values)
             yield job
-        lane = session.db.execute(SQL["claim_lane"], place) if lane is None else lane
+        lane = session.db.execute(SQL["claim_lane"], values) if lane is None else lane
         if (following := lane.fetchone()) is not None:
             priority, rank, id_, _ = following
-            heapq.heappush(heads, (priority, rank, id_, place, lane, following))
+            heapq.heappush(heads, (priority, rank, id_, values, lane, following))
 
 
-def _restricted(session: SqliteSession, names: Sequence[str]) -> frozenset[str]:
+def _load_restricted(session: SqliteSession, names: Sequence[str]) -> frozenset[str]:
     if not names:
         return frozenset()
     return frozenset(name for (name,) in session.db.execute(SQL["services_restricted"], {"names": to_json(names)}))

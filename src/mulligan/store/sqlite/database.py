@@ -1,12 +1,10 @@
-"""One SQLite file: one writing connection with group commit, one reading connection a thread.
+"""One SQLite file: one writing connection with group commit, and one reading connection per thread.
 
-Operations that arrive together are committed together, each in its own savepoint, so that a failing
-one takes nothing with it. A file lock is held around every write and checkpoint: it is fair where
-SQLite's own busy handler sleeps and starves, and it keeps a checkpoint from meeting a commit, which
-is what the WAL-reset bug of SQLite before 3.51.3 needs.
+Operations that arrive together are committed together, each in its own savepoint, so that a failing one does not affect
+the others. A file lock is held around every write and checkpoint. It is fair, while SQLite's busy handler sleeps and
+starves; and no checkpoint coincides with a commit, which the WAL-reset bug of SQLite before 3.51.3 requires.
 
-`Writer.step` is the whole logic, driven by a thread; `Writer.alone` is the same for one caller in his own thread
-(`threaded=False`).
+A thread runs `Writer.run_group`. With `threaded=False` the caller runs `Writer.run_one` in its own thread.
 """
 
 import contextlib
@@ -21,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreReadOnly, StoreUnavailable
 from mulligan.store.messages import TIMEOUT
-from mulligan.store.sqlite.driver import sqlite3, translated
-from mulligan.store.sqlite.lock import FileLock, locked_out
+from mulligan.store.sqlite.driver import sqlite3, translate_errors
+from mulligan.store.sqlite.lock import FileLock, lock_error
 
 T = TypeVar("T")
 Work = Callable[["sqlite3.Connection"], T]
@@ -46,7 +44,7 @@ class Operation(Generic[T]):
 
 
 class _Transaction:
-    """All of it, or nothing."""
+    """Commit all of it, or nothing."""
 
     __slots__ = ("_connection",)
 
@@ -67,36 +65,36 @@ class _Transaction:
 
 
 class Writer:
-    """Runs operations in one transaction and answers each of them."""
+    """Run operations in one transaction and answer each of them."""
 
     def __init__(self, connection: "sqlite3.Connection", file: "_File | None", seconds: float) -> None:
         self.connection = self._connection = connection
         self._file = file
         self._path = path = file.path if file else None
-        self._place = str(path or "the database in memory")
+        self._name = str(path or "the database in memory")
         self._lock = FileLock(path) if path else None
         self._seconds = seconds
         self._checkpointed = 0
 
-    def alone(self, work: Work[T]) -> T:
-        """For a caller who waits in this very thread: one operation, and nobody else to be told."""
-        with translated(self._place):
+    def run_one(self, work: Work[T]) -> T:
+        """Run one operation in the caller's thread."""
+        with translate_errors(self._name):
             if self._lock is None:
                 with _Transaction(self._connection):
                     return work(self._connection)
-            with self._lock.held(self._seconds):
+            with self._lock.hold(self._seconds):
                 self._check_file()
                 with _Transaction(self._connection):
                     result = work(self._connection)
                 self._checkpoint()
         return result
 
-    def step(self, operations: Sequence[Operation[Any]]) -> None:
+    def run_group(self, operations: Sequence[Operation[Any]]) -> None:
         with contextlib.ExitStack() as held:
             try:
-                with translated(self._place):
+                with translate_errors(self._name):
                     if self._lock:
-                        held.enter_context(self._lock.held(self._seconds))
+                        held.enter_context(self._lock.hold(self._seconds))
                     self._check_file()
                     answers = self._transact(operations)
             except BaseException as error:
@@ -113,23 +111,23 @@ class Writer:
 
     def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
         with _Transaction(self._connection):
-            work = self._only if len(operations) == 1 else self._attempt
+            work = self._run_only if len(operations) == 1 else self._run_in_savepoint
             return [work(operation) for operation in operations]
 
-    def _only(self, operation: Operation[Any]) -> Callable[[], None]:
-        """Whatever it raises ends the transaction: there is nobody to be spared."""
+    def _run_only(self, operation: Operation[Any]) -> Callable[[], None]:
+        """An error ends the whole transaction: there are no other operations in it."""
         if not operation.future.set_running_or_notify_cancel():
             return lambda: None
         result = operation.work(self._connection)
         return lambda: operation.future.set_result(result)
 
-    def _attempt(self, operation: Operation[Any]) -> Callable[[], None]:
-        """Do the work now; what it returns or raises is told after the commit."""
+    def _run_in_savepoint(self, operation: Operation[Any]) -> Callable[[], None]:
+        """Run the work now. Its result or error is delivered after the commit."""
         if not operation.future.set_running_or_notify_cancel():
             return lambda: None
         self._connection.execute("SAVEPOINT operation")
         try:
-            with translated(self._place):
+            with translate_errors(self._name):
                 result = operation.work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:
@@ -143,18 +141,18 @@ class Writer:
     def _checkpoint(self) -> None:
         if self._path is None:
             return
-        # What is committed is safe in the log; a checkpoint that fails is made up for later.
+        # Commits are safe in the write-ahead log; a failed checkpoint is repeated later.
         with contextlib.suppress(OSError, sqlite3.DatabaseError):
             size = self._path.with_name(self._path.name + "-wal").stat().st_size
             if size > TRUNCATE_BYTES:
                 self._truncate()
             elif size > CHECKPOINT_BYTES and self._connection.total_changes - self._checkpointed > CHECKPOINT_CHANGES:
-                # The file keeps its size after a checkpoint: by size alone every further commit would make one.
+                # The file keeps its size after a checkpoint: by size alone, every further commit would checkpoint.
                 self._checkpointed = self._connection.total_changes
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _truncate(self) -> None:
-        # Somebody may read for long: better a long log for a while than all writers waiting for him.
+        # A reader may take long. A long write-ahead log is better than blocking all writers.
         self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
         try:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -162,32 +160,33 @@ class Writer:
             self._connection.execute(f"PRAGMA busy_timeout = {round(self._seconds * 1000)}").fetchall()
 
     def close(self) -> None:
-        # The last connection to close checkpoints. Who holds the lock has one too, and then ours is not the last.
-        with self._lock.held_if_free() if self._lock else contextlib.nullcontext():
+        # The last connection to close checkpoints. If another process holds the lock, this connection is not the last.
+        with self._lock.hold_if_free() if self._lock else contextlib.nullcontext():
             self._connection.close()
         if self._lock:
             self._lock.close()
 
 
 class _File:
-    """The file as it was first seen."""
+    """The file as it was when opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._inode = path.stat().st_ino
 
     def check(self) -> None:
-        """A file that was deleted or replaced is still open here: what we write would be seen by nobody."""
+        """Raise if the file was deleted or replaced. It is still open here, but no other process would see what is
+        written."""
         try:
             is_ours = self.path.stat().st_ino == self._inode
         except FileNotFoundError:
             is_ours = False
         if not is_ours:
-            raise StoreDamaged(f"{self.path} was deleted or replaced while it was open: start this process again")
+            raise StoreDamaged(f"{self.path} was deleted or replaced while it was open: restart this process")
 
 
 class Database:
-    """Write and read; both block until done. What only reads needs no lock, and no right to write."""
+    """Write and read; both block until done. Reading needs no lock and no write permission."""
 
     def __init__(
         self, path: Path | None, *, synchronous: str = "FULL", threaded: bool = True, timeout: timedelta = TIMEOUT
@@ -201,38 +200,39 @@ class Database:
         self._committed = threading.Condition()
         self._commits = 0
         self._reads = 0
-        self._inline = threading.RLock()
+        self._inline_lock = threading.RLock()
         self._file: _File | None = None
         self._writer: Writer | None = None
         self._queue: queue.SimpleQueue[Operation[Any] | None] | None = queue.SimpleQueue() if threaded else None
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self.is_at_rest = False
-        """It is only read, and no process had it open to write when that began."""
-        # A new file is made at once; one in another mode is switched, and read as it is where that cannot be done.
+        """The file is only read, and no process had it open for writing at the time."""
+        # A new file is created at once. A file in another journal mode is switched, or read as it is if that is not
+        # possible.
         if not self._is_in_wal():
             with contextlib.suppress(StoreReadOnly, StoreUnavailable):
-                self._writing()
+                self._get_writer()
 
     def _is_in_wal(self) -> bool:
-        """Asked through SQLite: to open and close the file beside it would take away the locks of this whole process,
-        and another one would remove the log that this one still writes to."""
+        """Asked through SQLite: opening and closing the file directly would release all locks of this process, and
+        another process would then delete the log that this one still writes to."""
         if self.path is None or not self.path.exists():
             return False
         try:
             with contextlib.closing(self.connect_for_reading()) as connection:
                 return bool(connection.execute("PRAGMA journal_mode").fetchone() == ("wal",))
         except sqlite3.DatabaseError:
-            return False  # what is wrong with it is said when it is opened for writing
+            return False  # the error is reported when it is opened for writing
 
     @property
     def _connection(self) -> "sqlite3.Connection":
-        return self._writing().connection
+        return self._get_writer().connection
 
-    def _writing(self) -> Writer:
-        """Opened by the first write."""
+    def _get_writer(self) -> Writer:
+        """Open the writer with the first write."""
         if self._writer is None:
-            with self._inline, translated(str(self.path or "the database in memory")):
+            with self._inline_lock, translate_errors(str(self.path or "the database in memory")):
                 self._writer = self._writer or self._open_writer()
         return self._writer
 
@@ -241,7 +241,7 @@ class Database:
             self._file.check()
         connection = self._connect(self._synchronous)
         try:
-            writer = Writer(connection, self._seen(), self._seconds)
+            writer = Writer(connection, self._remember_file(), self._seconds)
         except BaseException:
             connection.close()
             raise
@@ -252,7 +252,7 @@ class Database:
             self._thread.start()
         return writer
 
-    def _seen(self) -> _File | None:
+    def _remember_file(self) -> _File | None:
         if self._file is None and self.path is not None:
             self._file = _File(self.path)
         return self._file
@@ -278,9 +278,9 @@ class Database:
         return connection
 
     def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction; returns once it is durable."""
+        """Run `work` in a transaction. Return once it is durable."""
         self._check_process()
-        writer = self._writing()
+        writer = self._get_writer()
         if self._queue is None:
             return self._write_here(writer, work)
         operation = Operation(work)
@@ -288,53 +288,53 @@ class Database:
             raise StoreClosed
         self._queue.put(operation)
         if self._is_closed:
-            # Closed in between: nobody may be left to answer.
+            # Closed in between: the writer thread may not answer any more.
             assert self._thread is not None
             self._thread.join()
-            self._refuse_the_rest()
-        return self._answer(operation)
+            self._refuse_remaining()
+        return self._wait_for(operation)
 
     def _write_here(self, writer: Writer, work: Work[T]) -> T:
-        with self._inline:
+        with self._inline_lock:
             before = writer.connection.total_changes
-            result = writer.alone(work)
+            result = writer.run_one(work)
             self._notify(writer, before)
         return result
 
-    def _answer(self, operation: Operation[T]) -> T:
+    def _wait_for(self, operation: Operation[T]) -> T:
         try:
             return operation.future.result(self._seconds)
         except TimeoutError:
             if self.path is None or not operation.future.cancel():
-                return operation.future.result()  # it is under way by now, or there is nobody else to wait for
-            raise locked_out(self.path) from None
+                return operation.future.result()  # it runs already, or no other process can block it
+            raise lock_error(self.path) from None
 
     def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot."""
         self._check_process()
         if self.path is None:
             return self._read_memory(work)
-        with self._reading():
+        with self._count_read():
             connection = self._reader()
-            with translated(str(self.path)):
+            with translate_errors(str(self.path)):
                 connection.execute("BEGIN")
                 try:
                     return work(connection)
                 finally:
-                    # Gone already when the trouble was the file's: the error itself is what matters.
+                    # SQLite may have ended it after an I/O error; that error is the one to raise.
                     if connection.in_transaction:
                         connection.execute("COMMIT")
 
     def _read_memory(self, work: Work[T]) -> T:
-        """A database in memory has one connection only."""
+        """A database in memory has only one connection."""
         if self._queue is not None:
             return self.write(work)
-        with self._inline, translated("the database in memory"):
-            return work(self._writing().connection)
+        with self._inline_lock, translate_errors("the database in memory"):
+            return work(self._get_writer().connection)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Counted, so that no connection is closed under the feet of a thread that uses it."""
+    def _count_read(self) -> Iterator[None]:
+        """Count readers, so that no connection is closed while a thread uses it."""
         with self._committed:
             if self._is_closed:
                 raise StoreClosed
@@ -347,7 +347,7 @@ class Database:
                 self._committed.notify_all()
 
     def wait_for_commit(self, seen: int, timeout: float) -> int:
-        """The number of commits made here, once it differs from `seen` or the time is over."""
+        """Return the number of commits made here, once it differs from `seen` or the time is over."""
         with self._committed:
             self._committed.wait_for(lambda: self._commits != seen, timeout)
             return self._commits
@@ -359,7 +359,7 @@ class Database:
         except sqlite3.OperationalError:
             if not _is_at_rest(self.path):
                 raise
-        # SQLite would make files beside it, and may not. They are for those who write, and nobody does.
+        # SQLite would create files next to it, and is not allowed to. Only writers need them, and there are none.
         connection = self._connect_reader(f"{self.path.absolute().as_uri()}?immutable=1")
         self.is_at_rest = True
         return connection
@@ -375,7 +375,7 @@ class Database:
         try:
             connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
             connection.execute("PRAGMA query_only = 1")
-            # Only now it is looked at.
+            # This is the first statement that opens the file.
             connection.execute("PRAGMA schema_version").fetchall()
         except BaseException:
             connection.close()
@@ -399,9 +399,9 @@ class Database:
     def _reader(self) -> "sqlite3.Connection":
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            with translated(str(self.path)):
+            with translate_errors(str(self.path)):
                 connection = self.connect_for_reading()
-                self._seen()
+                self._remember_file()
             self._local.connection = connection
             self._readers.append(connection)
         return connection
@@ -424,9 +424,9 @@ class Database:
                     break
                 operations.append(operation)
             self._step(writer, operations)
-        self._refuse_the_rest()
+        self._refuse_remaining()
 
-    def _refuse_the_rest(self) -> None:
+    def _refuse_remaining(self) -> None:
         assert self._queue is not None
         with contextlib.suppress(queue.Empty):
             while True:
@@ -436,12 +436,12 @@ class Database:
 
     def _step(self, writer: Writer, operations: Sequence[Operation[Any]]) -> None:
         before = writer.connection.total_changes
-        writer.step(operations)
+        writer.run_group(operations)
         self._notify(writer, before)
 
     def _notify(self, writer: Writer, before: int) -> None:
         if writer.connection.total_changes == before:
-            # Whoever waits for changes would wake himself up by looking.
+            # A process that waits for changes would wake itself up by reading.
             return
         with self._committed:
             self._commits += 1
@@ -458,17 +458,17 @@ class Database:
 
 
 def _use_wal(connection: "sqlite3.Connection", path: Path, seconds: float) -> None:
-    # Read first: a file that is no database is left alone.
+    # Read first: a file that is not a database stays unchanged.
     connection.execute("PRAGMA schema_version").fetchall()
     if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
         return
-    # Of two processes that switch a new file at once, one is told 'locked' whatever its timeout.
-    with contextlib.closing(FileLock(path)) as lock, lock.held(seconds):
+    # If two processes switch a new file at once, one gets 'locked' whatever its timeout.
+    with contextlib.closing(FileLock(path)) as lock, lock.hold(seconds):
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
 
 
 def _is_at_rest(path: Path) -> bool:
-    """A file that can be read, in a folder that cannot be written, and no log of changes beside it."""
+    """Whether the file is readable in a read-only folder, without a write-ahead log."""
     log = path.with_name(path.name + "-wal")
     is_empty = not log.exists() or log.stat().st_size == 0
     return is_empty and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK)

@@ -1,4 +1,4 @@
-"""Jobs come in: with statements for each on a connection of ours, with one for all on a caller's."""
+"""Enqueue on SQLite: one statement per job on the store's connection, one for all jobs on the caller's."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
-from mulligan.store.duplicates import answers, refuse_other_calls
-from mulligan.store.parts import Parts
+from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
+from mulligan.store.events import event_values
+from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import Record, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
-from mulligan.store.values import event_values, new_values
 
-# What the log says of a job that waits for a place from the first.
+# The event data of a job that waits for a limit from the start.
 LIMITED = '{"waiting_for":"limit"}'
 
 
@@ -23,71 +23,71 @@ class SqliteEnqueue:
     def __init__(self, clock: Callable[[], Clock | None]) -> None:
         self._clock = clock
 
-    def use(self, parts: Parts) -> None:
-        self._owners = parts.submissions
-        self._limits = parts.limits
-        self._names = parts.services.names
-        self._batches = parts.batches
+    def use(self, operations: SharedOperations) -> None:
+        self._submissions = operations.submissions
+        self._limits = operations.limits
+        self._names = operations.services.names
+        self._batches = operations.batches
 
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob], now: int) -> list[Job[Any]]:
         event = TABLE[Move.ENQUEUE, None].event
-        rows = [{**new_values(job, is_limited=self._limits.concerns(job)), "now": now} for job in jobs]
+        rows = [{**new_values(job, is_limited=self._limits.applies_to(job)), "now": now} for job in jobs]
         session.play(self._names.assign_names(rows, now))
-        buckets = session.play(self._owners.admit(rows, now))
-        closed = session.play(self._batches.lock_joined(rows))
-        starts = session.play(self._owners.rank(rows, now))
+        buckets = session.play(self._submissions.admit(rows, now))
+        closed = session.play(self._batches.lock_batches(rows))
+        starts = session.play(self._submissions.assign_ranks(rows, now))
         stored, news, events = [], {}, []
         for job, values in zip(jobs, rows, strict=True):
             if job.dedupe_key is not None:
                 session.db.execute(SQL["enqueue_clear"], values)
             row = None if job.id in closed else session.first("enqueue", values)
             if row is None:
-                stored.append(session.play(self._twin(values)))
+                stored.append(session.play(self._find_twin(values)))
                 continue
             stored.append(row)
             news[job.id] = row
             data = LIMITED if row["waiting_for"] == "limit" else values["data"]
             events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=data))
         session.append(events)
-        session.play(self._owners.charge(rows, news, buckets=buckets, starts=starts))
-        return answers(jobs, stored, news)
+        session.play(self._submissions.charge(rows, news, buckets=buckets, starts=starts))
+        return to_answers(jobs, stored, news)
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         found, stored = yield from self.store_steps(jobs)
-        return answers(jobs, found, stored)
+        return to_answers(jobs, found, stored)
 
     def store_steps(self, jobs: Sequence[NewJob]) -> Steps[tuple[list[Record], dict[str, Record]]]:
-        """The row of each job, and by id those that are new.
+        """Return the row of each job, and the new ones by id.
 
-        A statement for all jobs, not one for each: on a connection of unknown mode it is all or none by itself.
+        One statement for all jobs: on a connection in any mode it stores all or none.
         """
         yield from refuse_other_calls(SQL, jobs)
-        rows = [new_values(job, is_limited=self._limits.concerns(job)) for job in jobs]
+        rows = [new_values(job, is_limited=self._limits.applies_to(job)) for job in jobs]
         clock = self._clock()
         now = None if clock is None else clock()
         yield from self._names.assign_names(rows, now)
-        buckets = yield from self._owners.admit(rows, now)
+        buckets = yield from self._submissions.admit(rows, now)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_on_clear"], {"jobs": to_json(keyed), "now": now})
-        starts = yield from self._owners.rank(rows, now)
+        starts = yield from self._submissions.assign_ranks(rows, now)
         found = yield Statement(SQL["enqueue_on"], {"jobs": to_json(rows), "now": now})
         stored = {row["id"]: row for row in found}
-        yield from self._owners.charge(rows, stored, buckets=buckets, starts=starts)
+        yield from self._submissions.charge(rows, stored, buckets=buckets, starts=starts)
         if news := [row for row in rows if row["id"] in stored]:
             event = TABLE[Move.ENQUEUE, None].event
             yield Statement(SQL["enqueue_on_events"], {"jobs": to_json(news), "event": event})
         twins = {}
         for row in rows:
             if row["id"] not in stored:
-                twins[row["id"]] = yield from self._twin(row)
+                twins[row["id"]] = yield from self._find_twin(row)
         return [stored.get(row["id"]) or twins[row["id"]] for row in rows], stored
 
-    def _twin(self, row: dict[str, Any]) -> Steps[Record]:
+    def _find_twin(self, row: dict[str, Any]) -> Steps[Record]:
         found = yield Statement(SQL["job"], {"id": row["id"], "owner": None})
         if not found:
             yield from self._batches.refuse_closed(row)
             key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
             found = yield Statement(SQL["enqueue_twin"], key)
         if not found:
-            raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but its twin cannot be found")
+            raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but the other job cannot be found")
         return found[0]

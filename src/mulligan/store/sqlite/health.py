@@ -1,4 +1,4 @@
-"""What a doctor asks about a SQLite file: the library, the file system, the journal, the lock, the space."""
+"""Doctor checks of a SQLite file: the library, the file system, the journal, the lock, the disk."""
 
 import fcntl
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.store.sqlite.database import Database
 from mulligan.store.sqlite.driver import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
-from mulligan.store.sqlite.lock import WRITING, holder, lock_file
+from mulligan.store.sqlite.lock import WRITING, find_holder, lock_file
 from mulligan.values.duration import describe
 from mulligan.values.size import describe_size
 
 BUGGY = ((3, 7, 0), (3, 51, 3))
-# Older lines that were given the fix, from which version on.
+# Older release lines that got the fix, and since which version.
 MENDED = {(3, 44): 6, (3, 50): 7}
 NETWORKS = re.compile(
     r"9p|afs|beegfs|ceph|cifs|coda|fuse\.(glusterfs|s3fs|sshfs)|gfs2|glusterfs|gpfs|lustre|ncpfs|nfs4?|ocfs2|smb(3|fs)|virtiofs"
@@ -52,12 +52,12 @@ def version(found: tuple[int, ...]) -> Finding:
 
 
 def file_system(path: Path, mounts: str) -> Finding:
-    """`mounts` as in /proc/self/mountinfo."""
+    """`mounts` is the content of /proc/self/mountinfo."""
     kind = _kind_of(path.absolute(), mounts)
     if kind and NETWORKS.fullmatch(kind):
         return problem(
             Check.SQLITE_FILE_SYSTEM,
-            f"{path} is on a network file system ({kind}): locks do not hold there, and the file will be damaged",
+            f"{path} is on a network file system ({kind}): locks do not work there, and the file will be damaged",
             "move the file to a local disk, or use PostgreSQL",
         )
     return ok(Check.SQLITE_FILE_SYSTEM, f"{path} is on {kind or 'a file system of unknown kind'}")
@@ -67,10 +67,10 @@ def _kind_of(path: Path, mounts: str) -> str | None:
     found: tuple[int, str | None] = (0, None)
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
-        place = left.split()[4].encode().decode("unicode_escape") if len(left.split()) > 4 else ""
-        # Of several mounts on one place the last covers the others.
-        if place and path.is_relative_to(place) and len(place) >= found[0]:
-            found = (len(place), right.split()[0])
+        mount_point = left.split()[4].encode().decode("unicode_escape") if len(left.split()) > 4 else ""
+        # Of several mounts at one path the last one is visible.
+        if mount_point and path.is_relative_to(mount_point) and len(mount_point) >= found[0]:
+            found = (len(mount_point), right.split()[0])
     return found[1]
 
 
@@ -84,48 +84,50 @@ def mount_table() -> str:
 def journal(connection: "sqlite3.Connection", synchronous: str, *, is_at_rest: bool = False) -> Finding:
     if is_at_rest:
         return ok(
-            Check.SQLITE_JOURNAL, "no journal: this user may only read, and no process has the file open to write"
+            Check.SQLITE_JOURNAL, "no journal: this user may only read, and no process has the file open for writing"
         )
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    said = f"journal mode {mode}, synchronous {synchronous}"
+    text = f"journal mode {mode}, synchronous {synchronous}"
     if mode == "memory":
         return warning(
-            Check.SQLITE_JOURNAL, "the jobs are kept in memory, and end with this process", "name a file in the URL"
+            Check.SQLITE_JOURNAL,
+            "jobs are kept in memory and are lost when this process ends",
+            "name a file in the URL",
         )
     if mode != "wal":
         return problem(
             Check.SQLITE_JOURNAL,
-            f"{said}: whoever reads keeps others from writing",
-            "stop all processes and let one open the file: it switches to wal, where the file system can do it",
+            f"{text}: readers block writers",
+            "stop all processes and start one: it switches the file to wal, if the file system supports that",
         )
     if synchronous != "full":
         return warning(
             Check.SQLITE_JOURNAL,
-            f"{said}: a power cut can take back jobs that were accepted",
-            "leave '?synchronous=normal' out of the URL",
+            f"{text}: a power failure can lose accepted jobs",
+            "remove '?synchronous=normal' from the URL",
         )
-    return ok(Check.SQLITE_JOURNAL, said)
+    return ok(Check.SQLITE_JOURNAL, text)
 
 
-def lock(database: Path, patience: timedelta) -> Finding:
-    """Whether the lock file can be had within so long. One that is not there is made by the next write."""
+def lock(database: Path, timeout: timedelta) -> Finding:
+    """Check that the lock file can be locked within this time. If there is none, the next write creates it."""
     path = lock_file(database)
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return _write_lock(database, patience)
+        return _write_lock(database, timeout)
     except OSError as error:
         return _read_only(database, f"{path}: {error.strerror}")
     try:
-        if _is_free(file, patience):
-            return _write_lock(database, patience)
+        if _is_free(file, timeout):
+            return _write_lock(database, timeout)
     finally:
         os.close(file)
     return problem(
         Check.SQLITE_LOCK,
-        f"{holder(path) or 'another process'} has held {path} for {describe(patience)}: nobody else can write "
-        "meanwhile, but jobs can be read",
-        f"one that is stopped or hangs must go on or be killed; 'fuser {path}' lists all who have it open",
+        f"{find_holder(path) or 'another process'} has held {path} for {describe(timeout)}: no other process can "
+        "write meanwhile, but jobs can be read",
+        f"a process that is stopped or hangs must continue or be killed; 'fuser {path}' lists all that have it open",
     )
 
 
@@ -137,12 +139,12 @@ def _read_only(database: Path, why: str) -> Finding:
     )
 
 
-def _write_lock(database: Path, patience: timedelta) -> Finding:
-    """Whether one can write: other programs know nothing of our lock file. Nothing is written."""
-    # SQLite begins to write where it cannot, and fails at the first change.
+def _write_lock(database: Path, timeout: timedelta) -> Finding:
+    """Check that the database can be locked for writing: other programs do not use the lock file. Writes nothing."""
+    # SQLite begins a transaction without write permission, and fails at the first change.
     if not os.access(database, os.W_OK):
         return _read_only(database, "permission denied")
-    connection = sqlite3.connect(str(database), isolation_level=None, timeout=patience.total_seconds())
+    connection = sqlite3.connect(str(database), isolation_level=None, timeout=timeout.total_seconds())
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
@@ -151,9 +153,8 @@ def _write_lock(database: Path, patience: timedelta) -> Finding:
             return _read_only(database, str(error))
         return problem(
             Check.SQLITE_LOCK,
-            f"nobody could write to {database} for {describe(patience)}: {error}{_writer(database)}",
-            f"find who has it open with 'fuser {database}'; a transaction left open there, in a shell or a backup, "
-            "must end",
+            f"no process could write to {database} for {describe(timeout)}: {error}{_writer(database)}",
+            f"find the process with 'fuser {database}'; a transaction left open, in a shell or by a backup, must end",
         )
     finally:
         connection.close()
@@ -161,17 +162,17 @@ def _write_lock(database: Path, patience: timedelta) -> Finding:
 
 
 def _writer(database: Path) -> str:
-    who = holder(database.with_name(database.name + "-shm"), byte=WRITING)
-    return f"; {who} is writing" if who else ""
+    name = find_holder(database.with_name(database.name + "-shm"), byte=WRITING)
+    return f"; {name} is writing" if name else ""
 
 
-def _is_free(file: int, patience: timedelta) -> bool:
+def _is_free(file: int, timeout: timedelta) -> bool:
     pause = threading.Event()
     for _ in range(LOCK_LOOKS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            pause.wait(patience.total_seconds() / LOCK_LOOKS)
+            pause.wait(timeout.total_seconds() / LOCK_LOOKS)
         else:
             return True
     return False
@@ -179,21 +180,19 @@ def _is_free(file: int, patience: timedelta) -> bool:
 
 def disk(path: Path, limits: Limits) -> Finding:
     free = shutil.disk_usage(path.absolute().parent).free
-    said = f"{describe_size(free)} free for {path}"
-    remedy = (
-        "free some space; delete what is over with 'mulligan jobs purge', or keep it for a shorter time (retention)"
-    )
+    text = f"{describe_size(free)} free for {path}"
+    remedy = "free some space; delete ended jobs with 'mulligan jobs purge', or keep it for a shorter time (retention)"
     if free < limits.disk // 16:
-        return problem(Check.DISK, said, remedy)
-    return warning(Check.DISK, said, remedy) if free < limits.disk else ok(Check.DISK, said)
+        return problem(Check.DISK, text, remedy)
+    return warning(Check.DISK, text, remedy) if free < limits.disk else ok(Check.DISK, text)
 
 
 def log_size(connection: "sqlite3.Connection", limits: Limits) -> Finding:
-    # Between the first and the last: what was deleted in between counts too, but nothing has to be read.
+    # From the first to the last position: deleted events count too, but no table has to be read.
     ends = "SELECT (SELECT min(position) FROM mulligan_events), (SELECT max(position) FROM mulligan_events)"
     first, last = connection.execute(ends).fetchone()
     number = 0 if first is None else last - first + 1
-    said = f"at most {number:,} events"
+    text = f"at most {number:,} events"
     if number <= limits.log:
-        return ok(Check.LOG_SIZE, said)
-    return warning(Check.LOG_SIZE, said, "keep jobs for a shorter time: MULLIGAN_RETENTION_SUCCEEDED=1d, or a count")
+        return ok(Check.LOG_SIZE, text)
+    return warning(Check.LOG_SIZE, text, "keep jobs for a shorter time: MULLIGAN_RETENTION_SUCCEEDED=1d, or a count")

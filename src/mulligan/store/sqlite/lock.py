@@ -1,9 +1,9 @@
-"""The lock file beside a database: held around every write and checkpoint, waited for within bounds, and gone with
-its process.
+"""The lock file next to a database. It is held around every write and checkpoint, waited for within a limit, and
+released when its process ends.
 
-It is a `flock`. The kernel wakes those who wait for it, and frees it when the last copy of its descriptor is closed. A
-fork makes such a copy, which would outlive a killed process: so a forked child closes its copies first of all. A
-program that is started does not inherit them.
+It is a `flock`. The kernel wakes waiting processes, and releases the lock when the last copy of its descriptor is
+closed. A fork makes such a copy, which would outlive a killed parent, so a forked child closes its copies first of all.
+Started programs do not inherit it.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from mulligan.errors import StoreUnavailable
 
-# Of the command line of a process that is named.
+# Of the command line of a named process.
 LONGEST_PROGRAM = 80
 # The byte of the `-shm` file that SQLite locks while it writes to the log.
 WRITING = 120
 
 _open: set["FileLock"] = set()
-# Held by a fork, and wherever a lock file is opened or closed: a child must find them all.
+# Held during a fork, and while a lock file is opened or closed: a child must find all of them.
 _forking = threading.Lock()
 
 
@@ -30,80 +30,81 @@ def lock_file(database: Path) -> Path:
 
 
 class FileLock:
-    """Used by one thread at a time."""
+    """Use it in one thread at a time."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._changed = threading.Condition()
         self._is_awaited = False
         self._is_wanted = False
-        self._trouble: OSError | None = None
+        self._error: OSError | None = None
         with _forking:
             self._file = os.open(lock_file(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             _open.add(self)
 
     @contextlib.contextmanager
-    def held(self, seconds: float) -> Iterator[None]:
-        """Raises StoreUnavailable, and names the holder, when it cannot be had for so long."""
-        if not self._take(seconds):
-            raise locked_out(self._database)
+    def hold(self, seconds: float) -> Iterator[None]:
+        """Raises StoreUnavailable, naming the holder, if it is not free within this time."""
+        if not self._acquire(seconds):
+            raise lock_error(self._database)
         try:
             yield
         finally:
-            self._free()
+            self._release()
 
     @contextlib.contextmanager
-    def held_if_free(self) -> Iterator[None]:
-        if not self._take(0):
+    def hold_if_free(self) -> Iterator[None]:
+        if not self._acquire(0):
             yield
             return
         try:
             yield
         finally:
-            self._free()
+            self._release()
 
-    def _take(self, seconds: float) -> bool:
+    def _acquire(self, seconds: float) -> bool:
         with self._changed:
             if not self._is_awaited:
-                if self._take_now():
+                if self._acquire_now():
                     return True
                 if not seconds:
                     return False
-                threading.Thread(target=self._await, name="mulligan-sqlite-lock", daemon=True).start()
+                threading.Thread(target=self._wait_in_thread, name="mulligan-sqlite-lock", daemon=True).start()
                 self._is_awaited = True
             self._is_wanted = True
             self._changed.wait_for(lambda: not self._is_awaited, seconds)
             self._is_wanted = False
-            if self._trouble is not None:
-                trouble, self._trouble = self._trouble, None
-                raise trouble
+            if self._error is not None:
+                failure, self._error = self._error, None
+                raise failure
             return not self._is_awaited
 
-    def _take_now(self) -> bool:
+    def _acquire_now(self) -> bool:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    def _await(self) -> None:
-        """A wait in the kernel has no end of its own: it is made here, and goes on when the caller has given up."""
-        trouble = None
+    def _wait_in_thread(self) -> None:
+        """The kernel's wait has no timeout, so it happens in this thread, and continues after the caller has given
+        up."""
+        failure = None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
         except OSError as error:
-            trouble = error
+            failure = error
         with self._changed:
             self._is_awaited = False
             if self._is_wanted:
-                self._trouble = trouble
+                self._error = failure
                 self._changed.notify_all()
-            elif trouble is None:
-                self._free()
+            elif failure is None:
+                self._release()
 
-    def _free(self) -> None:
-        # The work is done and answered by now; a writer that died here would leave everybody waiting. The number of a
-        # file that was closed meanwhile may be another's: then the kernel has freed the lock already.
+    def _release(self) -> None:
+        # The work is done and answered by now; an error here would end the writer and leave all others waiting. If the
+        # file was closed meanwhile, the kernel has released the lock and the number may be another file's.
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -111,50 +112,51 @@ class FileLock:
     def close(self) -> None:
         with self._changed, _forking:
             _open.discard(self)
-            self._let_go()
+            self._close_file()
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         file, self._file = self._file, -1
         os.close(file)
 
 
-def _let_go_of_all() -> None:
-    # Closed, not unlocked: the lock itself is the parent's.
+def _close_in_child() -> None:
+    # Close, do not unlock: the parent holds the lock.
     for lock in _open:
-        lock._let_go()
+        lock._close_file()
     _open.clear()
     _forking.release()
 
 
-os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_let_go_of_all)
+os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_close_in_child)
 
 
-def locked_out(database: Path) -> StoreUnavailable:
-    """The error for a write that waited for as long as it may; names who was waited for."""
-    who = holder(lock_file(database)) or holder(database.with_name(database.name + "-shm"), byte=WRITING)
+def lock_error(database: Path) -> StoreUnavailable:
+    """Return the error for a write that waited too long. It names the process that holds the lock."""
+    name = find_holder(lock_file(database)) or find_holder(database.with_name(database.name + "-shm"), byte=WRITING)
     return StoreUnavailable(
         f"{database} is locked by another program for too long (MULLIGAN_STORE_TIMEOUT_SEC): "
-        f"{who or 'a process that cannot be named'} holds it; let that one go on or end it, then try again"
+        f"{name or 'an unknown process'} holds it; let it continue or end it, then try again"
     )
 
 
-def holder(path: Path, *, byte: int | None = None) -> str | None:
-    """The process that has the file, or that byte of it, locked for itself; None if the system does not tell."""
+def find_holder(path: Path, *, byte: int | None = None) -> str | None:
+    """Return the process that has locked the file, or this byte of it, for writing; None if the system does not
+    tell."""
     try:
         file, locks = path.stat(), Path("/proc/locks").read_text()
     except OSError:
         return None
     wanted = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     for line in locks.splitlines():
-        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2146395 0 EOF; who waits for it follows as '1: -> FLOCK …'.
+        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2146395 0 EOF; waiting processes follow as '1: -> FLOCK …'.
         match line.split():
-            case [_, _, _, "WRITE", process, place, first, last] if place == wanted and int(process) > 0:
+            case [_, _, _, "WRITE", process, device, first, last] if device == wanted and int(process) > 0:
                 if byte is None or int(first) <= byte <= (byte if last == "EOF" else int(last)):
-                    return _named(process)
+                    return _describe_process(process)
     return None
 
 
-def _named(process: str) -> str:
+def _describe_process(process: str) -> str:
     try:
         command = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:

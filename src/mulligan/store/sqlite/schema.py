@@ -1,4 +1,4 @@
-"""The schema's version: who may work with it, and how it is brought up to date."""
+"""The version of the schema: which code may use it, and its migrations."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from mulligan.store.statements import migrations
 
 MIGRATIONS = migrations("mulligan.store.sqlite")
 VERSION = MIGRATIONS[-1][0]
-# The oldest version of the code that can still work with a schema made by this one.
+# The oldest schema version that code may know to work with a schema of this one.
 OLDEST_CODE = 1
 
 _TABLE = """
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS mulligan_schema (
 
 
 def migrate(connection: "sqlite3.Connection") -> list[str]:
-    """Apply what is missing, inside the caller's transaction; the names of what was applied."""
+    """Apply the missing migrations in the caller's transaction. Return their names."""
     found, oldest = version(connection)
     check_version(found, oldest, VERSION)
     wanted = missing(MIGRATIONS, found)
@@ -35,7 +35,7 @@ def migrate(connection: "sqlite3.Connection") -> list[str]:
 
 
 def version(connection: "sqlite3.Connection") -> tuple[int, int]:
-    """The version found and the oldest code that may work with it; 0, 0 for an empty database."""
+    """Return the version found and the oldest code that may use it; 0, 0 for an empty database."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'mulligan_schema'").fetchone():
         return 0, 0
     row = connection.execute(

@@ -14,7 +14,7 @@ from mulligan.store.statements import Statements, for_sqlite
 
 SQL = Statements("mulligan.store.sqlite", for_sqlite)
 
-# Microseconds; None asks the machine.
+# Microseconds. None: the machine's clock.
 Clock = Callable[[], int]
 
 
@@ -49,7 +49,7 @@ class SqliteSession(Session):
         statement = SQL[name]
         (is_any,) = self.db.execute(_exists(statement), values).fetchone()
         if not is_any:
-            # Mostly there are none, and fetching fifty columns costs more than looking.
+            # Mostly there are none, and fetching fifty columns costs more than this check.
             return []
         cursor = self.db.execute(statement, values)
         return to_leases(cursor, cursor.fetchall())

@@ -9,13 +9,13 @@ from mulligan.values.file import special_file
 
 
 def parse_url(url: str) -> tuple[Path | None, str]:
-    """The file (None: in memory) and the `synchronous` setting a URL names."""
+    """Return the file (None: in memory) and the `synchronous` setting of a URL."""
     found = re.fullmatch(r"sqlite://(?P<path>[^?]*)(?:\?(?P<query>.*))?", url)
     if found is None:
         raise BadUrl(url, "it does not begin with 'sqlite:///'")
     path = unquote(found["path"])
     if path and not path.startswith("/"):
-        raise BadUrl(url, "three slashes come before the path")
+        raise BadUrl(url, "it needs three slashes before the path")
     options = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
     synchronous = options.pop("synchronous", "full").upper()
     if options or synchronous not in ("FULL", "NORMAL"):
@@ -29,7 +29,7 @@ def parse_url(url: str) -> tuple[Path | None, str]:
 
 
 def _problem(name: str) -> str | None:
-    """Why no file can have this name."""
+    """Return why no file can have this name."""
     try:
         what = special_file(Path(name))
     except (FileNotFoundError, NotADirectoryError, PermissionError):

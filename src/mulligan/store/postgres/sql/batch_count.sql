@@ -1,10 +1,10 @@
--- The last statement of whatever ends jobs or brings them back: all their batches at once. Who waits here for another
--- sees the other's counts in what he gets back, so exactly one of them sees the last member come in.
+-- The last statement of every transaction that ends jobs or retries them: all their batches at once. A transaction that
+-- waits here for another sees the other's counts in the returned rows, so exactly one of them sees the last member end.
 WITH tally AS (
     SELECT *
     FROM json_to_recordset(:tallies::json) AS tally (id text, succeeded bigint, failed bigint, cancelled bigint)
 ), locked AS MATERIALIZED (
-    -- One order for all: two that end members of the same batches must not wait for each other in a circle.
+    -- One order for all transactions: two that end members of the same batches must not deadlock.
     SELECT id
     FROM mulligan_batches
     WHERE id IN (SELECT id FROM tally)

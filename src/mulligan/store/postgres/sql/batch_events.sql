@@ -1,4 +1,4 @@
--- The same event about many jobs.
+-- The same event for many jobs.
 INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, actor, data)
 SELECT
     {{event_place}},

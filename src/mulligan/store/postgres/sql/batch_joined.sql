@@ -1,5 +1,5 @@
--- Whether members may come to these, and they may until we are done: publishing waits for this lock. Counting does not, so
--- that a caller's open transaction holds up no settle.
+-- Whether these accept members. Publishing waits for this lock until the transaction ends. Counting does not, so a
+-- caller's open transaction delays no settle.
 SELECT id, state
 FROM mulligan_batches
 WHERE id IN (SELECT value FROM json_array_elements_text(:ids::json))

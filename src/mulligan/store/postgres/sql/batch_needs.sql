@@ -1,4 +1,4 @@
--- Whether any of them needs tending: mostly none does.
+-- Whether any batch needs upkeep: mostly none does.
 SELECT EXISTS (SELECT 1 FROM mulligan_batches WHERE admits)
     OR EXISTS (SELECT 1 FROM mulligan_batches WHERE aborted_at IS NOT NULL AND state = 'processing')
     OR EXISTS (

@@ -1,4 +1,4 @@
--- Those that were over before, and whose members are gone.
+-- Batches settled before this time without remaining members.
 DELETE FROM mulligan_batches
 WHERE id = ANY (ARRAY(
     SELECT id

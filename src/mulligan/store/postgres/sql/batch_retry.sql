@@ -1,4 +1,4 @@
--- As `retry_by_hand.sql`, for many members. One whose dedupe key is another's by now is passed over.
+-- As `retry_by_hand.sql`, for many members. Skips members whose dedupe key another job holds now.
 WITH chosen AS (
     SELECT DISTINCT ON (job.owner, job.kind, coalesce(job.dedupe_key, job.id)) job.id
     FROM mulligan_jobs AS job

@@ -1,5 +1,5 @@
--- Members of an aborted batch that do not run; what somebody asked for by hand after that is left alone. Nobody is waited
--- for: the row of the batch may be ours already, and whoever holds a member may wait for that.
+-- Members of an aborted batch that are not running, except those retried manually after the abort. Skips locked rows:
+-- this transaction may hold the row of the batch, and the one that locks a member may wait for it.
 WITH swept AS (
     SELECT id
     FROM mulligan_jobs

@@ -1,5 +1,5 @@
--- On to what else holds a retry back, or into its lane.
-WITH at_the_door AS (
+-- Move retries to the next gate that blocks them, or into their lanes.
+WITH gated AS (
     SELECT id, coalesce(
         (
             SELECT 'budget/' || name
@@ -19,6 +19,6 @@ SET state = CASE WHEN held IS NULL THEN :queued ELSE job.state END,
     is_limited = false,
     queued_at = CASE WHEN held IS NULL THEN :now ELSE job.queued_at END,
     updated_at = :now
-FROM at_the_door
-WHERE job.id = at_the_door.id
+FROM gated
+WHERE job.id = gated.id
 RETURNING job.id, job.kind, job.owner, job.attempt, job.state

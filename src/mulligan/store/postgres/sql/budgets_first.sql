@@ -1,4 +1,4 @@
--- The first of those parked under each of these gates.
+-- The first jobs blocked under each of these gates.
 SELECT job.*
 FROM json_array_elements_text(:gates::json) AS said (gate)
 CROSS JOIN LATERAL (

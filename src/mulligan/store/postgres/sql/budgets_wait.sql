@@ -1,4 +1,4 @@
--- Until the next period, or until there is more to spend. Written once.
+-- Until the next period, or until the budget is raised. Written once.
 UPDATE mulligan_jobs AS job
 SET waiting_for = 'budget', due_at = said.due_at, updated_at = :now
 FROM json_to_recordset(:jobs::json) AS said (id text, due_at bigint)

@@ -1,4 +1,4 @@
--- What a pause, a draft or an open service holds back is not waited for.
+-- Jobs blocked by a pause, a draft or an open service do not count.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 )
@@ -33,7 +33,7 @@ SELECT EXISTS (
     WHERE batch.admits AND job.state = 'waiting' AND job.due_at <= (SELECT now FROM clock)
       AND job.kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))
 ) OR EXISTS (
-    -- Retries that wait for a budget get it with time.
+    -- Retries that wait for a budget get it in time.
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
@@ -49,7 +49,7 @@ SELECT EXISTS (
           WHERE name = job.service AND is_restricted AND ask_at > clock.now AND ask_at - hold <= clock.now
       ))
 ) OR EXISTS (
-    -- What waits for a service that may be tried now.
+    -- Jobs that wait for a service that may be tried now.
     SELECT 1
     FROM mulligan_jobs AS job, clock
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0' AND kind = ANY (ARRAY(SELECT json_array_elements_text(:kinds::json)))

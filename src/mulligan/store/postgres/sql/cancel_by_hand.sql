@@ -1,4 +1,4 @@
--- A running job keeps its lease: its worker is told, and settles it.
+-- A running job keeps its lease: its worker is notified and settles it.
 UPDATE mulligan_jobs
 SET state = :target,
     waiting_for = NULL, gate = NULL,

@@ -1,4 +1,4 @@
--- One look for all duties of a worker: which have something to do, and which are paused. Mostly there is nothing.
+-- One query for all duties of a worker: which have something to do, and which are paused. Mostly there is nothing.
 SELECT EXISTS (
         SELECT 1
         FROM mulligan_jobs
@@ -7,7 +7,7 @@ SELECT EXISTS (
 {{batch_needs}}
     ) AS expire,
     EXISTS (SELECT 1 FROM mulligan_operations WHERE state IN ('canary', 'running')) AS redrive,
-    -- Or a worker is to say again that a schedule is in its code.
+    -- Or a worker has to confirm again that its code has a schedule.
     EXISTS (
         SELECT 1
         FROM mulligan_schedules

@@ -1,8 +1,8 @@
--- Two passes over the lanes. An unlocked merge of their heads gives the cut and how many each lane gives; then each lane
--- gives them with SKIP LOCKED and not beyond the cut, or a second worker would take low jobs while normal ones wait.
--- A single lane needs no merge.
+-- Two passes over the lanes. An unlocked merge of their first jobs gives the cut and how many each lane contributes.
+-- Then each lane contributes them with SKIP LOCKED, not beyond the cut, or a second worker would take low jobs while
+-- normal ones wait. A single lane needs no merge.
 {lanes}, repeated AS (
-    -- The rows of this very call, if only its reply was lost.
+    -- The rows of this call if it is repeated because its reply was lost.
     SELECT *
     FROM mulligan_jobs
     WHERE state = 'running' AND leased_by = :incarnation AND claim = :claim
@@ -14,7 +14,8 @@
     SELECT ceil(:limit / sqrt(greatest(count(*), 1)))::integer AS number
     FROM lane
 ), fore AS (
-    -- A few of each lane, not as many as are wanted: with a thousand lanes that would be a thousand times too much.
+    -- A few jobs of each lane, not as many as are wanted: with a thousand lanes that would be a thousand times too
+    -- many.
     SELECT lane.queue, lane.kind, lane.service, lane.most, job.priority, job.rank, job.id
     FROM few
     CROSS JOIN lane
@@ -28,14 +29,14 @@
     ) AS job
     WHERE (SELECT count(*) FROM lane) > 1 AND NOT EXISTS (SELECT 1 FROM repeated)
 ), edge AS (
-    -- Nothing beyond it is wanted.
+    -- The cut: no job beyond it is wanted.
     SELECT priority, rank, id
     FROM fore
     ORDER BY priority, rank, id
     OFFSET :limit - 1
     LIMIT 1
 ), deep AS (
-    -- The lanes whose few all lie before it: of them more may be wanted.
+    -- Lanes whose few jobs are all before the cut: more of them may be wanted.
     SELECT fore.queue, fore.kind, fore.service, fore.most
     FROM fore
     LEFT JOIN edge ON true
@@ -94,7 +95,7 @@
         FOR UPDATE SKIP LOCKED
     ) AS job
 ), granted AS (
-    -- A service may have several lanes: together they give no more than what is granted.
+    -- A service may have several lanes: together they contribute no more than what is granted.
     SELECT placed.spot
     FROM (
         SELECT picked.spot, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
@@ -105,7 +106,7 @@
 ), claimed AS (
     UPDATE mulligan_jobs
     SET state = :running,
-        -- Grows here and never falls: part of the fence.
+        -- Increases here and never decreases: part of the fence.
         attempt = attempt + 1,
         leased_by = :incarnation, claim = :claim, lease_until = clock.now + :lease,
         started_at = coalesce(started_at, clock.now), last_attempt_at = clock.now, updated_at = clock.now,
@@ -124,7 +125,7 @@
         ) END,
         version = :version
     FROM clock
-    -- Where the locked rows are: nobody moves them, and nothing is to be searched.
+    -- The physical positions of the locked rows: nothing moves them, and no search is needed.
     WHERE mulligan_jobs.ctid = ANY (ARRAY(SELECT spot FROM {source}))
     RETURNING {columns}
 ), logged AS (

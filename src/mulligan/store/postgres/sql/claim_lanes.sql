@@ -1,5 +1,5 @@
--- The lanes that a claim may take from, by a loose scan of the index: one seek a lane, not one a job. `most` is what is granted of a
--- service that is not simply closed; without grants, all lanes whose services are to be asked.
+-- The lanes that a claim may take from, by a loose index scan: one seek per lane, not one per job. `most` is the grant
+-- of a restricted service; without grants, all lanes whose services have to be asked.
 WITH RECURSIVE clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), ready (queue, kind, service) AS (

@@ -1,4 +1,4 @@
--- Whether a claim that got fewer than it wanted left ready jobs behind: others were claiming in the same moment.
+-- Whether a claim that got fewer jobs than it wanted left ready ones, because other claims ran at the same time.
 {lanes}
 SELECT EXISTS (
     SELECT 1
@@ -11,6 +11,6 @@ SELECT EXISTS (
         ORDER BY priority, rank, id
         LIMIT 1
     ) AS job
-    -- What is granted of a service was taken, or is for the next time.
+    -- The grant of a service was taken, or applies to the next claim.
     WHERE lane.most IS NULL
 )

@@ -1,6 +1,5 @@
--- A job that is due stands in its lane at once; any other waits for the door, and so does one that a limit concerns. A member of a
--- draft is parked there.
--- Whatever unique rule it meets, nothing is written: the caller then looks for the twin.
+-- A due job is queued in its lane at once. Any other job waits to be promoted, and so does one with a limit. A member
+-- of a draft is blocked. If a unique rule is violated nothing is written; the caller then looks for the other job.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), input AS (
@@ -11,7 +10,7 @@ WITH clock AS (
         max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
         on_failed text, batch text, rank bigint, is_limited boolean
     )
-), at_the_door AS (
+), gated AS (
     SELECT *, CASE
         WHEN batch IS NOT NULL THEN 'batch'
         WHEN delay <> 0 THEN 'delay'
@@ -31,8 +30,8 @@ WITH clock AS (
         CASE WHEN waits_for IS NULL THEN now END,
         now + delay, now + deadline, now,
         dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch
-    FROM at_the_door, clock
-    -- One order for all: two clients with the same keys must not wait for each other in a circle.
+    FROM gated, clock
+    -- One order for all transactions: two clients with the same keys must not deadlock.
     ORDER BY owner, kind, dedupe_key, n
     ON CONFLICT DO NOTHING
     RETURNING *

@@ -1,5 +1,5 @@
--- Periods that are over hold their key no longer. A live job holds its key anyway: its row is left alone, for the lock
--- would last as long as a caller's own transaction, and its worker could neither beat nor settle.
+-- Ended dedupe periods release their key. A live job holds its key anyway. Its row is not locked: the lock would last
+-- as long as a caller's transaction, and its worker could neither beat nor settle.
 UPDATE mulligan_jobs AS job
 SET dedupe_until = NULL
 FROM jsonb_to_recordset(:jobs::jsonb) AS new (owner text, kind text, dedupe_key text)

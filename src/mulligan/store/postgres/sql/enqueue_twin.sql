@@ -1,4 +1,4 @@
--- Which other job holds the key, by any of the three rules; the live one first.
+-- The other job that holds the key, by any of the three rules; a live one first.
 SELECT *
 FROM mulligan_jobs
 WHERE owner = :owner AND kind = :kind AND dedupe_key = :dedupe_key AND id <> :id

@@ -1,4 +1,4 @@
--- The row's lock put them in order; whoever asks for one job sees what is committed, at once.
+-- The row lock ordered them. A reader of one job sees committed events at once.
 SELECT xid::text::bigint + base AS position, type, job, kind, owner, attempt, at, actor, code, data
 FROM mulligan_events, mulligan_log
 WHERE job = :job AND xid::text::bigint + base > :after

@@ -1,4 +1,4 @@
--- The same event of many jobs.
+-- The same event for many jobs.
 INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, code, data)
 SELECT
     {{event_place}},

@@ -1,4 +1,4 @@
--- By explicit list. An expired lease that nobody took is still its holder's.
+-- By explicit list. An expired lease that no worker has taken still belongs to its holder.
 UPDATE mulligan_jobs AS job
 SET lease_until = coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + :lease
 FROM jsonb_to_recordset(:fences::jsonb) AS fence (id text, attempt integer, incarnation text, claim bigint)

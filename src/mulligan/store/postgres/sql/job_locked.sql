@@ -1,4 +1,4 @@
--- For a move by hand: whoever comes second looks again, and sees what the first one did.
+-- For a manual move: a concurrent second one waits, then sees what the first one did.
 SELECT *
 FROM mulligan_jobs
 WHERE id = :id AND (:owner::text IS NULL OR owner = :owner)

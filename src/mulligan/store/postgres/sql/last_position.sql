@@ -1,5 +1,5 @@
--- Like the stream itself: below the oldest transaction under way, and to be flushed before it is told.
--- Events of one transaction share a position: so many back is before the transaction that the oldest of them is in.
+-- Like the stream: below the oldest open transaction, and flushed before it is returned. Events of one transaction
+-- share a position, so the result is before the transaction of the oldest event counted back.
 SELECT coalesce((
     SELECT xid::text::bigint
     FROM mulligan_events

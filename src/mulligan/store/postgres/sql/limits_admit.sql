@@ -1,4 +1,4 @@
--- Let in, each with a place if a limit concerns it.
+-- Admit jobs, each with a slot if a limit applies to it.
 UPDATE mulligan_jobs AS job
 SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = said.is_limited, queued_at = :now, updated_at = :now
 FROM json_to_recordset(:jobs::json) AS said (id text, is_limited boolean)

@@ -1,3 +1,3 @@
--- One at a time lets jobs in through limits, and whoever comes meanwhile does not wait. In a statement of its own: those that follow
--- see all that was let in before.
+-- One transaction at a time admits jobs under limits; others do not wait. In a separate statement: those that follow
+-- see everything admitted before.
 SELECT pg_try_advisory_xact_lock(7216104373) AS is_alone

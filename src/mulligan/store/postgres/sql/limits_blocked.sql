@@ -1,5 +1,5 @@
--- Jobs that hold a place and cannot be claimed: their service is held, or they are paused. By the services of jobs that hold one, in a loose
--- scan: thousands may be held that have none.
+-- Jobs that take a slot and cannot be claimed, because of their service or a pause. By the services of jobs that take a
+-- slot, in a loose index scan: thousands without a slot may be blocked too.
 WITH RECURSIVE served (service) AS (
     SELECT (
         SELECT service

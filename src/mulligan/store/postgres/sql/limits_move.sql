@@ -1,4 +1,4 @@
--- To wait under another gate: nobody sees that of a job, so it is no change of it.
+-- Block jobs under another gate. That is not visible on a job, so it is no change of it.
 UPDATE mulligan_jobs AS job
 SET gate = said.gate
 FROM json_to_recordset(:jobs::json) AS said (id text, gate text)

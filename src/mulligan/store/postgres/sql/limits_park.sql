@@ -1,4 +1,4 @@
--- Jobs that stood in their lanes go back to the door: under the gate that is said, or that of their first limit.
+-- Move queued jobs back to waiting, under the given gate or that of their first limit.
 UPDATE mulligan_jobs AS job
 SET state = 'waiting', waiting_for = 'limit', gate = coalesce(said.gate, {{limit_gate}}), is_limited = false, updated_at = :now
 FROM json_to_recordset(:jobs::json) AS said (id text, gate text)

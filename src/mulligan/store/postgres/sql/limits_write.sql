@@ -1,4 +1,4 @@
--- What a process says of limits. One that took its word up before another does not change what that says.
+-- The limits that a process announces. An older configuration does not overwrite a newer one.
 INSERT INTO mulligan_limits (gate, most, per_day, per_month, cost, over, since, seen_at)
 SELECT gate, most, per_day, per_month, cost, over, :since, :now
 FROM json_to_recordset(:limits::json) AS said (gate text, most integer, per_day bigint, per_month bigint, cost bigint, over text)

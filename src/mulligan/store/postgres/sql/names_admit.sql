@@ -1,4 +1,5 @@
--- New names, as long as their family has room: `place` is that among the new ones. Those that came in the same moment are not seen.
+-- New names, as long as they fit into their family: `place` is the number among the new ones. Names inserted at the
+-- same time are not seen.
 INSERT INTO mulligan_service_names (family, name, most, checked_at)
 SELECT wanted.family, wanted.name, wanted.most, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 FROM json_to_recordset(:names::json) AS wanted (family text, name text, place integer, most integer)

@@ -1,4 +1,4 @@
--- Which of these computed names of services are told apart already.
+-- Those of these computed names that are stored.
 SELECT wanted.name
 FROM json_to_recordset(:names::json) AS wanted (family text, name text)
 WHERE EXISTS (

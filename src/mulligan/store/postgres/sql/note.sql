@@ -1,4 +1,4 @@
--- The rounds of one worker, or one made by hand.
+-- The runs of one worker, or a manual run.
 INSERT INTO mulligan_duties (duty, worker, at, took, did, interval, batch, actor, reason)
 SELECT done.duty, done.worker, clock.now - done.ago, done.took, done.did, done.interval, done.batch, done.actor, done.reason
 FROM jsonb_to_recordset(:rounds::jsonb) AS done (

@@ -1,2 +1,2 @@
--- The time a transaction goes by: given, or the server's.
+-- The time of a transaction: given, or the server's.
 SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now

@@ -1,8 +1,8 @@
--- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
--- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
--- them stand in nobody's way. So is a retry whose owner has a budget, or whose service is failing, and last a job that a
--- limit concerns. What somebody asked for by hand passes all of these but the limits. Members of a batch are parked while it
--- is a draft; once it is published they come in, or wait for what else there is to wait for.
+-- Promote due jobs, the longest due first, and those blocked by a pause that has ended; a bounded number per pass. A
+-- job that is due while its duty is paused is blocked under that gate: it leaves the index of due jobs, so a million of
+-- them slow nothing down. So is a retry whose owner has a budget or whose service is failing, and last a job with a
+-- limit. Manually requested jobs pass all of these except the limits. Members of a batch are blocked while it is a
+-- draft; once it is published they are promoted, or blocked by another gate.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), door AS (
@@ -45,7 +45,7 @@ WITH clock AS (
     ) AS job
     WHERE batch.admits AND (:duty::text IS NULL OR :duty = 'promote')
     LIMIT :limit
-), at_the_door AS (
+), gated AS (
     SELECT id, CASE
         WHEN trigger = 'automatic' AND waiting_for IN ('retry', 'rate limit')
             AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
@@ -80,9 +80,9 @@ WITH clock AS (
             ELSE waiting_for
         END,
         updated_at = clock.now
-    FROM at_the_door AS held, clock
-    -- By an array: whatever number the planner expects, it looks them up one by one.
-    WHERE job.id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NOT NULL)) AND job.id = held.id
+    FROM gated AS held, clock
+    -- By an array: whatever number of rows the planner expects, it looks them up one by one.
+    WHERE job.id = ANY (ARRAY(SELECT id FROM gated WHERE gate IS NOT NULL)) AND job.id = held.id
     RETURNING job.id
 ), waiting_on AS (
     -- Members that are not due yet.
@@ -95,7 +95,7 @@ WITH clock AS (
     UPDATE mulligan_jobs
     SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = false, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM at_the_door WHERE gate IS NULL))
+    WHERE id = ANY (ARRAY(SELECT id FROM gated WHERE gate IS NULL))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)

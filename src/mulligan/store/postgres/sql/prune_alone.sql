@@ -1,2 +1,2 @@
--- Nobody sets a cursor meanwhile: a statement that follows sees the lowest there is.
+-- No cursor is set meanwhile: the next statement sees the lowest one.
 SELECT pg_advisory_xact_lock(7216104372)

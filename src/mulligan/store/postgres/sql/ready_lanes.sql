@@ -1,4 +1,4 @@
--- The lanes that hold ready jobs, by a loose scan of the index: one seek a lane, not one a job.
+-- The lanes with ready jobs, by a loose index scan: one seek per lane, not one per job.
 WITH RECURSIVE lane (queue, kind, service) AS (
     (
         SELECT queue, kind, service

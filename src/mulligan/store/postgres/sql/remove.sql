@@ -1,4 +1,4 @@
--- Jobs with their history, if it was read by everybody who follows the log.
+-- Jobs with their events, if all cursors have passed these.
 WITH removable AS (
     SELECT id
     FROM unnest(:ids::text[]) AS id

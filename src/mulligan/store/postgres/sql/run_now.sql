@@ -1,4 +1,4 @@
--- Once more, now, on what is left of the allowance: the counters stay.
+-- Run again now with the attempts that are left: the counters stay.
 UPDATE mulligan_jobs
 SET state = :target, waiting_for = coalesce(waiting_for, 'retry'), gate = NULL, due_at = clock.now, trigger = 'manual',
     deadline = CASE WHEN deadline > clock.now THEN deadline END,

@@ -1,5 +1,5 @@
--- One at a time, in one order. Not by their rows: whoever locks a row has a transaction id, older than those of jobs that come now, and
--- the log would start them before they came.
+-- One transaction at a time, in one order. Not by row locks: those assign a transaction id, older than the ids of jobs
+-- that are enqueued now, and the log would show them started before they are enqueued.
 SELECT pg_advisory_xact_lock(7216104, key)
 FROM (
     SELECT DISTINCT hashtext(name) AS key

@@ -1,4 +1,4 @@
--- Of which of these nothing is known.
+-- Those of these services without a stored state.
 SELECT wanted.name
 FROM json_array_elements_text(:names::json) AS wanted (name)
 WHERE NOT EXISTS (SELECT 1 FROM mulligan_tallies AS tally WHERE tally.service = wanted.name)

@@ -1,5 +1,5 @@
--- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only, or stuck ones.
--- A wish to cancel wins over going back to the queue.
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches only expired or stuck attempts. A
+-- cancel request takes precedence over going back to the queue.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), input AS (

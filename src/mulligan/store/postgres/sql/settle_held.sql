@@ -1,4 +1,4 @@
--- Which of these outcomes a settle will accept. Their rows are locked first: jobs, then services.
+-- Those of these outcomes that a settle will accept. Their rows are locked first: jobs, then services.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 )

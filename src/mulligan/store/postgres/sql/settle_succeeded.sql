@@ -1,5 +1,5 @@
--- As `settle.sql`, for attempts that succeeded: most of them. Each column comes as one text, cut at the separator, which
--- costs both sides less than JSON or arrays.
+-- As `settle.sql`, for succeeded attempts, which are most. Each column is one string, split at the separator, which is
+-- cheaper for both sides than JSON or arrays.
 WITH outcome AS (
     SELECT o.*, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
     FROM unnest(
@@ -19,7 +19,8 @@ WITH outcome AS (
         settled_attempt = job.attempt, settled_by = o.settled_by,
         updated_at = o.now
     FROM outcome AS o
-    -- IS NOT DISTINCT keeps the planner off the index of running jobs: a claim's jobs would each be found by all of them.
+    -- IS NOT DISTINCT keeps the planner off the index of running jobs, in which each job would be found by scanning all
+    -- jobs of the claim.
     WHERE job.id = o.id AND job.state = 'running'
       AND (job.attempt, job.leased_by, job.claim) IS NOT DISTINCT FROM (o.attempt, o.incarnation, o.claim)
     RETURNING o.n, job.id, job.kind, job.owner, job.attempt, o.now, o.data

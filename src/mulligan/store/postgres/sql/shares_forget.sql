@@ -1,5 +1,4 @@
--- Owners whose last job V has passed: they would be given the same rank if nothing were known of them. One who is
--- enqueueing just now is left alone.
+-- Shares whose last rank V has passed: without a row they would get the same rank. Skips those in use by an enqueue.
 DELETE FROM mulligan_shares
 WHERE ctid = ANY (ARRAY(
     SELECT past.place

@@ -1,4 +1,4 @@
--- Their rows are locked by `shares_take`.
+-- `shares_take` has locked the rows.
 UPDATE mulligan_shares AS share
 SET rank = ended.rank
 FROM jsonb_to_recordset(:shares::jsonb) AS ended (queue text, priority integer, owner text, rank bigint)

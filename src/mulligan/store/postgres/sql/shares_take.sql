@@ -1,5 +1,5 @@
--- Each owner takes so many steps from his last rank, or from V if that has passed it: nobody gains by having been away.
--- In one order for all, or two clients would wait for each other in a circle.
+-- Each share advances from its last rank, or from V if that is higher: being idle gains nothing. In one order for all
+-- transactions, or two clients would deadlock.
 INSERT INTO mulligan_shares AS share (queue, priority, owner, taken, rank)
 SELECT queue, priority, new.owner, new.taken, turn.rank + new.taken
 FROM jsonb_to_recordset(:shares::jsonb) AS new (queue text, priority integer, owner text, taken bigint)

@@ -1,4 +1,4 @@
--- A bucket that is full is as good as none. One that somebody holds just now is left to him.
+-- A full bucket equals none. Skips those that are locked.
 DELETE FROM mulligan_submissions
 WHERE owner = ANY (ARRAY(
     SELECT owner

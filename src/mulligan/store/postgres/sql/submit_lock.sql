@@ -1,4 +1,4 @@
--- The buckets of these owners, locked until the jobs are committed or not; one that is new is full.
+-- The buckets of these owners, locked until the jobs are committed; a new one is full.
 INSERT INTO mulligan_submissions AS bucket (owner, at, full_at)
 SELECT owner, 0, 0
 FROM jsonb_array_elements_text(:owners::jsonb) AS given (owner)

@@ -1,4 +1,4 @@
--- Locked by `turns_idle`: whoever came before that has committed, and is seen here.
+-- `turns_idle` has locked the rows: earlier transactions have committed and are visible here.
 DELETE FROM mulligan_turns AS turn
 USING jsonb_to_recordset(:places::jsonb) AS place (queue text, priority integer)
 WHERE turn.queue = place.queue AND turn.priority = place.priority

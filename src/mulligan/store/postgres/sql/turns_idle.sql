@@ -1,4 +1,4 @@
--- Queues and priorities in which nobody takes turns, nor is about to: `turns_open` holds the lock until it is committed.
+-- Queues and priorities without turns, now and in open transactions: `turns_open` holds the lock until its commit.
 WITH idle AS MATERIALIZED (
     SELECT queue, priority
     FROM mulligan_turns AS turn

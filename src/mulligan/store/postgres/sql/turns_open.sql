@@ -1,6 +1,6 @@
--- A queue and priority that is new, or was idle, begins at the present time: where its jobs would stand in a plain queue.
--- The lock is shared by all who enqueue, and lasts until they commit: meanwhile `turns_idle` forgets no turn, or jobs that
--- were ranked by it would stand before all that come later. It is taken before the conflict is looked for.
+-- A new or idle queue and priority begins at the present time, like a plain queue. All enqueues share the lock until
+-- they commit: meanwhile `turns_idle` deletes no turn, or jobs ranked by it would come before all later ones. The lock
+-- is taken before the conflict is checked.
 INSERT INTO mulligan_turns (queue, priority, rank)
 SELECT queue, priority, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 FROM (

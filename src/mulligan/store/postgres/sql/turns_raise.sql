@@ -1,5 +1,5 @@
--- V: the highest rank claimed in a queue and priority. It never falls. Claims that come together raise it one after the
--- other, in one order; this is the last that a claim does before its commit, so nobody waits for long.
+-- V: the highest rank claimed in a queue and priority. It never decreases. Concurrent claims raise it one after the
+-- other, in one order. This is the last statement of a claim before its commit, so none waits for long.
 WITH taken AS (
     SELECT queue, priority, max(rank) AS rank
     FROM mulligan_jobs

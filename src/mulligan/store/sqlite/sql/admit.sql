@@ -1,5 +1,6 @@
--- The first of those parked under a gate: a budget that allows them, or by hand a pause that is still on. Limits they pass as all others.
-WITH at_the_door AS MATERIALIZED (
+-- The first jobs blocked under a gate: a budget that allows them, or for a manual run a pause still in force. Limits
+-- apply to them as to all others.
+WITH gated AS MATERIALIZED (
     SELECT place, {{limit_gate}} AS held
     FROM (
         SELECT seq AS place, owner, queue, kind
@@ -10,12 +11,12 @@ WITH at_the_door AS MATERIALIZED (
     )
 )
 UPDATE mulligan_jobs
-SET state = iif(at_the_door.held IS NULL, :queued, state),
-    gate = at_the_door.held,
-    waiting_for = iif(at_the_door.held IS NULL, NULL, 'limit'),
+SET state = iif(gated.held IS NULL, :queued, state),
+    gate = gated.held,
+    waiting_for = iif(gated.held IS NULL, NULL, 'limit'),
     is_limited = 0,
-    queued_at = iif(at_the_door.held IS NULL, :now, queued_at),
+    queued_at = iif(gated.held IS NULL, :now, queued_at),
     updated_at = :now
-FROM at_the_door
-WHERE seq = at_the_door.place
+FROM gated
+WHERE seq = gated.place
 RETURNING id, kind, owner, attempt, state

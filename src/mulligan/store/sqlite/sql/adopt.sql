@@ -1,4 +1,4 @@
--- Only calls that are closed: rows of one whose reply is on the wire would be run twice.
+-- Only completed calls: rows of a call whose reply is still on its way would run twice.
 SELECT *
 FROM mulligan_jobs
 WHERE state = 'running' AND leased_by = :incarnation AND claim < :before

@@ -1,4 +1,4 @@
--- How attempts ended after the retries with these request ids. What else is done by hand is no end, but to cancel is.
+-- How attempts ended after the retries with these request ids. Of other manual moves only a cancel counts as an end.
 SELECT later.job, later.type, later.code
 FROM json_each(:requests) AS wanted
 JOIN mulligan_events AS asked ON asked.request = wanted.value

@@ -1,4 +1,4 @@
--- Nobody is parked at their gates any more, and nobody can come: members come to drafts only.
+-- Their gates block no job any more, and will block none: only drafts get new members.
 UPDATE mulligan_batches
 SET admits = 0
 WHERE admits = 1 AND NOT EXISTS (

@@ -1,4 +1,4 @@
--- The last statement of whatever ends jobs or brings them back: all their batches at once.
+-- The last statement of every transaction that ends jobs or retries them: all their batches at once.
 UPDATE mulligan_batches
 SET succeeded = mulligan_batches.succeeded + tally.succeeded,
     failed = mulligan_batches.failed + tally.failed,

@@ -1,4 +1,4 @@
--- Whether members may come to these.
+-- Whether these accept members.
 SELECT id, state
 FROM mulligan_batches
 WHERE id IN (SELECT value FROM json_each(:ids))

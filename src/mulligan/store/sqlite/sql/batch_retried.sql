@@ -1,4 +1,4 @@
--- How these jobs were started again by hand, each time.
+-- All manual retries of these jobs.
 SELECT job, data
 FROM mulligan_events
 WHERE job IN (SELECT value FROM json_each(:jobs)) AND type = :event

@@ -1,4 +1,4 @@
--- Members of an aborted batch that do not run; what somebody asked for by hand after that is left alone.
+-- Members of an aborted batch that are not running, except those retried manually after the abort.
 UPDATE mulligan_jobs
 SET state = :cancelled, waiting_for = NULL, gate = NULL, finished_at = :now, updated_at = :now
 WHERE seq IN (

@@ -1,4 +1,4 @@
--- On to what else holds a retry back, or into its lane.
+-- Move retries to the next gate that blocks them, or into their lanes.
 UPDATE mulligan_jobs
 SET state = iif(held IS NULL, :queued, state),
     gate = held,
@@ -18,6 +18,6 @@ FROM (
     ) AS held
     FROM mulligan_jobs
     WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'waiting'
-) AS at_the_door
-WHERE seq = at_the_door.place
+) AS gated
+WHERE seq = gated.place
 RETURNING id, kind, owner, attempt, state

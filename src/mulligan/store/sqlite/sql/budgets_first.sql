@@ -1,4 +1,4 @@
--- The first of those parked under each of these gates.
+-- The first jobs blocked under each of these gates.
 SELECT job.id, job.owner, job.priority, job.rank, job.cost
 FROM json_each(:gates) AS said
 JOIN mulligan_jobs AS job ON job.seq IN (

@@ -1,4 +1,4 @@
--- Until the next period, or until there is more to spend. Written once.
+-- Until the next period, or until the budget is raised. Written once.
 UPDATE mulligan_jobs
 SET waiting_for = 'budget', due_at = json_extract(said.value, '$.due_at'), updated_at = :now
 FROM json_each(:jobs) AS said

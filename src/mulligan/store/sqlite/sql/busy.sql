@@ -1,4 +1,4 @@
--- What a pause, a draft or an open service holds back is not waited for.
+-- Jobs blocked by a pause, a draft or an open service do not count.
 SELECT EXISTS (
     SELECT 1
     FROM mulligan_jobs AS job
@@ -30,7 +30,7 @@ SELECT EXISTS (
     WHERE batch.admits = 1 AND job.state = 'waiting' AND job.due_at <= :now
       AND job.kind IN (SELECT value FROM json_each(:kinds))
 ) OR EXISTS (
-    -- Retries that wait for a budget get it with time.
+    -- Retries that wait for a budget get it in time.
     SELECT 1
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
@@ -46,7 +46,7 @@ SELECT EXISTS (
           WHERE name = job.service AND is_restricted AND ask_at > :now AND ask_at - hold <= :now
       ))
 ) OR EXISTS (
-    -- What waits for a service that may be tried now.
+    -- Jobs that wait for a service that may be tried now.
     SELECT 1
     FROM mulligan_jobs AS job
     WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0' AND kind IN (SELECT value FROM json_each(:kinds))

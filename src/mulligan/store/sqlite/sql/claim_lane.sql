@@ -1,4 +1,4 @@
--- One lane in claim order. Read only as far as the merge of the lanes' heads needs.
+-- One lane in claim order, read only as far as the merge of the lanes needs.
 SELECT priority, rank, id, seq
 FROM mulligan_jobs
 WHERE state = 'queued' AND queue = :queue AND kind = :kind AND service = :service

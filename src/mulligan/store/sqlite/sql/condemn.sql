@@ -1,5 +1,5 @@
--- A row damaged so that no other statement can move it, made whole as a failed one: it holds nobody up,
--- and people see it. What contradicted itself is gone, what the job was about is kept.
+-- Fail a row that is so damaged that no other statement can move it: it blocks nothing, and operators see it.
+-- Contradictory columns are reset, the description of the job is kept.
 UPDATE mulligan_jobs
 SET state = :failed, waiting_for = NULL, gate = NULL, finished_at = :now, updated_at = :now,
     error_code = :error_code, error_class = :error_class, error_message = :error_message, error_group = :error_group,

@@ -1,6 +1,5 @@
--- A job that is due stands in its lane at once; any other waits for the door, and so does one that a limit concerns. A member of a
--- draft is parked there.
--- Whatever unique rule it meets, nothing is written: the caller then looks for the twin.
+-- A due job is queued in its lane at once. Any other job waits to be promoted, and so does one with a limit. A member
+-- of a draft is blocked. If a unique rule is violated nothing is written; the caller then looks for the other job.
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,

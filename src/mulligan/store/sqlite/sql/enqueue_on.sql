@@ -1,5 +1,5 @@
--- `enqueue` of many jobs in one statement, for a connection that is not ours: all or none, whatever its mode.
--- It begins with INSERT, not with WITH: by that word Python's sqlite3 knows that it has to open a transaction.
+-- `enqueue` of many jobs in one statement, for a connection of the caller: all or none in any mode. It begins with
+-- INSERT, not with WITH: that is how Python's sqlite3 knows that it has to begin a transaction.
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
@@ -8,7 +8,7 @@ INSERT INTO mulligan_jobs (
 WITH clock AS (
     SELECT coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
 ), input AS MATERIALIZED (
-    -- Else each value is extracted anew wherever it is used.
+    -- Else each value would be extracted wherever it is used.
     SELECT
         key AS n,
         json_extract(value, '$.id') AS id,
@@ -35,7 +35,7 @@ WITH clock AS (
         json_extract(value, '$.rank') AS rank,
         json_extract(value, '$.is_limited') AS is_limited
     FROM json_each(:jobs)
-), at_the_door AS (
+), gated AS (
     SELECT *, CASE
         WHEN batch IS NOT NULL THEN 'batch'
         WHEN delay <> 0 THEN 'delay'
@@ -49,9 +49,9 @@ SELECT
     max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(waits_for IS NULL, now, NULL),
     now + delay, now + deadline, now,
     dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch
-FROM at_the_door, clock
--- A batch takes no more members once it is published.
-WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = at_the_door.batch AND state = 'draft')
+FROM gated, clock
+-- A batch accepts no members once it is published.
+WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = gated.batch AND state = 'draft')
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING *

@@ -1,4 +1,4 @@
--- Periods that are over hold their key no longer; a live job holds its key anyway.
+-- Ended dedupe periods release their key; a live job holds its key anyway.
 UPDATE mulligan_jobs
 SET dedupe_until = NULL
 FROM json_each(:jobs) AS new

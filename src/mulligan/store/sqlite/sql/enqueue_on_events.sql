@@ -1,4 +1,4 @@
--- What the log says of the jobs that were stored, in their order.
+-- The events of the stored jobs, in their order.
 INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
 SELECT :event, job.id, job.kind, job.owner, 0, job.enqueued_at,
     iif(job.waiting_for = 'limit', '{"waiting_for":"limit"}', json_extract(new.value, '$.data'))

@@ -1,4 +1,4 @@
--- Which other job holds the key: the live one first. A seek of each unique index, never a scan.
+-- The other job that holds the key, a live one first. A seek of each unique index, never a scan.
 SELECT *
 FROM mulligan_jobs
 WHERE seq = coalesce(

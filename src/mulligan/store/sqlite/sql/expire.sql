@@ -1,4 +1,4 @@
--- One that somebody damaged is passed over, and stops nobody else.
+-- A damaged row is skipped and does not stop the others.
 UPDATE OR IGNORE mulligan_jobs
 SET state = :failed, waiting_for = NULL, gate = NULL, finished_at = :now, updated_at = :now,
     error_code = :error_code, error_class = :error_class, error_message = :error_message, error_group = :error_group

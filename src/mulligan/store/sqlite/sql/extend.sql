@@ -1,4 +1,4 @@
--- By explicit list. An expired lease that nobody took is still its holder's.
+-- By explicit list. An expired lease that no worker has taken still belongs to its holder.
 UPDATE mulligan_jobs
 SET lease_until = :now + :lease
 WHERE state = 'running' AND id IN (SELECT json_extract(value, '$.id') FROM json_each(:fences))

@@ -1,6 +1,6 @@
--- An id like this, then those that begin or end like it, the newest first. A beginning is found by the index; an end among the newest ids,
--- which the index gives without their rows: an index of the ends would cost every enqueue, claim and settle more than this costs the few
--- who ask.
+-- The id equal to this, then those that begin or end with it, the newest first. The index finds a beginning. An end is
+-- searched among the newest ids, which the index returns without their rows: an index of the ends would cost every
+-- enqueue, claim and settle more than these rare searches.
 SELECT id
 FROM (
     SELECT id

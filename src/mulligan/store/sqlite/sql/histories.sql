@@ -1,4 +1,4 @@
--- All events of these jobs, job by job, each in its order.
+-- All events of these jobs, by job, each in order.
 SELECT *
 FROM mulligan_events
 WHERE job IN (SELECT value FROM json_each(:jobs))

@@ -1,2 +1,2 @@
--- Whoever writes here is alone.
+-- There is only one writer.
 {{job}}

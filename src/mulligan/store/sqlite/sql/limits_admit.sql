@@ -1,4 +1,4 @@
--- Let in, each with a place if a limit concerns it.
+-- Admit jobs, each with a slot if a limit applies to it.
 UPDATE mulligan_jobs
 SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = json_extract(said.value, '$.is_limited'), queued_at = :now, updated_at = :now
 FROM json_each(:jobs) AS said

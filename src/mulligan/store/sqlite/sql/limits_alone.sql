@@ -1,2 +1,2 @@
--- One at a time lets jobs in through limits: here there is only one who writes.
+-- One transaction at a time admits jobs under limits: there is only one writer.
 SELECT 1 AS is_alone

@@ -1,4 +1,4 @@
--- The first of those parked under each of these gates.
+-- The first jobs blocked under each of these gates.
 SELECT job.id, job.gate, job.kind, job.queue, job.owner, job.service, job.priority, job.rank
 FROM json_each(:gates) AS said
 JOIN mulligan_jobs AS job ON job.seq IN (

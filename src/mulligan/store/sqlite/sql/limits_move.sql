@@ -1,4 +1,4 @@
--- To wait under another gate: nobody sees that of a job, so it is no change of it.
+-- Block jobs under another gate. That is not visible on a job, so it is no change of it.
 UPDATE mulligan_jobs
 SET gate = json_extract(said.value, '$.gate')
 FROM json_each(:jobs) AS said

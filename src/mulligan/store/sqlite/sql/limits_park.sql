@@ -1,4 +1,4 @@
--- Jobs that stood in their lanes go back to the door: under the gate that is said, or that of their first limit.
+-- Move queued jobs back to waiting, under the given gate or that of their first limit.
 UPDATE mulligan_jobs
 SET state = 'waiting', waiting_for = 'limit', gate = coalesce(json_extract(said.value, '$.gate'), {{limit_gate}}), is_limited = 0, updated_at = :now
 FROM json_each(:jobs) AS said

@@ -1,4 +1,4 @@
--- How many places are taken, counted from the jobs.
+-- How many slots are taken, counted from the jobs.
 SELECT said.subject, CASE said.what
     WHEN 'kind' THEN (
         SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state IN ('queued', 'running') AND kind = said.name

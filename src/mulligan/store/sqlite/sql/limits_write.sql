@@ -1,4 +1,4 @@
--- What a process says of limits. One that took its word up before another does not change what that says.
+-- The limits that a process announces. An older configuration does not overwrite a newer one.
 INSERT INTO mulligan_limits (gate, most, per_day, per_month, cost, over, since, seen_at)
 SELECT json_extract(value, '$.gate'), json_extract(value, '$.most'), json_extract(value, '$.per_day'), json_extract(value, '$.per_month'), json_extract(value, '$.cost'), json_extract(value, '$.over'), :since, :now
 FROM json_each(:limits)

@@ -1,4 +1,4 @@
--- New names, as long as their family has room: `place` is that among the new ones.
+-- New names, as long as they fit into their family: `place` is the number among the new ones.
 INSERT INTO mulligan_service_names (family, name, most, checked_at)
 WITH wanted AS (
     SELECT value ->> 'family' AS family, value ->> 'name' AS name, value ->> 'place' AS place, value ->> 'most' AS most

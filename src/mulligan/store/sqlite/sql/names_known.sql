@@ -1,4 +1,4 @@
--- Which of these computed names of services are told apart already.
+-- Those of these computed names that are stored.
 SELECT value ->> 'name' AS name
 FROM json_each(:names) AS wanted
 WHERE EXISTS (

@@ -1,4 +1,4 @@
--- When the last of the newest `count` was over.
+-- When the oldest of the newest `count` jobs ended.
 SELECT max(finished_at, coalesce(dedupe_until, 0)) AS since
 FROM mulligan_jobs
 WHERE state = :state

@@ -1,4 +1,4 @@
--- The rounds of one worker, or one made by hand.
+-- The runs of one worker, or a manual run.
 INSERT INTO mulligan_duties (duty, worker, at, took, did, interval, batch, actor, reason)
 SELECT value ->> 'duty', value ->> 'worker', :now - (value ->> 'ago'), value ->> 'took', value ->> 'did',
     value ->> 'interval', value ->> 'batch', value ->> 'actor', value ->> 'reason'

@@ -1,10 +1,10 @@
--- The door: jobs that are due, the longest due first, and those parked under a pause that is over; a bounded number a
--- pass. One that is due while its duty is paused is parked under that gate: it leaves the due index, and a million of
--- them stand in nobody's way. So is a retry whose owner has a budget, or whose service is failing, and last a job that a
--- limit concerns. What somebody asked for by hand passes all of these but the limits. Members of a batch are parked while it
--- is a draft; once it is published they come in, or wait for what else there is to wait for.
--- Worked out once for each job: merged into the update, it would be anew for every column.
-WITH at_the_door AS MATERIALIZED (
+-- Promote due jobs, the longest due first, and those blocked by a pause that has ended; a bounded number per pass. A
+-- job that is due while its duty is paused is blocked under that gate: it leaves the index of due jobs, so a million of
+-- them slow nothing down. So is a retry whose owner has a budget or whose service is failing, and last a job with a
+-- limit. Manually requested jobs pass all of these except the limits. Members of a batch are blocked while it is a
+-- draft; once it is published they are promoted, or blocked by another gate. MATERIALIZED computes the gate once per
+-- job: merged into the update, it would be computed for every column.
+WITH gated AS MATERIALIZED (
     SELECT arrived.place, arrived.is_due, iif(arrived.is_due, coalesce(
         (
             SELECT 'duty/' || name
@@ -62,17 +62,17 @@ WITH at_the_door AS MATERIALIZED (
     ) AS arrived
 )
 UPDATE mulligan_jobs
-SET state = iif(at_the_door.held IS NULL AND at_the_door.is_due, :queued, state),
-    gate = at_the_door.held,
+SET state = iif(gated.held IS NULL AND gated.is_due, :queued, state),
+    gate = gated.held,
     waiting_for = CASE
-        WHEN at_the_door.held IS NULL AND at_the_door.is_due THEN NULL
-        WHEN at_the_door.held LIKE 'limit/%' THEN 'limit'
+        WHEN gated.held IS NULL AND gated.is_due THEN NULL
+        WHEN gated.held LIKE 'limit/%' THEN 'limit'
         WHEN waiting_for = 'batch' THEN 'delay'
         ELSE waiting_for
     END,
-    is_limited = iif(at_the_door.held IS NULL AND at_the_door.is_due, 0, is_limited),
-    queued_at = iif(at_the_door.held IS NULL AND at_the_door.is_due, :now, queued_at),
+    is_limited = iif(gated.held IS NULL AND gated.is_due, 0, is_limited),
+    queued_at = iif(gated.held IS NULL AND gated.is_due, :now, queued_at),
     updated_at = :now
-FROM at_the_door
-WHERE seq = at_the_door.place
+FROM gated
+WHERE seq = gated.place
 RETURNING id, kind, owner, attempt, state

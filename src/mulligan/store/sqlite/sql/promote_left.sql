@@ -1,4 +1,4 @@
--- Due, within the pass just made, and still here: no statement can move them.
+-- Due jobs that the last pass should have moved: no statement can move them.
 SELECT seq
 FROM mulligan_jobs
 WHERE state = 'waiting' AND gate IS NULL AND due_at <= :now

@@ -1,5 +1,5 @@
--- The lanes that hold ready jobs and the first job of each, by a loose scan of the index: three seeks a lane at most, not one a job.
--- (queue, kind, service) > (…) in one comparison would seek by the queue alone and walk past every job in it.
+-- The lanes with ready jobs and the first job of each, by a loose index scan: at most three seeks per lane, not one per
+-- job. (queue, kind, service) > (…) in one comparison would seek by the queue alone and scan every job in it.
 WITH RECURSIVE lane (queue, kind, service, priority, rank, id) AS (
     SELECT * FROM (
         SELECT queue, kind, service, priority, rank, id

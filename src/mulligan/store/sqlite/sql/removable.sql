@@ -1,4 +1,4 @@
--- Those whose whole history was read by everybody who follows the log.
+-- Jobs whose events all cursors have passed.
 SELECT value AS id
 FROM json_each(:ids)
 WHERE NOT EXISTS (

@@ -1,4 +1,4 @@
--- Everything a fresh start needs; only `attempt` goes on. A deadline that is over would end it at once.
+-- Reset everything for a fresh start; only `attempt` continues. A deadline in the past would end the job at once.
 UPDATE mulligan_jobs
 SET state = :target, waiting_for = 'retry', gate = NULL, due_at = :now,
     failures = 0, crashes = 0, losses = 0, snoozes = 0, code_failures = '{}', previous_delay = NULL,

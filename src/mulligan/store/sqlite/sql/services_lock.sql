@@ -1,3 +1,3 @@
--- Whoever writes here is alone.
+-- There is only one writer.
 SELECT value
 FROM json_each(:names)

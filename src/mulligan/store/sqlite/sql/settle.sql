@@ -1,5 +1,5 @@
--- The fence: a worker whose lease was taken over matches no row. A reclaimer matches expired ones only, or stuck ones.
--- A wish to cancel wins over going back to the queue.
+-- The fence: a worker whose lease was taken over matches no row. A reclaimer matches only expired or stuck attempts. A
+-- cancel request takes precedence over going back to the queue.
 UPDATE mulligan_jobs
 SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
     waiting_for = iif(:requeues AND cancel_requested, NULL, :waiting_for),

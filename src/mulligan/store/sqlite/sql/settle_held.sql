@@ -1,4 +1,4 @@
--- Whether a settle will be accepted. Whoever writes here is alone.
+-- Whether a settle will be accepted. There is only one writer.
 SELECT id
 FROM mulligan_jobs
 WHERE {{fence}}

@@ -1,4 +1,5 @@
--- As `settle.sql`, for attempts that succeeded: most of them. By place, not by name: binding is what it costs.
+-- As `settle.sql`, for succeeded attempts, which are most. Parameters by position, not by name: binding is the main
+-- cost.
 UPDATE mulligan_jobs
 SET state = 'succeeded', result = ?, progress = 1, crashes = 0, losses = 0,
     finished_at = ?,

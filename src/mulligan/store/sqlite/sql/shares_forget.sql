@@ -1,4 +1,4 @@
--- Owners whose last job V has passed: they would be given the same rank if nothing were known of them.
+-- Shares whose last rank V has passed: without a row they would get the same rank.
 DELETE FROM mulligan_shares
 WHERE (queue, priority, owner) IN (
     SELECT share.queue, share.priority, share.owner

@@ -1,4 +1,4 @@
--- Each owner takes so many steps from his last rank, or from V if that has passed it: nobody gains by having been away.
+-- Each share advances from its last rank, or from V if that is higher: being idle gains nothing.
 INSERT INTO mulligan_shares (queue, priority, owner, taken, rank)
 SELECT turn.queue, turn.priority, json_extract(new.value, '$.owner'), json_extract(new.value, '$.taken'),
     turn.rank + json_extract(new.value, '$.taken')

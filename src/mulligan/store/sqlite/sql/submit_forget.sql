@@ -1,4 +1,4 @@
--- A bucket that is full is as good as none.
+-- A full bucket equals none.
 DELETE FROM mulligan_submissions
 WHERE owner IN (
     SELECT owner

@@ -1,4 +1,5 @@
--- The buckets of these owners; one that is new is full. Writing is the lock: nobody else writes until this is committed.
+-- The buckets of these owners; a new one is full. Writing is the lock: no other transaction writes until this one
+-- commits.
 INSERT INTO mulligan_submissions (owner, at, full_at)
 SELECT value, 0, 0
 FROM json_each(:owners)

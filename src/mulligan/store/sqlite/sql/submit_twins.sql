@@ -1,4 +1,4 @@
--- Which of these jobs are there already, by their id or by a rule of their dedupe key.
+-- Those of these jobs that exist already, by id or by a rule of their dedupe key.
 SELECT new.n
 FROM (
     SELECT

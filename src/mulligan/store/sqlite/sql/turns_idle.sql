@@ -1,4 +1,4 @@
--- Queues and priorities in which nobody takes turns.
+-- Queues and priorities without turns.
 SELECT queue, priority
 FROM mulligan_turns AS turn
 WHERE rank < coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) - :idle

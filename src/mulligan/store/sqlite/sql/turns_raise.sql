@@ -1,4 +1,4 @@
--- V: the highest rank claimed in a queue and priority. It never falls.
+-- V: the highest rank claimed in a queue and priority. It never decreases.
 UPDATE mulligan_turns
 SET rank = taken.rank
 FROM (

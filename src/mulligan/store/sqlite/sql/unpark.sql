@@ -1,4 +1,4 @@
--- The first of those parked under a gate are due again, as soon as their own time has come. Nobody sees that of a job.
+-- The first jobs blocked under a gate become due again, once their own time has come. That is not visible on a job.
 UPDATE mulligan_jobs
 SET gate = NULL
 WHERE seq IN (

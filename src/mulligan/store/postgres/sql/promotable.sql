@@ -1,7 +1,7 @@
--- What there is to do at the door, without doing it: most of the time nothing, and `promote.sql` costs as much as
--- claiming fifty jobs. Whether anybody may pass or is to be parked, whether a service has to be asked before its jobs are
--- claimed, whether retries wait for a service's budget, jobs for their service, or jobs for a limit or an owner's budget, and whether a
--- limit does not count yet who came before it.
+-- What there is to promote, without doing it: mostly nothing, and `promote.sql` costs as much as claiming fifty jobs.
+-- Whether jobs are due or unblocked, whether a service is restricted, whether retries wait for the budget of a service,
+-- jobs for their service, or jobs for a limit or the budget of an owner, and whether a new limit has not counted the
+-- jobs admitted earlier.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 )
@@ -13,8 +13,8 @@ SELECT EXISTS (
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IN ('duty/retry', 'duty/promote')
-    ) OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits) AS is_anyone,
-    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted) AS asks,
+    ) OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits) AS has_due,
+    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted) AS has_restricted,
     EXISTS (
         SELECT 1
         FROM mulligan_jobs

@@ -1,0 +1,120 @@
+"""What both backends share in an enqueue: the values of a new job, and the answer for jobs that existed already."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mulligan.errors import Conflict
+from mulligan.records.job import Job, NewJob
+from mulligan.store.fairness import rank_step
+from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
+from mulligan.store.script import Statement, Steps
+from mulligan.store.statements import Statements
+
+
+def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:
+    """Raise Conflict before any of several jobs is written: the caller may commit its transaction in spite of the
+    error.
+
+    `to_answers` checks again, against what was stored meanwhile.
+    """
+    given: dict[str, NewJob] = {}
+    for job in jobs:
+        if job.is_id_given and (first := given.setdefault(job.id, job)) is not job:
+            _refuse_other_call(job, asdict(first))
+    if given and len(jobs) > 1:
+        for record in (yield Statement(sql["load"], {"ids": to_json(sorted(given))})):
+            _refuse_other_call(given[record["id"]], record)
+
+
+def to_answers(jobs: Sequence[NewJob], records: Sequence[Record], stored: Mapping[str, Any]) -> list[Job[Any]]:
+    """Return the record of each job. `stored` has the new ids. Raises Conflict if a given id belongs to a different
+    call."""
+    answered: list[Job[Any]] = []
+    seen: set[str] = set()
+    for job, record in zip(jobs, records, strict=True):
+        is_repeated = job.is_id_given and (job.id not in stored or job.id in seen)
+        if is_repeated and record["id"] == job.id:
+            _refuse_other_call(job, record)
+        answered.append(to_job(record, is_duplicate=is_repeated or record["id"] != job.id))
+        seen.add(job.id)
+    return answered
+
+
+def _refuse_other_call(job: NewJob, record: Record) -> None:
+    if differences := list(_find_differences(job, record)):
+        raise Conflict(job.id, record["id"], differs=differences)
+
+
+def _find_differences(job: NewJob, record: Record) -> Iterator[str]:
+    """Name the differences without values: these may belong to another owner, or be secret."""
+    if job.owner != record["owner"]:
+        yield "its owner"
+        return
+    if job.kind != record["kind"]:
+        yield f"its kind ({record['kind']!r}, not {job.kind!r})"
+        return
+    if job.batch != record["batch"]:
+        yield "its batch"
+    ours, theirs = to_arguments(job.arguments), to_arguments(record["arguments"])
+    if not _is_same(ours, theirs):
+        yield _describe_arguments(ours, theirs)
+
+
+def _describe_arguments(ours: Any, theirs: Any) -> str:
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return "its arguments"
+    missing = object()
+    names = sorted(
+        name for name in {*ours, *theirs} if not _is_same(ours.get(name, missing), theirs.get(name, missing))
+    )
+    return f"its arguments ({', '.join(names)})"
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare as JSON: in Python True equals 1. Equal numbers are the same, such as 1 and 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
+
+
+def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
+    """Return the row. `step`, `rate` and `is_computed` are present only where they apply, which is rare."""
+    return {
+        **({} if job.weight is None else {"step": rank_step(job.weight)}),
+        **({} if job.submit_rate is None else {"rate": job.submit_rate}),
+        **({"is_computed": True} if job.is_service_computed else {}),
+        "rank": None,
+        "id": job.id,
+        "kind": job.kind,
+        "owner": job.owner,
+        "queue": job.queue,
+        "service": job.service,
+        "priority": job.priority,
+        "arguments": job.arguments,
+        "submitted_at": None if job.submitted_at is None else to_time(job.submitted_at),
+        "delay": to_duration(job.delay),
+        "deadline": None if job.deadline is None else to_duration(job.deadline),
+        "max_attempts": job.max_attempts,
+        "max_crashes": job.max_crashes,
+        "max_snoozes": job.max_snoozes,
+        "timeout": None if job.timeout is None else to_duration(job.timeout),
+        "dedupe_key": job.dedupe_key,
+        "dedupe_scope": job.dedupe_scope,
+        "dedupe_for": None if job.dedupe_for is None else to_duration(job.dedupe_for),
+        "tags": to_json(job.tags) if job.tags else "[]",
+        "cost": job.cost,
+        "on_failed": None if job.on_failed is None else to_json(job.on_failed),
+        "batch": job.batch,
+        "is_limited": is_limited,
+        "data": to_json(_enqueue_data(job)) if job.delay or job.batch else "{}",
+    }
+
+
+def _enqueue_data(job: NewJob) -> dict[str, Any]:
+    batch = {} if job.batch is None else {"batch": job.batch}
+    return batch | {"delay": job.delay.total_seconds()} if job.delay else batch
