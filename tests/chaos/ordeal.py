@@ -63,7 +63,7 @@ class Ordeal:
             # Whatever was lost is to be found again under the same load: the log is the clock of that.
             self._supervise(lambda: self._is_all_found(store), every=OFTEN)
             end(client)
-            self._supervise(lambda: not store.busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
+            self._supervise(lambda: not store.is_busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
             workers = store.workers()
             statuses = self._workers.end()
             end(reader)

@@ -134,7 +134,7 @@ def test_what_a_killed_worker_held_is_claimed_again_within_its_lease_and_two_sec
     (holder,) = {scene.run_of(job, 1).worker for job in jobs}
     scene.workers.add(**lease)
     # It has looked for lost leases once, so that its quiet beat is over before the leases are.
-    eventually(lambda: any(done.duty == "reclaim" and done.worker != holder for done in scene.store.rounds()), 60.0)
+    eventually(lambda: any(done.duty == "reclaim" and done.worker != holder for done in scene.store.duty_runs()), 60.0)
     scene.workers.lives[0].process.kill()
     killed = scene.store.now()
     ends = {job.id: job.lease_until for job in scene.store.jobs(JobFilter(state="running")).jobs}

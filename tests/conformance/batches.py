@@ -94,7 +94,7 @@ class BatchRules(Bench):
         assert [(job.state, job.waiting_for, job.batch) for job in members] == [(State.WAITING, "batch", batch.id)] * 2
         assert self.claim() == []
         assert self.store.promote("promote", limit=100, is_manual=True) == 0
-        assert not self.store.busy([KIND])
+        assert not self.store.is_busy([KIND])
         assert self.store.next_due() is None
         found = self.store.batch(batch.id)
         assert (found.total, found.left, found.state) == (2, 2, BatchState.DRAFT)
@@ -145,7 +145,7 @@ class BatchRules(Bench):
         batch, jobs = self._published(3)
         assert (batch.state, batch.total, batch.published_at) == (BatchState.PROCESSING, 3, self.now)
         assert {self.job(job.id).state for job in jobs} == {State.QUEUED}
-        assert self.store.busy([KIND])
+        assert self.store.is_busy([KIND])
         assert {lease.fence.id for lease in self.claim()} == {job.id for job in jobs}
         assert self._batch_told(batch) == [BATCH_PUBLISHED]
 
@@ -594,12 +594,12 @@ class BatchRules(Bench):
         batch, (job,) = self._published(1, expires_in=HOUR)
         self.settle(self._member_lease(job), decision)
         assert self.store.tend_batches(limit=10) == 0
-        assert "expire" in self.store.chores().idle
+        assert "expire" in self.store.duty_overview().idle
         self.advance(HOUR)
-        assert "expire" not in self.store.chores().idle
+        assert "expire" not in self.store.duty_overview().idle
         assert self.store.tend_batches(limit=10) == 1
         assert self.store.tend_batches(limit=10) == 0
-        assert "expire" in self.store.chores().idle
+        assert "expire" in self.store.duty_overview().idle
         assert self.store.batch(batch.id).state is BatchState.EXPIRED
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_SETTLED, BATCH_EXPIRED]
 
@@ -660,8 +660,8 @@ class BatchRules(Bench):
             0,
             0,
         ]
-        assert self.store.over(JobFilter(), before=self.now) == []
-        assert {pile.is_held for pile in self.store.count_over(JobFilter(), before=self.now)} == {True}
+        assert self.store.list_ended(JobFilter(), before=self.now) == []
+        assert {pile.is_held for pile in self.store.count_ended(JobFilter(), before=self.now)} == {True}
         self.settle(second, DONE)
         self.advance(DAY)
         assert self.store.prune(State.SUCCEEDED, before=self.now, limit=10) == 2

@@ -348,9 +348,9 @@ class ChargeRules(Bench):
 
     def test_it_is_waited_for_once_it_may_be_tried(self) -> None:
         self._park_one()
-        assert self.store.busy([KIND]) is False, "it is not waited for while its service is open"
+        assert self.store.is_busy([KIND]) is False, "it is not waited for while its service is open"
         self.advance(COOLDOWN)
-        assert self.store.busy([KIND]) is True
+        assert self.store.is_busy([KIND]) is True
 
     def test_a_long_outage_costs_no_job_an_attempt_and_tries_all_alike(self) -> None:
         jobs = self._break_with(5)

@@ -203,7 +203,7 @@ class DutyRules(Bench):
         self._pause("retry")
         self.advance(HOUR)
         assert self.claimed().next_due is None
-        assert not self.store.busy(["send"], waiting_for=["retry"])
+        assert not self.store.is_busy(["send"], waiting_for=["retry"])
 
     def test_a_deadline_passes_during_a_pause_too(self) -> None:
         job = self.enqueue(delay=MINUTE, deadline=HOUR)
@@ -297,7 +297,7 @@ class DutyRules(Bench):
         self.advance(MINUTE)
         self._round("retry", worker="w2", did=1)
         self._round("retry", worker="w2", did=4)
-        newest, oldest = self.store.rounds()
+        newest, oldest = self.store.duty_runs()
         assert (newest.worker, newest.did, newest.at) == ("w2", 4, self.now)
         assert (oldest.worker, oldest.did, oldest.at) == ("w1", 3, self.now - MINUTE)
         assert (oldest.seconds, oldest.interval, oldest.limit) == (done.seconds, done.interval, done.limit)
@@ -309,40 +309,42 @@ class DutyRules(Bench):
             DutyRun(duty="prune", worker="w", seconds=0.5, did=0, interval=MINUTE, limit=20),
         ]
         for _ in range(2):
-            self.store.note(rounds)
-        newest, oldest = self.store.rounds()
+            self.store.record_runs(rounds)
+        newest, oldest = self.store.duty_runs()
         assert (newest.duty, newest.seconds, newest.at, newest.limit) == ("prune", 0.5, self.now, 20)
         assert (oldest.duty, oldest.did, oldest.at, oldest.interval) == ("retry", 3, self.now - SECOND, SECOND)
 
     # What there is to do
 
     def test_duties_that_have_nothing_to_do_are_told_from_others_by_one_look(self) -> None:
-        assert self.store.chores() == DutyOverview(frozenset(), frozenset({"expire", "redrive"}), has_ticks=False)
+        assert self.store.duty_overview() == DutyOverview(
+            frozenset(), frozenset({"expire", "redrive"}), has_ticks=False
+        )
         self._pause("retry", MINUTE)
         self._pause("prune")
         self.store.pause(PauseRequest(id=self.ids(), what="queue", name="expire"))
-        assert self.store.chores().paused == {"retry", "prune"}
+        assert self.store.duty_overview().paused == {"retry", "prune"}
         self.advance(MINUTE)
-        assert self.store.chores().paused == {"prune"}
+        assert self.store.duty_overview().paused == {"prune"}
 
     def test_a_deadline_that_is_over_is_something_to_do(self) -> None:
         self.enqueue(deadline=MINUTE)
-        assert "expire" in self.store.chores().idle
+        assert "expire" in self.store.duty_overview().idle
         self.advance(MINUTE)
-        assert "expire" not in self.store.chores().idle
+        assert "expire" not in self.store.duty_overview().idle
         assert self.store.expire(deadline_passed(), limit=10) == 1
-        assert "expire" in self.store.chores().idle
+        assert "expire" in self.store.duty_overview().idle
 
     def test_a_tick_that_has_come_is_something_to_do_and_so_is_a_schedule_not_seen_for_long(self) -> None:
         self._plan(next_tick=self.now + 2 * SEEN_EVERY)
         self.advance(SEEN_EVERY)
-        assert not self.store.chores().has_ticks
+        assert not self.store.duty_overview().has_ticks
         self.advance(SECOND)
-        assert self.store.chores().has_ticks, "it is to be said again that it is in the code"
+        assert self.store.duty_overview().has_ticks, "it is to be said again that it is in the code"
         self._plan(next_tick=self.now + SECOND)
-        assert not self.store.chores().has_ticks
+        assert not self.store.duty_overview().has_ticks
         self.advance(SECOND)
-        assert self.store.chores().has_ticks, "its tick has come"
+        assert self.store.duty_overview().has_ticks, "its tick has come"
 
     def test_the_next_moment_is_a_job_that_comes_due_a_tick_or_the_end_of_a_pause(self) -> None:
         assert self.store.next_moment() is None
@@ -367,18 +369,18 @@ class DutyRules(Bench):
         self._round("retry", worker="gone")
         self.advance(DAY + SECOND)
         self._round("retry", worker="here")
-        assert [done.worker for done in self.store.rounds()] == ["here"]
+        assert [done.worker for done in self.store.duty_runs()] == ["here"]
 
     def test_a_round_by_hand_is_in_the_log_once(self) -> None:
         done = DutyRun(
             duty="retry", worker="by hand", seconds=0.5, did=7, request=self.ids(), actor="ann", reason="in a hurry"
         )
         for _ in range(2):
-            self.store.note([done])
+            self.store.record_runs([done])
         (event,) = self.store.events()
         assert (event.type, event.job, event.actor) == (DUTY_DONE, "", "ann")
         assert event.data == {"what": "duty", "name": "retry", "did": 7, "seconds": 0.5, "reason": "in a hurry"}
-        (found,) = self.store.rounds()
+        (found,) = self.store.duty_runs()
         assert (found.actor, found.reason, found.interval) == ("ann", "in a hurry", None)
 
     # Words
@@ -405,7 +407,7 @@ class DutyRules(Bench):
 
     def _round(self, duty: str, *, worker: str, did: int = 0) -> DutyRun:
         done = DutyRun(duty=duty, worker=worker, seconds=0.25, did=did, interval=SECOND, limit=10)
-        self.store.note([done])
+        self.store.record_runs([done])
         return done
 
     def _promoted(self, store: Store) -> int:

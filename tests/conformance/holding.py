@@ -45,34 +45,34 @@ class HoldingRules(Bench):
         assert {self.job(job).gate for job in failed} == {"budget/gateway", None}
         for lease in self.claim("send", limit=50):
             self.store.settle([Outcome(lease, Succeed("null"))])
-        assert not self.store.busy(["send"])
-        assert self.store.busy(["send"], waiting_for=["retry"])
+        assert not self.store.is_busy(["send"])
+        assert self.store.is_busy(["send"], waiting_for=["retry"])
 
     @pytest.mark.parametrize(("what", "name"), LANES)
     def test_what_is_paused_is_not_waited_for(self, what: str, name: str) -> None:
         self.enqueue("send", queue="bulk", service="gateway")
-        assert self.store.busy(["send"])
+        assert self.store.is_busy(["send"])
         self.store.pause(PauseRequest(id="p", what=what, name=name, duration=MINUTE))
-        assert not self.store.busy(["send"])
+        assert not self.store.is_busy(["send"])
         self.enqueue("send", queue="other", service="other") if what != "kind" else self.enqueue("read")
-        assert self.store.busy(["send", "read"])
+        assert self.store.is_busy(["send", "read"])
         self.advance(MINUTE)
-        assert self.store.busy(["send"])
+        assert self.store.is_busy(["send"])
 
     def test_what_an_open_service_holds_is_not_waited_for(self) -> None:
         self._begin_outage()
         self.enqueue("send", service="gateway")
-        assert not self.store.busy(["send"])
+        assert not self.store.is_busy(["send"])
         self.enqueue("send", service="archive")
-        assert self.store.busy(["send"])
+        assert self.store.is_busy(["send"])
         self.claim("send")
         self.advance(30 * SECOND)
-        assert self.store.busy(["send"])
+        assert self.store.is_busy(["send"])
 
     def test_what_a_service_forced_open_holds_is_not_waited_for(self) -> None:
         self.enqueue("send", service="gateway")
         self.store.force(ServiceRequest(id="f", name="gateway", to="open"))
-        assert not self.store.busy(["send"])
+        assert not self.store.is_busy(["send"])
 
     @pytest.mark.parametrize(("what", "name"), LANES)
     def test_pauses_of_lanes_are_in_the_log_by_their_sort(self, what: str, name: str) -> None:

@@ -424,13 +424,13 @@ class LimitRules(Bench):
         self.store.enqueue([self.new(), self.new()])
         (lease,) = self.claim()
         self.done([lease])
-        assert self.store.busy([KIND])
+        assert self.store.is_busy([KIND])
 
     def test_who_waits_for_a_place_and_whose_service_is_open_is_not_waited_for(self) -> None:
         self.limit(kinds={KIND: 1})
         self.force("dead", "open")
         self.enqueue(service="dead")
         assert not self.claim()
-        assert not self.store.busy([KIND])
+        assert not self.store.is_busy([KIND])
         self.force("dead", "closed")
-        assert self.store.busy([KIND])
+        assert self.store.is_busy([KIND])

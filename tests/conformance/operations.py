@@ -116,10 +116,10 @@ class OperationRules(Bench):
 
     def test_an_operation_is_found_by_the_request_id_of_its_owner(self) -> None:
         begun = self._begun(request_id="r1", owner="ann")
-        assert self.store.redrive_asked("r1", owner="ann") == begun
-        assert self.store.redrive_asked("r1", owner="ben") is None
-        assert self.store.redrive_asked("r1") is None
-        assert self.store.redrive_asked("r2", owner="ann") is None
+        assert self.store.find_redrive("r1", owner="ann") == begun
+        assert self.store.find_redrive("r1", owner="ben") is None
+        assert self.store.find_redrive("r1") is None
+        assert self.store.find_redrive("r2", owner="ann") is None
 
     def test_of_many_who_ask_with_one_request_id_all_get_the_same(self) -> None:
         wishes = [self._redrive(request_id="r1") for _ in range(8)]
@@ -279,14 +279,14 @@ class OperationRules(Bench):
     # Cancel
 
     def test_a_cancelled_operation_goes_on_no_more(self) -> None:
-        assert "redrive" in self.store.chores().idle
+        assert "redrive" in self.store.duty_overview().idle
         job, redrive = self._failed(), self._begun()
         self.advance(MINUTE)
-        assert "redrive" not in self.store.chores().idle
+        assert "redrive" not in self.store.duty_overview().idle
         cancelled = self.store.cancel_redrive(redrive.id, actor="bob", reason="enough")
         assert (cancelled.state, cancelled.ended_at) == (RedriveState.CANCELLED, self.now)
         assert (cancelled.because, cancelled.is_repeated) == ("by bob: enough", False)
-        assert "redrive" in self.store.chores().idle
+        assert "redrive" in self.store.duty_overview().idle
         assert self._advance(redrive, [job]) is None
         assert self._advance(cancelled, [job]) is None
         assert self.job(job.id).state is State.FAILED
@@ -321,7 +321,7 @@ class OperationRules(Bench):
         jobs = {name: self._failed() for name in names}
         redrive = self._advance(self._begun(matched=len(jobs)), jobs.values())
         assert redrive is not None
-        assert self.store.answers(redrive) == {}
+        assert self.store.redrive_results(redrive) == {}
         self.move(Move.MANUAL_SNOOZE, jobs["snoozed by hand"].id, delay=HOUR)
         self.move(Move.MANUAL_CANCEL, jobs["cancelled"].id)
         leases = {lease.fence.id: lease for lease in self.claim()}
@@ -335,7 +335,7 @@ class OperationRules(Bench):
         for name, decision in ends.items():
             assert self.settle(leases[jobs[name].id], decision) is Settled.ACCEPTED
         answers = {"good": True, "retried": False, "failed": False, "cancelled": False}
-        assert self.store.answers(redrive) == {jobs[name].id: is_good for name, is_good in answers.items()}
+        assert self.store.redrive_results(redrive) == {jobs[name].id: is_good for name, is_good in answers.items()}
 
     def test_only_the_first_end_after_the_retry_counts(self) -> None:
         jobs = [self._failed(), self._failed()]
@@ -348,7 +348,7 @@ class OperationRules(Bench):
         self.advance(HOUR)
         for lease in self.claim():
             self.settle(lease, Succeed(None))
-        assert self.store.answers(redrive) == {first.id: True, second.id: False}
+        assert self.store.redrive_results(redrive) == {first.id: True, second.id: False}
 
     # Words
 

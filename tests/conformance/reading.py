@@ -189,21 +189,21 @@ class ReadingRules(Bench):
     # Busy
 
     def test_a_store_without_jobs_is_not_busy(self) -> None:
-        assert self.store.busy(["send"]) is False
+        assert self.store.is_busy(["send"]) is False
 
     @pytest.mark.parametrize("state", State)
     def test_queued_and_running_jobs_make_a_store_busy(self, state: State) -> None:
         self.in_state(state)
-        assert self.store.busy(["send"]) is (state in (State.QUEUED, State.RUNNING))
-        assert self.store.busy(["other", "send"]) is (state in (State.QUEUED, State.RUNNING))
-        assert self.store.busy(["other"]) is False
-        assert self.store.busy([]) is False
+        assert self.store.is_busy(["send"]) is (state in (State.QUEUED, State.RUNNING))
+        assert self.store.is_busy(["other", "send"]) is (state in (State.QUEUED, State.RUNNING))
+        assert self.store.is_busy(["other"]) is False
+        assert self.store.is_busy([]) is False
 
     def test_a_waiting_job_makes_a_store_busy_when_it_is_due(self) -> None:
         self.enqueue(delay=MINUTE)
-        assert not self.store.busy(["send"])
+        assert not self.store.is_busy(["send"])
         self.advance(MINUTE)
-        assert self.store.busy(["send"])
+        assert self.store.is_busy(["send"])
 
     @pytest.mark.parametrize(
         ("decision", "why"),
@@ -216,10 +216,10 @@ class ReadingRules(Bench):
     )
     def test_whoever_waits_for_retries_can_ask_for_them(self, decision: Postpone, why: str) -> None:
         self.settle(self.leased(), decision)
-        assert not self.store.busy(["send"])
-        assert not self.store.busy(["send"], waiting_for=["delay"])
-        assert self.store.busy(["send"], waiting_for=["delay", why])
-        assert not self.store.busy(["other"], waiting_for=[why])
+        assert not self.store.is_busy(["send"])
+        assert not self.store.is_busy(["send"], waiting_for=["delay"])
+        assert self.store.is_busy(["send"], waiting_for=["delay", why])
+        assert not self.store.is_busy(["other"], waiting_for=[why])
 
     # Place in the line
 

@@ -170,12 +170,12 @@ class RetentionRules(Bench):
         self.in_state(State.FAILED, owner="acme")
         before = self.now - INSTANT
         newest_first = [job.id for job in reversed(jobs)]
-        assert self.store.over(JobFilter(), before=before) == newest_first
-        assert self.store.over(JobFilter(), before=before, limit=2) == newest_first[:2]
-        assert self.store.over(JobFilter(), before=before, cursor=newest_first[1]) == newest_first[2:]
-        assert self.store.over(JobFilter(owner="acme"), before=before) == [jobs[0].id]
-        assert self.store.over(JobFilter(code="GW_4XX"), before=before, owner="") == [jobs[1].id]
-        assert self.store.over(JobFilter(code="OTHER"), before=before) == []
+        assert self.store.list_ended(JobFilter(), before=before) == newest_first
+        assert self.store.list_ended(JobFilter(), before=before, limit=2) == newest_first[:2]
+        assert self.store.list_ended(JobFilter(), before=before, cursor=newest_first[1]) == newest_first[2:]
+        assert self.store.list_ended(JobFilter(owner="acme"), before=before) == [jobs[0].id]
+        assert self.store.list_ended(JobFilter(code="GW_4XX"), before=before, owner="") == [jobs[1].id]
+        assert self.store.list_ended(JobFilter(code="OTHER"), before=before) == []
 
     def test_what_is_over_is_counted_and_what_holds_a_key_apart(self) -> None:
         self.in_state(State.FAILED)
@@ -184,13 +184,13 @@ class RetentionRules(Bench):
         held = self.in_state(State.FAILED, dedupe_key="k", dedupe_for=DAY)
         self.in_state(State.RUNNING)
         self.advance(MINUTE)
-        assert self.store.count_over(JobFilter(), before=self.now) == [
+        assert self.store.count_ended(JobFilter(), before=self.now) == [
             EndedCount("send", State.CANCELLED, None, is_held=False, number=1),
             EndedCount("send", State.FAILED, "GW_4XX", is_held=False, number=2),
             EndedCount("send", State.FAILED, "GW_4XX", is_held=True, number=1),
         ]
-        assert held.id not in self.store.over(JobFilter(), before=self.now)
-        assert self.store.count_over(JobFilter(), before=self.now - HOUR) == []
+        assert held.id not in self.store.list_ended(JobFilter(), before=self.now)
+        assert self.store.count_ended(JobFilter(), before=self.now - HOUR) == []
 
     def test_a_purge_deletes_what_is_still_over_and_says_so_in_the_log(self) -> None:
         gone, revived, held = (

@@ -37,13 +37,13 @@ class Counting(SqliteStore):
 
     looks = notes = 0
 
-    def chores(self) -> DutyOverview:
+    def duty_overview(self) -> DutyOverview:
         self.looks += 1
-        return super().chores()
+        return super().duty_overview()
 
-    def note(self, runs: Sequence[DutyRun]) -> None:
+    def record_runs(self, runs: Sequence[DutyRun]) -> None:
         self.notes += 1
-        super().note(runs)
+        super().record_runs(runs)
 
 
 class Scene:
@@ -66,7 +66,7 @@ def test_a_paused_duty_does_not_run_until_the_pause_ends() -> None:
     scene = Scene()
     scene.store.pause(PauseRequest(id="p", what="duty", name="prune", duration=timedelta(seconds=3)))
     scene.step(3)
-    assert (scene.work.steps, scene.store.rounds()) == (0, [])
+    assert (scene.work.steps, scene.store.duty_runs()) == (0, [])
     scene.step()
     assert scene.work.steps == 1
 
@@ -81,7 +81,7 @@ def test_a_duty_with_nothing_to_do_does_not_query_the_store() -> None:
     scene = Scene("expire")
     scene.step(3)
     assert scene.work.steps == 0
-    assert [done.did for done in scene.store.rounds()] == [0]
+    assert [done.did for done in scene.store.duty_runs()] == [0]
     scene.store.enqueue([NewJob(id="late", kind="k", arguments="{}", deadline=timedelta(seconds=1))])
     scene.step(3)
     assert scene.work.steps > 0
@@ -90,7 +90,7 @@ def test_a_duty_with_nothing_to_do_does_not_query_the_store() -> None:
 def test_runs_of_all_duties_are_recorded_together_soon_and_then_every_ten_seconds() -> None:
     scene = Scene("retry", "prune")
     scene.step(2)
-    noted = {done.duty: done for done in scene.store.rounds()}
+    noted = {done.duty: done for done in scene.store.duty_runs()}
     # The second run of the first duty records the first runs of both.
     assert {name: (done.did, done.worker, done.limit) for name, done in noted.items()} == {
         "retry": (4, "us", 5),
@@ -102,7 +102,7 @@ def test_runs_of_all_duties_are_recorded_together_soon_and_then_every_ten_second
     assert scene.store.notes == 1, "not every second"
     scene.step()
     assert scene.store.notes == 2
-    assert {done.duty: done.did for done in scene.store.rounds()} == {
+    assert {done.duty: done.did for done in scene.store.duty_runs()} == {
         "retry": 2 * RECORD_SECONDS,
         "prune": 2 * RECORD_SECONDS,
     }
@@ -112,12 +112,12 @@ def test_runs_that_could_not_be_recorded_are_recorded_later() -> None:
     scene = Scene()
     scene.step()
     with pytest.MonkeyPatch.context() as patched, pytest.raises(StoreUnavailable):
-        patched.setattr(SqliteStore, "note", _unavailable)
+        patched.setattr(SqliteStore, "record_runs", _unavailable)
         scene.step()
-    assert scene.store.rounds() == []
+    assert scene.store.duty_runs() == []
     scene.clock.advance(timedelta(seconds=RECORD_SECONDS))
     scene.step()
-    assert [done.did for done in scene.store.rounds()] == [6]
+    assert [done.did for done in scene.store.duty_runs()] == [6]
 
 
 def _unavailable(*_: object) -> None:

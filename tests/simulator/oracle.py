@@ -161,7 +161,7 @@ def _rows_of_its_own(call: Call) -> int:
     match call.name:
         case "beat":
             return 1
-        case "note":
+        case "record_runs":
             return len(call.asked)
         case _:
             return 0

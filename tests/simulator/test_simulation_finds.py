@@ -188,8 +188,8 @@ MUTANTS: dict[str, Break] = {
     "a service whose jobs pass each other": statement(
         "claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority, iif(service = '', rank, -rank), id"
     ),
-    "a deadline nobody looks for": statement("chores", "deadline <= :now", "deadline <= 0"),
-    "a redrive nobody carries on": statement("chores", "state IN ('canary', 'running')", "state = 'nobody'"),
+    "a deadline nobody looks for": statement("duty_overview", "deadline <= :now", "deadline <= 0"),
+    "a redrive nobody carries on": statement("duty_overview", "state IN ('canary', 'running')", "state = 'nobody'"),
     "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
 }
 

@@ -118,7 +118,7 @@ def test_stores_together_never_run_more_than_the_limits_allow(tmp_path: Path) ->
                 for lease in leases:
                     store.settle([Outcome(lease, Succeed("1"))])
                 done += len(leases)
-                if not leases and not store.busy(["send"]):
+                if not leases and not store.is_busy(["send"]):
                     break
             store.close()
             return [most, done]

@@ -53,7 +53,7 @@ class TestLimitRaces(Bench):
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
         wish = Claim(incarnation="w", number=1, kinds=("new",), limit=10, lease=MINUTE)
         with held(self.url) as other:
-            other.begin().execute(SQL["limits_alone"])
+            other.begin().execute(SQL["limits_lock"])
             claimed = self.store.claim(wish)
             assert claimed.leases == []
             assert claimed.next_due is not None
@@ -70,7 +70,7 @@ class TestLimitRaces(Bench):
         self.store.limit_by(lambda: LimitBook(**limits))
         wish = Claim(incarnation="w", number=1, kinds=("new", OTHER), limit=10, lease=MINUTE)
         with held(self.url) as other:
-            other.begin().execute(SQL["limits_alone"])
+            other.begin().execute(SQL["limits_lock"])
             assert {lease.fence.id for lease in self.store.claim(wish).leases} == others
             assert {lease.fence.id for lease in self.store.claim(wish).leases} == others, "its own, repeated"
         assert [lease.kind for lease in self.store.claim(replace(wish, number=2)).leases] == ["new", "new"]

@@ -67,7 +67,7 @@ def test_a_database_of_schema_1_is_brought_up_to_date_with_its_jobs(old: Place) 
     assert (job.id, job.timeout) == ("before", None)
     (lease,) = store.claim(Claim(incarnation="w", number=1, kinds=["k"], limit=5, lease=HOUR)).leases
     assert store.settle([Outcome(lease, retrying())]) == [Settled.ACCEPTED]
-    assert (store.pauses(), store.rounds(), store.migrate()) == ([], [], [])
+    assert (store.pauses(), store.duty_runs(), store.migrate()) == ([], [], [])
     store.close()
 
 

@@ -96,7 +96,7 @@ class DeadLetters:
             return plan
         about = f"{describe_filter(wanted, owner)}, over for more than {describe(parse(older_than))}"
         purged, cursor = 0, None
-        while ids := self._store().over(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
+        while ids := self._store().list_ended(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(
                 id=self._ids(),
                 jobs=ids,
@@ -115,5 +115,5 @@ class DeadLetters:
                 "state", str(wanted.state), f"one of {', '.join(FINAL)}: only jobs that are over are purged"
             )
         before = self._store().now() - older_than
-        piles = self._store().count_over(wanted, before=before, owner=owner)
+        piles = self._store().count_ended(wanted, before=before, owner=owner)
         return Purge(is_dry=True, before=before, piles=tuple(piles))

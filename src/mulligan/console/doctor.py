@@ -209,7 +209,7 @@ def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
 
 
 def failed(store: Store, now: datetime) -> Finding:
-    piles = store.count_over(JobFilter(state=State.FAILED), before=now + timedelta(microseconds=1))
+    piles = store.count_ended(JobFilter(state=State.FAILED), before=now + timedelta(microseconds=1))
     codes: dict[str, int] = {}
     for pile in piles:
         codes[pile.code or ""] = codes.get(pile.code or "", 0) + pile.number

@@ -52,7 +52,7 @@ class Duties:
 
     def list_duties(self) -> list[DutyStatus]:
         store = self._store()
-        runs, pauses, plans = store.rounds(), store.pauses(), self._plans()
+        runs, pauses, plans = store.duty_runs(), store.pauses(), self._plans()
         now = store.now()
         alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
         return [_status(duty, plans[duty.name], runs, pauses, alive, now) for duty in DUTIES]
@@ -72,7 +72,7 @@ class Duties:
             actor=actor,
             reason=bounded(reason),
         )
-        self._store().note([done])
+        self._store().record_runs([done])
         return done
 
 

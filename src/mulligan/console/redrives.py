@@ -122,7 +122,7 @@ class Redrives:
         """The redrive of the same request id: when it is done, no job matches its filter any more."""
         if not planned.request_id:
             return None
-        found = self._store().redrive_asked(planned.request_id, owner=planned.owner)
+        found = self._store().find_redrive(planned.request_id, owner=planned.owner)
         return found and _same(found, planned)
 
     @check(redrive_id=NAME, owner=NAME)

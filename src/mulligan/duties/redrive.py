@@ -114,7 +114,7 @@ class RunRedrives:
         return held and self._move(held, kind, number, now)
 
     def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
-        return take_answers(redrive, self._store.answers(redrive), now) if redrive.course.watched else redrive
+        return take_answers(redrive, self._store.redrive_results(redrive), now) if redrive.course.watched else redrive
 
     def _reserve(self, redrive: Redrive, now: datetime) -> Redrive | None:
         """Reserve the redrive for this worker, so that only one worker calls `can_retry`."""

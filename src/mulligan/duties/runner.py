@@ -44,7 +44,7 @@ class PendingDuties:
     def now(self) -> DutyOverview:
         now = self._clock.monotonic()
         if self._stale_at is None or now >= self._stale_at:
-            self._chores = self._store.chores()
+            self._chores = self._store.duty_overview()
             self._stale_at = now + FRESH_SECONDS
         return self._chores
 
@@ -115,7 +115,7 @@ class RunRecorder:
         # First: other duties run in other threads, and only one of them must write.
         self._write_at = now + self._every
         runs = {runner: runner.last_run(self._worker, now) for runner in list(self._unwritten)}
-        self._store.note(list(runs.values()))
+        self._store.record_runs(list(runs.values()))
         for runner, run in runs.items():
             runner.recorded(run)
             self._unwritten.pop(runner, None)

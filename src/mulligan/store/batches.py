@@ -145,7 +145,7 @@ class BatchOperations:
             raise BatchExpired(batch.id, batch.name)
         states = session.play(self._states([job["batch"]]))
         if states.get(job["batch"]) == BatchState.DRAFT:
-            session.rows("batch_park", {"id": job["id"]})
+            session.rows("batch_block", {"id": job["id"]})
 
     # Publish
 
@@ -228,7 +228,7 @@ class BatchOperations:
         """Cancel members of an aborted batch that are not running. Return how many."""
         assert batch.aborted_at is not None
         values = {"id": batch.id, "aborted_at": to_time(batch.aborted_at), "limit": limit}
-        rows = session.rows("batch_sweep", {**values, "cancelled": State.CANCELLED.value}, now=now)
+        rows = session.rows("batch_cancel", {**values, "cancelled": State.CANCELLED.value}, now=now)
         if not rows:
             return 0
         step = TABLE[Move.MANUAL_CANCEL, State.WAITING]

@@ -150,7 +150,7 @@ class BudgetOperations:
     def admit(self, session: Session, now: int) -> list[Record]:
         """Admit the retries that their owners' budgets allow. Return the rows of those that failed because of their
         budget."""
-        rows = session.rows("gates_parked", after=self._after, until=END, limit=GATES)
+        rows = session.rows("gates", after=self._after, until=END, limit=GATES)
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         self.has_more = False
         owners = [row["gate"].removeprefix(GATE) for row in rows]

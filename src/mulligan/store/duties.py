@@ -20,19 +20,19 @@ ASKED = ("expire", "redrive")
 
 class DutyOperations:
     def find_chores(self, session: Session, now: Now) -> DutyOverview:
-        (row,) = session.rows("chores", {"now": now, "seen_every": to_duration(SEEN_EVERY)})
+        (row,) = session.rows("duty_overview", {"now": now, "seen_every": to_duration(SEEN_EVERY)})
         idle = frozenset(duty for duty in ASKED if not row[duty])
         return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
     def record(self, session: Session, runs: Sequence[DutyRun], now: Now) -> None:
-        session.rows("note", {"rounds": to_json([_run_values(run) for run in runs]), "now": now})
-        session.rows("note_forget", {"kept": to_duration(RUNS_KEPT), "now": now})
+        session.rows("duty_runs_write", {"rounds": to_json([_run_values(run) for run in runs]), "now": now})
+        session.rows("duty_runs_forget", {"kept": to_duration(RUNS_KEPT), "now": now})
         for run in runs:
             if run.request is not None:
                 session.rows("event", _run_event(run, now=now))
 
     def list_all(self, session: Session) -> list[DutyRun]:
-        rows = session.rows("rounds")
+        rows = session.rows("duty_runs")
         return [to_run(row) for row in rows]
 
 

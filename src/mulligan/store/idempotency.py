@@ -22,7 +22,7 @@ class PastRequest(NamedTuple):
 
 def find_request(session: Session, request: str) -> PastRequest | None:
     """Return None if it was not carried out yet."""
-    rows = session.rows("done", {"request": request})
+    rows = session.rows("find_request", {"request": request})
     return PastRequest(from_time(rows[0]["at"]), rows[0]["actor"], to_data(rows[0]["data"])) if rows else None
 
 

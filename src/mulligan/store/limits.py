@@ -195,7 +195,7 @@ class LimitOperations:
 
     def admit(self, session: Session, now: int) -> AdmitResult:
         """Admit the retries that are within budget, then the jobs that get a slot under each of their limits."""
-        (row,) = session.rows("limits_alone")
+        (row,) = session.rows("limits_lock")
         if not row["is_alone"]:
             return AdmitResult(CHECK_AGAIN)
         failed = self.budgets.admit(session, now)
@@ -217,7 +217,7 @@ class LimitOperations:
     def _next_gates(self, session: Session) -> tuple[list[str], bool]:
         """Return the gates that may have a free slot and the next of all gates; and whether there are more."""
         hinted = [self._freed_gates.popleft() for _ in range(min(GATES, len(self._freed_gates)))]
-        rows = session.rows("gates_parked", after=self._after, until=END, limit=GATES)
+        rows = session.rows("gates", after=self._after, until=END, limit=GATES)
         has_more = len(rows) == GATES or self._after != GATE
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), has_more
@@ -323,7 +323,7 @@ class LimitOperations:
     def _block(self, session: Session, jobs: Sequence[dict[str, Any]], now: int) -> None:
         if jobs:
             step = TABLE[Move.PARK, State.QUEUED]
-            rows = session.rows("limits_park", jobs=to_json(jobs), now=now)
+            rows = session.rows("limits_block", jobs=to_json(jobs), now=now)
             data = to_json({"waiting_for": "limit"})
             session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=None, data=data, now=now)
 

@@ -15,10 +15,10 @@ from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Now, Session
 
 MOVES = {
-    Move.MANUAL_RETRY: "retry_by_hand",
+    Move.MANUAL_RETRY: "manual_retry",
     Move.RUN_NOW: "run_now",
-    Move.MANUAL_CANCEL: "cancel_by_hand",
-    Move.MANUAL_SNOOZE: "snooze_by_hand",
+    Move.MANUAL_CANCEL: "manual_cancel",
+    Move.MANUAL_SNOOZE: "manual_snooze",
 }
 
 

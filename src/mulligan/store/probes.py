@@ -54,7 +54,7 @@ class ProbeOperations:
         return {gate: to_lane(gate) for gate in gates}
 
     def _load_gates(self, session: Session, after: str, limit: int) -> list[str]:
-        rows = session.rows("gates_parked", after=after, until=END, limit=limit)
+        rows = session.rows("gates", after=after, until=END, limit=limit)
         return [row["gate"] for row in rows]
 
     def _find_needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> list[str]:

@@ -137,9 +137,9 @@ class PromoteOperations:
     def _return_probes(self, session: Session, claim: Claim | None, now: Now) -> int:
         """Make jobs due that no longer wait for their service. Last: the claim may probe with a job that is due now."""
         free, needed = self._probes.find_gates(session, claim, session.moment(now))
-        moved = sum(self._repeat_pass(session, "unpark", now, gate=gate) for gate in free)
+        moved = sum(self._repeat_pass(session, "unblock", now, gate=gate) for gate in free)
         # One pass: a round of so many probes takes hours, and the claim that begins it waits for this.
-        return moved + sum(self._repeat_pass(session, "unpark", now, gate=gate, passes=1) for gate in needed)
+        return moved + sum(self._repeat_pass(session, "unblock", now, gate=gate, passes=1) for gate in needed)
 
     def _admit_limited(self, session: Session, now: Now, changes: CountChanges | None = None) -> int | None:
         """Admit jobs under limits. Return in how many microseconds to check again."""

@@ -38,7 +38,7 @@ class ReadOperations:
 
     def is_busy(self, session: Session, kinds: Sequence[str], waiting_for: Sequence[str], now: Now) -> bool:
         values = {"kinds": to_json(list(kinds)), "waiting_for": to_json(list(waiting_for)), "now": now}
-        (row,) = session.rows("busy", values)
+        (row,) = session.rows("is_busy", values)
         return bool(row["is_busy"])
 
     def next_due(self, session: Session, now: Now) -> datetime | None:

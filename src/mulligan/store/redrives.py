@@ -77,23 +77,23 @@ class RedriveOperations:
 
     def begin(self, session: Session, redrive: Redrive, now: Now) -> Redrive:
         values = redrive_values(redrive)
-        session.rows("operation_forget", {"now": now, "kept": values["kept"]})
-        if session.rows("operation_new", values):
+        session.rows("redrive_forget", {"now": now, "kept": values["kept"]})
+        if session.rows("redrive_new", values):
             session.rows("event", start_event(redrive, now=now))
-        (row,) = session.rows("operation_asked", values)
+        (row,) = session.rows("redrive_by_request", values)
         return to_redrive(row)
 
     def advance(
         self, session: Session, redrive: Redrive, requests: Sequence[Request], now: Now, parts: MoveParts
     ) -> Redrive | None:
-        if not session.rows("operation_locked", redrive_values(redrive)):
+        if not session.rows("redrive_locked", redrive_values(redrive)):
             return None
         done: list[tuple[str, str | None]] = []
         changes = CountChanges()
         for request in requests:
             done += [(request.job, self._move(session, redrive, request, now, changes, parts))]
         after = record_retries(redrive, done, from_time(session.moment(now)))
-        session.rows("operation", redrive_values(after))
+        session.rows("redrive_write", redrive_values(after))
         if after.state.is_over:
             session.rows("event", end_event(after, now=now))
         if after.retried > redrive.retried:
@@ -122,7 +122,7 @@ class RedriveOperations:
         self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None, now: Now
     ) -> Redrive:
         values = {"id": redrive_id, "owner": owner, "because": cancel_reason(actor, reason), "now": now}
-        is_ended = bool(session.rows("operation_cancel", values))
+        is_ended = bool(session.rows("redrive_cancel", values))
         found = self.list_all(session, redrive_id, owner, 1)
         if not found:
             raise RedriveNotFound(redrive_id)
@@ -135,19 +135,19 @@ class RedriveOperations:
     def answers(self, session: Session, redrive: Redrive) -> dict[str, bool]:
         requests = [retry_request_id(redrive.id, watched.job) for watched in redrive.course.watched]
         values = {"requests": to_json(requests), "types": to_json(SETTLE_EVENTS), "cancelled": CANCELLED}
-        rows = session.rows("answers", values)
+        rows = session.rows("redrive_results", values)
         return first_results([(row["job"], row["type"], row["code"]) for row in rows], RELEASED)
 
     def list_all(self, session: Session, redrive_id: str | None, owner: str | None, limit: int) -> list[Redrive]:
-        rows = session.rows("operations", {"id": redrive_id, "owner": owner, "limit": limit})
+        rows = session.rows("redrives", {"id": redrive_id, "owner": owner, "limit": limit})
         return [to_redrive(row) for row in rows]
 
     def find_by_request(self, session: Session, request_id: str, owner: str | None) -> Redrive | None:
-        rows = session.rows("operation_asked", {"request": request_id, "owner": owner})
+        rows = session.rows("redrive_by_request", {"request": request_id, "owner": owner})
         return to_redrive(rows[0]) if rows else None
 
     def active(self, session: Session, limit: int) -> list[Redrive]:
-        rows = session.rows("operations_active", {"limit": limit})
+        rows = session.rows("redrives_active", {"limit": limit})
         return [to_redrive(row) for row in rows]
 
 

@@ -32,7 +32,7 @@ class RetentionOperations:
         return [row["id"] for row in rows]
 
     def prune(self, session: Session, state: State, before: datetime, limit: int) -> int:
-        session.rows("prune_alone")
+        session.rows("prune_lock")
         return self._remove_any(session, self.old(session, state, before, limit))
 
     def over(
@@ -47,7 +47,7 @@ class RetentionOperations:
     ) -> list[str]:
         conditions, values = filter_conditions(wanted, owner, cursor)
         values |= {"before": to_time(before), "limit": limit, "now": now}
-        rows = session.execute(session.sql.filtered("over", conditions), values)
+        rows = session.execute(session.sql.filtered("list_ended", conditions), values)
         return [row["id"] for row in rows]
 
     def count_over(
@@ -55,14 +55,14 @@ class RetentionOperations:
     ) -> list[EndedCount]:
         conditions, values = filter_conditions(wanted, owner, None)
         rows = session.execute(
-            session.sql.filtered("count_over", conditions), {**values, "before": to_time(before), "now": now}
+            session.sql.filtered("count_ended", conditions), {**values, "before": to_time(before), "now": now}
         )
         return to_ended_counts(rows)
 
     def purge(self, session: Session, request: PurgeRequest, now: Now) -> int:
         if before := find_request(session, request.id):
             return int(before.data.get("did", 0))
-        session.rows("prune_alone")
+        session.rows("prune_lock")
         values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before), "now": now}
         rows = session.rows("purge", values)
         did = self._remove_any(session, [row["id"] for row in rows])

@@ -192,7 +192,7 @@ class ServiceOperations:
         foreign = [name for name, report in reports.items() if report.is_foreign]
         if not foreign:
             return {}
-        rows = session.rows("services_unheard", names=to_json(foreign))
+        rows = session.rows("services_unknown", names=to_json(foreign))
         return session.play(self.names.find_shared([row["name"] for row in rows], now))
 
     def _load_states(self, session: Session, names: Sequence[str]) -> dict[str, ServiceState]:
@@ -213,14 +213,14 @@ class ServiceOperations:
         names = [name for name, made in current.items() if made]
         if not names:
             return
-        session.rows("tallies_lock", worker=worker)
-        rows = session.rows("tallies_by", worker=worker, services=to_json(names))
+        session.rows("call_counts_lock", worker=worker)
+        rows = session.rows("call_counts_of_worker", worker=worker, services=to_json(names))
         stored = {row["service"]: _to_counts(row["tally"]) for row in rows}
         # Counts of a later epoch are older than the row of the service, which was deleted since: they start again.
         stored = {name: counts for name, counts in stored.items() if counts.epoch <= states[name].epoch}
         added = {name: stored.get(name, CallCounts()).add(current[name], self._book().of(name)) for name in names}
         news = [{"service": name, "tally": encode_counts(counts)} for name, counts in added.items()]
-        session.rows("tallies_write", worker=worker, tallies=to_json(news), now=now - now % COUNTS_AGE)
+        session.rows("call_counts_write", worker=worker, tallies=to_json(news), now=now - now % COUNTS_AGE)
 
     def _update_state(
         self, session: Session, before: ServiceState, report: ServiceReport, calls: Sequence[ServiceCall], now: int
@@ -238,7 +238,7 @@ class ServiceOperations:
 
     def _add_waiting(self, session: Session, transition: Transition) -> Transition:
         """Add to the changes how many jobs wait for the service, counted up to a limit."""
-        waiting = {"held": self._count(session, "service_held", service=transition.state.name, limit=MANY)}
+        waiting = {"held": self._count(session, "service_waiting", service=transition.state.name, limit=MANY)}
         changes = tuple(Change(change.type, change.data | waiting) for change in transition.changes)
         return Transition(transition.state, changes)
 
@@ -250,14 +250,14 @@ class ServiceOperations:
         return self._load_states(session, sorted(names))
 
     def _compute_figures(self, session: Session, service: Service, state: ServiceState, now: int) -> Figures:
-        counts = [_to_counts(row["tally"]) for row in session.rows("tallies_of", service=state.name)]
+        counts = [_to_counts(row["tally"]) for row in session.rows("call_counts_of_service", service=state.name)]
         return compute_figures(service, counts, epoch=state.epoch, failing_since=state.failing_since, now=now)
 
     # Promote
 
     def find_retry_allowances(self, session: Session, now: int) -> list[tuple[str, int | None]]:
         """Return the gates of services whose retries wait for a budget, and how many may pass; None: all of them."""
-        rows = session.rows("services_parked")
+        rows = session.rows("services_with_gates")
         allowances = []
         for name, state in self._lock(session, [row["name"] for row in rows]).items():
             service = self._book().of(name)
@@ -270,7 +270,7 @@ class ServiceOperations:
 
     def count_claimable(self, session: Session, names: Iterable[str], wanted: int, now: int) -> dict[str, int]:
         """Return how many jobs of the restricted ones among these services could be claimed now. Takes nothing."""
-        rows = session.rows("services_barred", names=to_json(sorted(names)))
+        rows = session.rows("services_restricted", names=to_json(sorted(names)))
         grants = [self._compute_grant(session, _to_state(row), wanted, now) for row in rows]
         return {grant.name: 0 if grant.values["kind"] else grant.allowed.number for grant in grants}
 
@@ -279,7 +279,7 @@ class ServiceOperations:
         rows = session.rows("services_resting", names=to_json(sorted(names)), now=now)
         resting = {row["name"] for row in rows}
         # In an outage of many services that is most of them: their states need not be read.
-        rows = session.rows("services_barred", names=to_json(sorted({*names} - resting)))
+        rows = session.rows("services_restricted", names=to_json(sorted({*names} - resting)))
         states = [_to_state(row) for row in rows]
         return resting | {one.name for one in states if holds(self._book().of(one.name), one)}
 
@@ -290,7 +290,7 @@ class ServiceOperations:
 
     def find_probeable(self, session: Session, names: Iterable[str], limit: int, now: int) -> set[str]:
         """Return up to `limit` of these services that a job may probe now. Takes nothing."""
-        rows = session.rows("services_barred", names=to_json(sorted(names)))
+        rows = session.rows("services_restricted", names=to_json(sorted(names)))
         found: set[str] = set()
         for row in rows:
             grant = self._compute_grant(session, _to_state(row), 1, now)
@@ -354,7 +354,7 @@ class ServiceOperations:
 
     def forget(self, session: Session, now: int | None) -> None:
         """Delete counts, services and names that no longer matter."""
-        session.rows("tallies_forget", now=now, kept=COUNTS_KEPT)
+        session.rows("call_counts_forget", now=now, kept=COUNTS_KEPT)
         session.rows("services_forget", now=now, kept=SERVICES_KEPT)
         self.names.forget(session, now)
 

@@ -240,16 +240,16 @@ class Store:
         """Return the pauses in force now."""
         return self._read(lambda session: self._pauses.list_all(session, session.now))
 
-    def chores(self) -> DutyOverview:
+    def duty_overview(self) -> DutyOverview:
         """Return which duties are paused and which have nothing to do, in one query."""
         return self._read(lambda session: self._duties.find_chores(session, session.now))
 
-    def note(self, rounds: Sequence[DutyRun]) -> None:
+    def record_runs(self, rounds: Sequence[DutyRun]) -> None:
         """Record runs of duties, one row per duty and worker. A manual run also writes an event."""
         is_durable = any(done.request for done in rounds)
         self._write(lambda session: self._duties.record(session, rounds, session.now), is_durable=is_durable)
 
-    def rounds(self) -> list[DutyRun]:
+    def duty_runs(self) -> list[DutyRun]:
         """Return the last run of each duty by each worker, the newest first."""
         return self._read(self._duties.list_all)
 
@@ -379,7 +379,7 @@ class Store:
             return 0
         return self._write(lambda session: self._retention.prune(session, state, before, limit))
 
-    def over(
+    def list_ended(
         self,
         wanted: JobFilter,
         *,
@@ -393,7 +393,7 @@ class Store:
             lambda session: self._retention.over(session, wanted, before, owner, limit, cursor, session.now)
         )
 
-    def count_over(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
+    def count_ended(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         """Count the jobs that ended before this time. Those that hold a dedupe key are counted separately."""
         return self._read(lambda session: self._retention.count_over(session, wanted, before, owner, session.now))
 
@@ -417,7 +417,7 @@ class Store:
         """Store a new redrive. Return the existing one if this owner used the request id before."""
         return self._write(lambda session: self._redrives.begin(session, redrive, session.now))
 
-    def redrive_asked(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
+    def find_redrive(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
         """Return the redrive that this owner began with this request id, or None."""
         return self._read(lambda session: self._redrives.find_by_request(session, request_id, owner))
 
@@ -444,7 +444,7 @@ class Store:
         wanted = storable(redrive_id)
         return self._write(lambda session: self._redrives.cancel(session, wanted, owner, actor, reason, session.now))
 
-    def answers(self, redrive: Redrive) -> dict[str, bool]:
+    def redrive_results(self, redrive: Redrive) -> dict[str, bool]:
         """Return whether the next attempt of each watched job succeeded. Jobs without an ended attempt are missing."""
         return self._read(lambda session: self._redrives.answers(session, redrive))
 
@@ -490,7 +490,7 @@ class Store:
         """Count the jobs of each kind by state."""
         return self._read(lambda session: self._reading.counts(session, owner))
 
-    def busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
+    def is_busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
         """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. Jobs blocked by a
         pause or an open service do not count."""
         return self._read(lambda session: self._reading.is_busy(session, kinds, waiting_for, session.now))

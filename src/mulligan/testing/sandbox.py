@@ -82,7 +82,7 @@ class Sandbox:
         self.run()
         if self._app.store.last_position() != before:
             return True
-        due = self._next(self._app.store.chores())
+        due = self._next(self._app.store.duty_overview())
         soon = timedelta(seconds=timeout)
         self._clock.advance(soon if due is None else min(soon, due - self.now))
         return due is not None

@@ -291,7 +291,7 @@ class Wiring:
         waiting_for = RETRY_REASONS if retries else ()
         self.loop.run_until(
             self.build_worker(concurrency),
-            lambda: not self.store().busy(self.tasks.kinds, waiting_for=waiting_for),
+            lambda: not self.store().is_busy(self.tasks.kinds, waiting_for=waiting_for),
             timeout=None if timeout is None else parse(timeout),
             unfinished=self._unfinished,
         )
@@ -301,7 +301,7 @@ class Wiring:
         worker = self.build_worker(duties=self.duty_builder.for_sandbox(ticker))
 
         def is_over() -> bool:
-            if self.store().busy(self.tasks.kinds):
+            if self.store().is_busy(self.tasks.kinds):
                 return False
             if not goes_on():
                 return True

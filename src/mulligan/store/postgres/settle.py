@@ -160,7 +160,7 @@ def _lock_fenced(session: PostgresSession, outcomes: Mapping[int, Outcome], now:
     if not firsts:
         return {}
     rows = [{"n": n, **fence_values(one.lease.fence), **when_values(one)} for n, one in firsts.items()]
-    fenced = session.cursor(SQL["settle_held"], {"outcomes": to_json(rows), "now": now}).fetchall()
+    fenced = session.cursor(SQL["settle_fenced"], {"outcomes": to_json(rows), "now": now}).fetchall()
     return {n: firsts[n] for (n,) in fenced}
 
 

@@ -143,7 +143,7 @@ class SqliteBackend:
         )
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
-        if not self.read(lambda session: find_left(session, "expire_left", session.now, 1)):
+        if not self.read(lambda session: find_left(session, "expire_damaged", session.now, 1)):
             return 0
         return self.write(lambda session: self._corruption.expire(session, verdict, limit, session.now))
 

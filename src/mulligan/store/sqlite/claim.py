@@ -58,7 +58,9 @@ class SqlitePromote(PromoteOperations):
     def promote_past_damage(self, session: SqliteSession, now: int) -> None:
         """Promote once more. A due job that still does not move is damaged: fail it, or it would be due for ever."""
         limit = PROMOTE_PASS - sum(self.promote_pass(session, "promote", now, limit=PROMOTE_PASS))
-        self._corruption.condemn(session, find_left(session, "promote_left", now, limit), now, sources=[State.WAITING])
+        self._corruption.condemn(
+            session, find_left(session, "promote_damaged", now, limit), now, sources=[State.WAITING]
+        )
 
 
 def _promote_pass(session: Session, statement: str, values: dict[str, Any]) -> tuple[int, int]:
@@ -194,4 +196,6 @@ def _merge_lanes(session: SqliteSession, lanes: OpenLanes) -> Iterator[tuple[int
 def _load_restricted(session: SqliteSession, names: Sequence[str]) -> frozenset[str]:
     if not names:
         return frozenset()
-    return frozenset(name for (name,) in session.db.execute(SQL["services_restricted"], {"names": to_json(names)}))
+    return frozenset(
+        name for (name,) in session.db.execute(SQL["services_restricted_names"], {"names": to_json(names)})
+    )

@@ -59,7 +59,7 @@ class Corruption:
             return
         verdict = damaged_verdict()
         values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
-        cursor = session.db.execute(SQL["condemn"], {**values, "failed": FAILED.target, **error_values(verdict)})
+        cursor = session.db.execute(SQL["fail_damaged"], {**values, "failed": FAILED.target, **error_values(verdict)})
         failed = records(cursor, cursor.fetchall())
         self._expire.log_failures(session, failed, verdict, "its record is damaged")
         if settled_by is None:
@@ -69,6 +69,6 @@ class Corruption:
 
     def expire(self, session: SqliteSession, verdict: Verdict, limit: int, now: int) -> int:
         did = self._expire.expire(session, verdict, limit, now)
-        late = find_left(session, "expire_left", now, limit - did)
+        late = find_left(session, "expire_damaged", now, limit - did)
         self.condemn(session, late, now, sources=[State.WAITING, State.QUEUED])
         return did

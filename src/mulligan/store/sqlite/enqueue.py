@@ -68,14 +68,14 @@ class SqliteEnqueue:
         yield from self._names.assign_names(rows, now)
         buckets = yield from self._submissions.admit(rows, now)
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
-            yield Statement(SQL["enqueue_on_clear"], {"jobs": to_json(keyed), "now": now})
+            yield Statement(SQL["enqueue_many_clear"], {"jobs": to_json(keyed), "now": now})
         starts = yield from self._submissions.assign_ranks(rows, now)
-        found = yield Statement(SQL["enqueue_on"], {"jobs": to_json(rows), "now": now})
+        found = yield Statement(SQL["enqueue_many"], {"jobs": to_json(rows), "now": now})
         stored = {row["id"]: row for row in found}
         yield from self._submissions.charge(rows, stored, buckets=buckets, starts=starts)
         if news := [row for row in rows if row["id"] in stored]:
             event = TABLE[Move.ENQUEUE, None].event
-            yield Statement(SQL["enqueue_on_events"], {"jobs": to_json(news), "event": event})
+            yield Statement(SQL["enqueue_many_events"], {"jobs": to_json(news), "event": event})
         twins = {}
         for row in rows:
             if row["id"] not in stored:

@@ -128,7 +128,7 @@ class SqliteSettle:
 def _holds(session: SqliteSession, outcome: Outcome, now: int) -> bool:
     """Whether the fence still matches, so that the outcome will be accepted."""
     return (
-        session.first("settle_held", {**fence_values(outcome.lease.fence), **when_values(outcome), "now": now})
+        session.first("settle_fenced", {**fence_values(outcome.lease.fence), **when_values(outcome), "now": now})
         is not None
     )
 

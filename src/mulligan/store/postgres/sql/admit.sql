@@ -26,7 +26,7 @@ WITH clock AS (
 ), logged AS (
     INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
     SELECT
-        {{event_place}},
+        {{event_position}},
         :event, id, kind, owner, attempt, now
     FROM passed AS moved
     WHERE state = :queued

@@ -1,4 +1,4 @@
--- As `retry_by_hand.sql`, for many members. Skips members whose dedupe key another job holds now.
+-- As `manual_retry.sql`, for many members. Skips members whose dedupe key another job holds now.
 WITH chosen AS (
     SELECT DISTINCT ON (job.owner, job.kind, coalesce(job.dedupe_key, job.id)) job.id
     FROM mulligan_jobs AS job

@@ -100,7 +100,7 @@ WITH clock AS (
 ), logged AS (
     INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
     SELECT
-        {{event_place}},
+        {{event_position}},
         :event, id, kind, owner, attempt, now
     FROM promoted AS moved
 )

@@ -1,4 +1,4 @@
--- As `retry_by_hand.sql`, for many members. Skips members whose dedupe key another job holds now.
+-- As `manual_retry.sql`, for many members. Skips members whose dedupe key another job holds now.
 UPDATE OR IGNORE mulligan_jobs
 SET state = :target, waiting_for = iif(:gate IS NULL, 'retry', 'batch'), gate = :gate, due_at = :now,
     failures = 0, crashes = 0, losses = 0, snoozes = 0, code_failures = '{}', previous_delay = NULL,
