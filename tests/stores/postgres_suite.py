@@ -69,7 +69,7 @@ class _Heir(PostgresStore):
 
     def close(self) -> None:
         self._postgres._notifier.close()
-        sessions = self._left + self._connections._taken_out()
+        sessions = self._left + self._connections._take_idle()
         self._left[:] = sessions[:LEFT]
         self._connections._discard(sessions[LEFT:])
         super().close()

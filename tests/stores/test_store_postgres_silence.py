@@ -139,7 +139,7 @@ def test_a_row_that_somebody_holds_ends_the_wait_and_leaves_nobody_waiting(store
     with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as observer:
         holder.execute("SELECT 1 FROM mulligan_jobs FOR UPDATE")
         for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="others hold what the call needs"):
+            with pytest.raises(StoreUnavailable, match="the call waits for a lock"):
                 store.settle([outcome])
         waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         eventually(lambda: not observer.execute(waiting).fetchall())

@@ -243,7 +243,7 @@ def together(store: SqliteStore, calls: list[Callable[[], Any]]) -> list[tuple[A
         patch.setattr(database_of(store), "write", lambda work: operations.append(Operation(work)))
         for call in calls:
             call()
-    database_of(store)._writer.step(operations)
+    database_of(store)._writer.run_group(operations)
     return [
         (None if error else operation.future.result(), error)
         for operation in operations
