@@ -49,7 +49,7 @@ def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive, "has_passed", lambda _redrive: False)
     monkeypatch.setattr(redrive, "reason_to_stop", lambda _redrive: None)
-    monkeypatch.setattr(redrive, "allowance", lambda _redrive, _now, limit: limit)
+    monkeypatch.setattr(redrive, "jobs_allowed", lambda _redrive, _now, limit: limit)
 
 
 def without_events(type_: str) -> Break:
@@ -87,9 +87,9 @@ def without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    tell = Keeper._tell
+    interrupt = Keeper._interrupt
     monkeypatch.setattr(
-        Keeper, "_tell", lambda self, held, fences, why: why == "lost" and tell(self, held, fences, why)
+        Keeper, "_interrupt", lambda self, held, fences, why: why == "lost" and interrupt(self, held, fences, why)
     )
 
 
