@@ -127,7 +127,7 @@ class Ours:
             "enqueue at a rate": lambda db: on(store, db).enqueue([self.limited()]),
             "claim again": lambda db: on(store, db).claim(self.wish(1)),
             "promote": lambda db: promote_on(store, db),
-            "the duty retry, paused": lambda db: on(store, db).promote("retry", limit=100, by_hand=False),
+            "the duty retry, paused": lambda db: on(store, db).promote("retry", limit=100, is_manual=False),
             "manual retry": lambda db: on(store, db).move(self.request(Move.MANUAL_RETRY, "failed-1")),
             "cancel": lambda db: on(store, db).move(self.request(Move.MANUAL_CANCEL, "queued-1")),
             "settle": lambda db: on(store, db).settle([Outcome(lease, Succeed("1")) for lease in self.leases]),

@@ -790,7 +790,7 @@ def test_a_worker_that_stops_releases_the_jobs_of_a_claim_it_no_longer_waits_for
         worker.stop()
         await asyncio.to_thread(eventually, lambda: app.job(second.id).state is State.QUEUED)
         assert (app.job(second.id).losses, app.job(first.id).state) == (0, State.RUNNING)
-        store.redrive_results.set()
+        store.answers.set()
         finish.set()
         await running
         assert (app.job(second.id).state, app.job(second.id).attempt) == (State.QUEUED, 1)
