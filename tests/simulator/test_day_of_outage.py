@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.parameters import GatewayOptions, Parameters
+from simulator.parameters import KINDS, GatewayOptions, Parameters
 from simulator.world import World
 
 HOURS = 24
@@ -18,7 +18,9 @@ SEEDS = [int(os.environ["MULLIGAN_WORLD_SEED"]) + number for number in range(int
 def test_after_a_day_of_outage_no_job_has_failed_because_of_it(number: int) -> None:
     drawn = Parameters.draw(random.Random(SEEDS[number]))
     options = GatewayOptions(first_outage=HOURS * 3600, has_probe=drawn.gateway.has_probe)
-    world = World(SEEDS[number], parameters=replace(drawn, has_gateway=True, gateway=options))
+    # One worker knows every kind: in a fleet without one, no job would call the service.
+    seats = (KINDS, *drawn.seats[1:])
+    world = World(SEEDS[number], parameters=replace(drawn, seats=seats, has_gateway=True, gateway=options))
     world.run(HOURS + 1)
     log = world.office.store.log(0, expected=-1)
     world.end()
