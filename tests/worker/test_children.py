@@ -321,7 +321,10 @@ def test_programs_a_killed_child_had_started_die_with_it(app: App) -> None:
     eventually(lambda: not is_alive(program))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there are processes found by what they carry")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="finding the processes of a child by their environment needs /proc, which only Linux has",
+)
 @pytest.mark.parametrize(
     "task",
     [tasks.starts_sessions_and_waits, tasks.starts_sessions_and_dies, tasks.starts_sessions],
@@ -408,7 +411,10 @@ def test_children_end_when_their_worker_is_killed(app: App, task: Any) -> None:
         eventually(lambda: not is_alive(pid))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there are processes found by what they carry")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="finding the processes of a child by their environment needs /proc, which only Linux has",
+)
 def test_a_program_in_its_own_session_does_not_outlive_a_killed_worker(app: App) -> None:
     tasks.starts_sessions_and_waits.enqueue()
     with worker_process() as worker:
