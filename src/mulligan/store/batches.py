@@ -33,7 +33,7 @@ from mulligan.store.idempotency import is_done
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
 from mulligan.store.script import Rows, Statement, Steps
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 from mulligan.store.settle import has_succeeded
 from mulligan.store.statements import Statements
 
@@ -94,15 +94,15 @@ class BatchOperations:
 
     # Draft
 
-    def create(self, session: Session, batch: NewBatch, now: Now) -> BatchRecord:
-        session.rows("batch_new", new_batch_values(batch), now=now)
+    def create(self, session: Session, batch: NewBatch) -> BatchRecord:
+        session.rows("batch_new", new_batch_values(batch))
         return self.get(session, batch.id, None)
 
     def get(self, session: Session, batch_id: str, owner: str | None) -> BatchRecord:
-        return to_batch(self._row(session, batch_id, owner, None))
+        return to_batch(self._row(session, batch_id, owner))
 
-    def _row(self, session: Session, batch_id: str, owner: str | None, now: Now) -> Record:
-        rows = session.rows("batch", {"id": batch_id, "owner": owner}, now=now)
+    def _row(self, session: Session, batch_id: str, owner: str | None) -> Record:
+        rows = session.rows("batch", {"id": batch_id, "owner": owner})
         if not rows:
             raise BatchNotFound(batch_id)
         return rows[0]
@@ -136,10 +136,10 @@ class BatchOperations:
         rows = yield Statement(self._sql["batch_joined"], {"ids": to_json(ids), "now": None})
         return {row["id"]: row["state"] for row in rows}
 
-    def return_to_draft(self, session: Session, job: Record, now: Now) -> None:
+    def return_to_draft(self, session: Session, job: Record) -> None:
         """Block a member that was moved manually while its batch is a draft. Raises BatchExpired for an expired batch:
         the counts would detect that too, but not which of many members caused it."""
-        row = self._row(session, job["batch"], None, now)
+        row = self._row(session, job["batch"], None)
         batch = to_batch(row)
         if State(job["state"]).is_final and has_expired(batch, from_time(row["now"])):
             raise BatchExpired(batch.id, batch.name)
@@ -149,8 +149,8 @@ class BatchOperations:
 
     # Publish
 
-    def publish(self, session: Session, batch_id: str, owner: str | None, actor: str | None, now: Now) -> BatchRecord:
-        rows = session.rows("batch_locked", {"id": batch_id, "owner": owner}, now=now)
+    def publish(self, session: Session, batch_id: str, owner: str | None, actor: str | None) -> BatchRecord:
+        rows = session.rows("batch_locked", {"id": batch_id, "owner": owner})
         if not rows:
             raise BatchNotFound(batch_id)
         if rows[0]["state"] == BatchState.DRAFT:
@@ -169,12 +169,12 @@ class BatchOperations:
 
     # Count
 
-    def apply_counts(self, session: Session, changes: CountChanges, now: Now, *, actor: str | None = None) -> None:
+    def apply_counts(self, session: Session, changes: CountChanges, *, actor: str | None = None) -> None:
         """Apply the count changes of a transaction, as its last step, and settle, abort or reopen batches
         accordingly."""
         if not changes.rows:
             return
-        rows = session.rows("batch_count", {"tallies": to_json(changes.rows)}, now=now)
+        rows = session.rows("batch_count", {"tallies": to_json(changes.rows)})
         for batch, row in _skip_damaged(rows):
             step = next_action(batch, from_time(row["now"]))
             # An ending attempt reopens nothing, so only a transaction that retries members can be refused. A reopened
@@ -222,25 +222,23 @@ class BatchOperations:
         batch = replace(batch, aborted_at=moment)
         self._event(session, BATCH_ABORTED, batch, moment)
         session.rows("batch_write", batch_values(batch))
-        self.cancel_members(session, batch, CANCEL_PASS, to_time(moment))
+        self.cancel_members(session, batch, CANCEL_PASS)
 
-    def cancel_members(self, session: Session, batch: BatchRecord, limit: int, now: Now) -> int:
+    def cancel_members(self, session: Session, batch: BatchRecord, limit: int) -> int:
         """Cancel members of an aborted batch that are not running. Return how many."""
         assert batch.aborted_at is not None
         values = {"id": batch.id, "aborted_at": to_time(batch.aborted_at), "limit": limit}
-        rows = session.rows("batch_cancel", {**values, "cancelled": State.CANCELLED.value}, now=now)
+        rows = session.rows("batch_cancel", {**values, "cancelled": State.CANCELLED.value})
         if not rows:
             return 0
         step = TABLE[Move.MANUAL_CANCEL, State.WAITING]
-        self._log_members(session, step.event, rows, now, data={"reason": BY_ABORT})
+        self._log_members(session, step.event, rows, data={"reason": BY_ABORT})
         changes = CountChanges()
         changes.add(batch.id, State.WAITING, step.target, len(rows))
-        self.apply_counts(session, changes, now)
+        self.apply_counts(session, changes)
         return len(rows)
 
-    def count_settled(
-        self, session: Session, outcomes: Sequence[Outcome], answers: Sequence[Settled], now: Now
-    ) -> None:
+    def count_settled(self, session: Session, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
         """Count the batch members among the accepted outcomes."""
         succeeded, others = [], {}
         for given, answer in zip(outcomes, answers, strict=True):
@@ -258,11 +256,11 @@ class BatchOperations:
             rows = session.rows("states", {"ids": to_json(list(others))})
             for row in rows:
                 changes.add(others[row["id"]], State.RUNNING, State(row["state"]))
-        self.apply_counts(session, changes, now)
+        self.apply_counts(session, changes)
 
     # Retry
 
-    def retry(self, session: Session, request: BatchRetry, now: Now) -> list[str]:
+    def retry(self, session: Session, request: BatchRetry) -> list[str]:
         """All in one transaction: else the first could end, and the batch be settled, before the last is retried."""
         batch = self.get(session, request.batch, request.owner)
         if is_done(session, request.id):
@@ -271,45 +269,45 @@ class BatchOperations:
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
         retried, changes = [], CountChanges()
         for source in (State.FAILED, State.CANCELLED):
-            rows = self._retry_from(session, source, request, gate, now)
+            rows = self._retry_from(session, source, request, gate)
             changes.add(batch.id, source, State.WAITING, len(rows))
             retried += [row["id"] for row in rows]
         if retried:
             data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
-            event = batch_event(BATCH_RETRIED, batch, now=now, request=request.id, actor=request.actor, data=data)
+            event = batch_event(BATCH_RETRIED, batch, request=request.id, actor=request.actor, data=data)
             session.rows("event", event)
-        self.apply_counts(session, changes, now, actor=request.actor)
+        self.apply_counts(session, changes, actor=request.actor)
         return retried
 
     def _list_retried(self, session: Session, request: BatchRetry) -> list[str]:
         rows = session.rows("batch_retried", {"jobs": to_json(request.jobs), "event": RETRIED})
         return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
 
-    def _retry_from(self, session: Session, source: State, request: BatchRetry, gate: str | None, now: Now) -> Rows:
+    def _retry_from(self, session: Session, source: State, request: BatchRetry, gate: str | None) -> Rows:
         step = TABLE[Move.MANUAL_RETRY, source]
         values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
         states = {"source": source.value, "target": step.target.value}
-        rows = session.rows("batch_retry", {**values, **states}, now=now)
+        rows = session.rows("batch_retry", {**values, **states})
         if rows:
             data = {"request": request.id} | ({"reason": request.reason} if request.reason else {})
-            self._log_members(session, step.event, rows, now, actor=request.actor, data=data)
+            self._log_members(session, step.event, rows, actor=request.actor, data=data)
         return rows
 
     # Upkeep
 
-    def needs_upkeep(self, session: Session, now: Now) -> bool:
-        rows = session.rows("batch_needs", {}, now=now)
+    def needs_upkeep(self, session: Session) -> bool:
+        rows = session.rows("batch_needs", {})
         return bool(rows[0]["is_so"])
 
-    def expire(self, session: Session, limit: int, now: Now) -> int:
+    def expire(self, session: Session, limit: int) -> int:
         expired = BatchState.EXPIRED.value
-        rows = session.rows("batch_expire", {"expired": expired, "limit": limit}, now=now)
+        rows = session.rows("batch_expire", {"expired": expired, "limit": limit})
         for batch, row in _skip_damaged(rows):
             self._event(session, BATCH_EXPIRED, batch, from_time(row["now"]))
         return len(rows)
 
-    def list_aborted(self, session: Session, limit: int, now: Now) -> list[BatchRecord]:
-        rows = session.rows("batch_aborted", {"limit": limit}, now=now)
+    def list_aborted(self, session: Session, limit: int) -> list[BatchRecord]:
+        rows = session.rows("batch_aborted", {"limit": limit})
         return [batch for batch, _ in _skip_damaged(rows)]
 
     def finish_admission(self, session: Session) -> None:
@@ -325,20 +323,19 @@ class BatchOperations:
     def _event(
         self, session: Session, type_: str, batch: BatchRecord, moment: datetime, *, actor: str | None = None
     ) -> None:
-        session.rows("event", batch_event(type_, batch, now=to_time(moment), actor=actor))
+        session.rows("event", batch_event(type_, batch, actor=actor), now=to_time(moment))
 
     def _log_members(
         self,
         session: Session,
         type_: str,
         rows: Iterable[Record],
-        now: Now,
         *,
         data: dict[str, Any],
         actor: str | None = None,
     ) -> None:
         values = {"event": type_, "jobs": to_json(list(rows)), "data": to_json(data), "actor": actor}
-        session.rows("batch_events", values, now=now)
+        session.rows("batch_events", values)
 
 
 def _skip_damaged(rows: Iterable[Record]) -> Iterator[tuple[BatchRecord, Record]]:
@@ -379,7 +376,6 @@ def batch_event(
     type_: str,
     batch: BatchRecord,
     *,
-    now: int | None,
     request: str | None = None,
     actor: str | None = None,
     data: dict[str, Any] | None = None,
@@ -390,11 +386,7 @@ def batch_event(
     counts = {name: getattr(batch, name) for name in ("total", "succeeded", "failed", "cancelled")}
     return event_values(
         type_,
-        "",
-        "",
-        batch.owner,
-        0,
-        now=now,
+        owner=batch.owner,
         request=request or f"{type_}:{batch.id}:{batch.generation}",
         actor=actor,
         data=about | {"state": batch.state.value, **counts} | (data or {}),

@@ -10,7 +10,7 @@ from mulligan.store.messages import Beat, BeatReply, WorkerRecord
 from mulligan.store.rows import fence_values, from_time, to_duration, to_json
 from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 FORGOTTEN_AFTER = timedelta(hours=1)
 
@@ -25,36 +25,36 @@ class BeatOperations:
         self._submissions = owners
         self._forgot_at = 0
 
-    def beat(self, session: Session, beat: Beat, now: Now) -> BeatReply:
-        lost = self._extend(session, beat, now)
+    def beat(self, session: Session, beat: Beat) -> BeatReply:
+        lost = self._extend(session, beat)
         if beat.progress:
             news = [{**fence_values(item.fence), "ratio": item.ratio, "text": item.text} for item in beat.progress]
-            session.rows("progress", {"progress": to_json(news), "now": now})
-        session.rows("worker", {**worker_values(beat.worker), "now": now})
+            session.rows("progress", {"progress": to_json(news)})
+        session.rows("worker", worker_values(beat.worker))
         cancelled = session.rows("cancelled", {"incarnation": beat.worker.incarnation})
-        time = session.moment(now)
-        self._limits.announce(session, time)
-        self._forget(session, time, now)
-        return BeatReply(from_time(time), lost, _fences(cancelled))
+        self._limits.announce(session)
+        self._forget(session)
+        return BeatReply(from_time(session.moment()), lost, _fences(cancelled))
 
-    def _extend(self, session: Session, beat: Beat, now: Now) -> list[Fence]:
+    def _extend(self, session: Session, beat: Beat) -> list[Fence]:
         """Return the fences whose lease is lost."""
         if not beat.extend:
             return []
         fences = to_json([fence_values(fence) for fence in beat.extend])
-        values = {"fences": fences, "lease": to_duration(beat.lease), "now": now}
+        values = {"fences": fences, "lease": to_duration(beat.lease)}
         held = set(_fences(session.rows("extend", values)))
         return [fence for fence in beat.extend if fence not in held]
 
-    def _forget(self, session: Session, time: int, now: Now) -> None:
+    def _forget(self, session: Session) -> None:
         """Delete silent workers, unused services, full buckets and old spending."""
+        time = session.moment()
         if 0 <= time - self._forgot_at < to_duration(EVERY):
             return
         self._forgot_at = time
-        session.rows("forget", {"silence": to_duration(FORGOTTEN_AFTER), "now": now})
-        self._services.forget(session, now)
-        self._submissions.forget(session, now)
-        self._limits.budgets.forget(session, time)
+        session.rows("forget", {"silence": to_duration(FORGOTTEN_AFTER)})
+        self._services.forget(session)
+        self._submissions.forget(session)
+        self._limits.budgets.forget(session)
 
 
 def _fences(rows: Rows) -> list[Fence]:

@@ -15,7 +15,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.limit import EVERY_OWNER, RetryBudget, SpendingRecord, part_of
 from mulligan.store.events import failure_data
 from mulligan.store.rows import Record, error_values, from_time, to_duration, to_json, to_time
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 GATE = "owner-budget/"
 END = "owner-budget0"
@@ -147,7 +147,7 @@ class BudgetOperations:
         self.has_more = False
         """After `admit`: an owner had as many admitted retries as are considered at once, so there may be more."""
 
-    def admit(self, session: Session, now: int) -> list[Record]:
+    def admit(self, session: Session) -> list[Record]:
         """Admit the retries that their owners' budgets allow. Return the rows of those that failed because of their
         budget."""
         rows = session.rows("gates", after=self._after, until=END, limit=GATES)
@@ -156,7 +156,7 @@ class BudgetOperations:
         owners = [row["gate"].removeprefix(GATE) for row in rows]
         if not owners:
             return []
-        periods = Periods.at(now)
+        periods = Periods.at(session.moment())
         budgets = self._load_budgets(session, owners)
         spent = self._load_spent(session, owners, periods)
         found = session.rows("budgets_first", gates=to_json([GATE + owner for owner in owners]), each=EACH)
@@ -166,7 +166,7 @@ class BudgetOperations:
             retries = [job for job in due if job.owner == owner]
             decided = spend(retries, budgets.get(owner), spent[owner], periods)
             self.has_more = self.has_more or len(retries) - len(decided.waiting) == EACH
-            failed += self._write(session, owner, decided, periods, now)
+            failed += self._write(session, owner, decided, periods)
         return failed
 
     def _load_budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
@@ -190,7 +190,7 @@ class BudgetOperations:
             )
         return found
 
-    def _write(self, session: Session, owner: str, decided: Spending, periods: Periods, now: int) -> list[Record]:
+    def _write(self, session: Session, owner: str, decided: Spending, periods: Periods) -> list[Record]:
         if decided.admitted:
             spent = decided.spent
             sums = [
@@ -198,43 +198,49 @@ class BudgetOperations:
                 {"owner": owner, "period": periods.month, "retries": spent.this_month, "cost": spent.cost},
             ]
             session.rows("spending_write", sums=to_json(sums))
-            self._promote(session, decided.admitted, now)
+            self._promote(session, decided.admitted)
         if decided.waiting:
             waiting = [{"id": id_, "due_at": due_at} for id_, due_at in decided.waiting.items()]
-            session.rows("budgets_wait", jobs=to_json(waiting), now=now)
+            session.rows("budgets_wait", jobs=to_json(waiting), now=session.moment())
         failed: list[Record] = []
         for shortage, ids in decided.failed.items():
-            failed += self._fail(session, ids, shortage.reasons(owner), now)
+            failed += self._fail(session, ids, shortage.reasons(owner))
         return failed
 
-    def _promote(self, session: Session, ids: Sequence[str], now: int) -> None:
+    def _promote(self, session: Session, ids: Sequence[str]) -> None:
         """Move them to the next gate, or into the queue."""
         step = TABLE[Move.PROMOTE, State.WAITING]
-        rows = session.rows("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=now)
+        rows = session.rows("budgets_admit", ids=to_json(list(ids)), queued=step.target.value, now=session.moment())
         if queued := [row for row in rows if row["state"] == step.target]:
-            session.rows("events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=now)
+            session.rows(
+                "events_of_many", jobs=to_json(queued), event=step.event, code=None, data="{}", now=session.moment()
+            )
 
-    def _fail(self, session: Session, ids: Sequence[str], reasons: dict[str, Any], now: int) -> list[Record]:
+    def _fail(self, session: Session, ids: Sequence[str], reasons: dict[str, Any]) -> list[Record]:
         step, verdict = TABLE[Move.EXPIRE, State.WAITING], budget_exhausted()
-        values = {"ids": to_json(list(ids)), "failed": step.target.value, "now": now, **error_values(verdict)}
+        values = {
+            "ids": to_json(list(ids)),
+            "failed": step.target.value,
+            "now": session.moment(),
+            **error_values(verdict),
+        }
         rows = session.rows("budgets_fail", **values)
         data = to_json(failure_data(verdict, reasons))
-        session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=now)
+        session.rows(
+            "events_of_many", jobs=to_json(rows), event=step.event, code=verdict.code, data=data, now=session.moment()
+        )
         return rows
 
-    def forget(self, session: Session, now: int) -> None:
+    def forget(self, session: Session) -> None:
         """Delete spending older than the previous month."""
-        session.rows("spending_forget", before=Periods.at(now).last_month)
+        session.rows("spending_forget", before=Periods.at(session.moment()).last_month)
 
-    def find_spending(
-        self, session: Session, owner: str, given: Now, known: RetryBudget | None
-    ) -> SpendingRecord | None:
+    def find_spending(self, session: Session, owner: str, known: RetryBudget | None) -> SpendingRecord | None:
         """`known` is the budget that applies once a worker has announced it."""
-        now = session.moment(given)
         budget = self._load_budgets(session, [owner]).get(owner, known)
         if budget is None:
             return None
-        spent = self._load_spent(session, [owner], Periods.at(now))[owner]
+        spent = self._load_spent(session, [owner], Periods.at(session.moment()))[owner]
         return SpendingRecord(
             owner=owner,
             today=spent.today,

@@ -9,7 +9,7 @@ from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.events import event_values
 from mulligan.store.rows import Record, from_duration, from_json, from_time, to_duration, to_json
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 # After the worker is gone. It is useful to know for a while which worker ran a duty last.
 RUNS_KEPT = timedelta(days=1)
@@ -19,17 +19,17 @@ ASKED = ("expire", "redrive")
 
 
 class DutyOperations:
-    def find_chores(self, session: Session, now: Now) -> DutyOverview:
-        (row,) = session.rows("duty_overview", {"now": now, "seen_every": to_duration(SEEN_EVERY)})
+    def find_chores(self, session: Session) -> DutyOverview:
+        (row,) = session.rows("duty_overview", {"seen_every": to_duration(SEEN_EVERY)})
         idle = frozenset(duty for duty in ASKED if not row[duty])
         return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
-    def record(self, session: Session, runs: Sequence[DutyRun], now: Now) -> None:
-        session.rows("duty_runs_write", {"rounds": to_json([_run_values(run) for run in runs]), "now": now})
-        session.rows("duty_runs_forget", {"kept": to_duration(RUNS_KEPT), "now": now})
+    def record(self, session: Session, runs: Sequence[DutyRun]) -> None:
+        session.rows("duty_runs_write", {"rounds": to_json([_run_values(run) for run in runs])})
+        session.rows("duty_runs_forget", {"kept": to_duration(RUNS_KEPT)})
         for run in runs:
             if run.request is not None:
-                session.rows("event", _run_event(run, now=now))
+                session.rows("event", _run_event(run))
 
     def list_all(self, session: Session) -> list[DutyRun]:
         rows = session.rows("duty_runs")
@@ -50,11 +50,11 @@ def _run_values(run: DutyRun) -> dict[str, Any]:
     }
 
 
-def _run_event(run: DutyRun, *, now: int | None) -> dict[str, Any]:
+def _run_event(run: DutyRun) -> dict[str, Any]:
     data = {"what": "duty", "name": run.duty, "did": run.did, "seconds": round(run.seconds, 6)}
     if run.reason:
         data["reason"] = run.reason
-    return event_values(DUTY_DONE, "", "", "", 0, now=now, request=run.request, actor=run.actor, data=data)
+    return event_values(DUTY_DONE, request=run.request, actor=run.actor, data=data)
 
 
 def to_run(row: Record) -> DutyRun:

@@ -9,7 +9,7 @@ from mulligan.failure.verdict import Verdict
 from mulligan.records.event import Cursor, Event
 from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, from_time, to_json
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -25,9 +25,9 @@ class EventOperations:
     def cursors(self, session: Session) -> list[Cursor]:
         return [to_cursor(row) for row in session.rows("cursors")]
 
-    def set_cursor(self, session: Session, name: str, position: int, now: Now) -> None:
+    def set_cursor(self, session: Session, name: str, position: int) -> None:
         session.rows("set_cursor_shared")
-        session.rows("set_cursor", {"name": name, "position": position, "now": now})
+        session.rows("set_cursor", {"name": name, "position": position})
 
     def drop_cursor(self, session: Session, name: str) -> None:
         session.rows("drop_cursor", {"name": name})
@@ -35,17 +35,15 @@ class EventOperations:
 
 def event_values(
     type_: str,
-    job: str,
-    kind: str,
-    owner: str,
-    attempt: int,
+    job: str = "",
+    kind: str = "",
+    owner: str = "",
+    attempt: int = 0,
     *,
-    now: int | None,
     request: str | None = None,
     actor: str | None = None,
     code: str | None = None,
     data: dict[str, Any] | None = None,
-    encoded: str | None = None,
 ) -> dict[str, Any]:
     return {
         "request": request,
@@ -54,10 +52,9 @@ def event_values(
         "kind": kind,
         "owner": owner,
         "attempt": attempt,
-        "now": now,
         "actor": actor,
         "code": code,
-        "data": encoded or (to_json(data) if data else "{}"),
+        "data": to_json(data) if data else "{}",
     }
 
 

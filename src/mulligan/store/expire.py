@@ -8,7 +8,7 @@ from mulligan.store.batches import BatchOperations, CountChanges, EnqueueSteps
 from mulligan.store.events import failure_data
 from mulligan.store.follow_up import FailedRow, to_follow_ups
 from mulligan.store.rows import Record, error_values, to_json
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 # The same as from the queue.
 FAILED = TABLE[Move.EXPIRE, State.WAITING]
@@ -21,11 +21,11 @@ class ExpireOperations:
         self._batches = batches
         self._enqueue_steps = enqueue_steps
 
-    def expire(self, session: Session, verdict: Verdict, limit: int, now: Now) -> int:
+    def expire(self, session: Session, verdict: Verdict, limit: int) -> int:
         values = {"limit": limit, "failed": FAILED.target.value, **error_values(verdict)}
-        rows = session.rows("expire", {**values, "now": now})
+        rows = session.rows("expire", values)
         self.log_failures(session, rows, verdict, "its deadline passed before it could run")
-        self.finish(session, rows, now)
+        self.finish(session, rows)
         return len(rows)
 
     def log_failures(self, session: Session, rows: Sequence[Record], verdict: Verdict, because: str) -> None:
@@ -35,15 +35,13 @@ class ExpireOperations:
             values = {"jobs": to_json(rows), "now": rows[0]["finished_at"]}
             session.rows("events_of_many", {**values, **about})
 
-    def finish(
-        self, session: Session, rows: Sequence[Record], now: Now, *, changes: CountChanges | None = None
-    ) -> None:
+    def finish(self, session: Session, rows: Sequence[Record], *, changes: CountChanges | None = None) -> None:
         """Store the follow-up jobs, then count batch members. With `changes` the caller counts them later."""
         self.store_follow_ups(session, rows)
         mine = CountChanges() if changes is None else changes
         mine.add_all([row["batch"] for row in rows], State.WAITING, FAILED.target)
         if changes is None:
-            self._batches.apply_counts(session, mine, now)
+            self._batches.apply_counts(session, mine)
 
     def store_follow_ups(self, session: Session, rows: Sequence[Record]) -> None:
         failed = [

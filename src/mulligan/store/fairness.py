@@ -188,9 +188,9 @@ class SubmitOperations:
             shares = [{**share._asdict(), "rank": rank} for share, rank in ends.items()]
             yield Statement(self._sql["shares_return"], {"shares": to_json(shares)})
 
-    def forget(self, session: Session, now: int | None) -> None:
+    def forget(self, session: Session) -> None:
         """Delete a bounded number of buckets, shares and turns that equal their initial state."""
-        values = {"now": now, "idle": to_duration(IDLE), "limit": FORGOTTEN_AT_ONCE}
+        values = {"idle": to_duration(IDLE), "limit": FORGOTTEN_AT_ONCE}
         session.rows("submit_forget", values)
         session.rows("shares_forget", values)
         idle = session.rows("turns_idle", values)

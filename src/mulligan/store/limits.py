@@ -19,7 +19,7 @@ from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
 from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 GATE = "limit/"
 # Sorts after every gate of a limit.
@@ -152,8 +152,8 @@ class LimitOperations:
     def applies_to(self, job: NewJob) -> bool:
         return self.book().concerns(job)
 
-    def find_spending(self, session: Session, owner: str, now: Now) -> SpendingRecord | None:
-        return self.budgets.find_spending(session, owner, now, self.book().budget_of(owner))
+    def find_spending(self, session: Session, owner: str) -> SpendingRecord | None:
+        return self.budgets.find_spending(session, owner, self.book().budget_of(owner))
 
     # Announcing limits
 
@@ -163,21 +163,21 @@ class LimitOperations:
         book = self.book()
         return self._announcing is not self._announced or (book is not self._announced and book != self._announced)
 
-    def announce(self, session: Session, now: int) -> None:
+    def announce(self, session: Session) -> None:
         """Store the limits of this process when they changed, and once a minute. The caller confirms with
         `confirm_announced` after the commit."""
         book = self.book()
         if book != self._announcing:
-            self._since = now
-        elif not self.has_news and 0 <= now - self._announced_at < ANNOUNCED_EVERY:
+            self._since = session.moment()
+        elif not self.has_news and 0 <= session.moment() - self._announced_at < ANNOUNCED_EVERY:
             return
         if limits := [_limit_values(limit) for limit in book]:
-            session.rows("limits_write", limits=to_json(limits), since=self._since, now=now)
+            session.rows("limits_write", limits=to_json(limits), since=self._since, now=session.moment())
         # Also without limits: those that no process announces any more would stay for ever.
         before = {limit.subject for previous in (self._announced, self._announcing) for limit in previous}
         gone = sorted(before - {limit.subject for limit in book})
-        session.rows("limits_forget", gone=to_json(gone), now=now, kept=LIMITS_KEPT)
-        self._announcing, self._announced_at = book, now
+        session.rows("limits_forget", gone=to_json(gone), now=session.moment(), kept=LIMITS_KEPT)
+        self._announcing, self._announced_at = book, session.moment()
 
     def confirm_announced(self) -> None:
         """Note that the announcement was committed."""
@@ -193,24 +193,24 @@ class LimitOperations:
                 gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}")
             )
 
-    def admit(self, session: Session, now: int) -> AdmitResult:
+    def admit(self, session: Session) -> AdmitResult:
         """Admit the retries that are within budget, then the jobs that get a slot under each of their limits."""
         (row,) = session.rows("limits_lock")
         if not row["is_alone"]:
             return AdmitResult(CHECK_AGAIN)
-        failed = self.budgets.admit(session, now)
-        again_in = self._fill_slots(session, now)
+        failed = self.budgets.admit(session)
+        again_in = self._fill_slots(session)
         return AdmitResult(CHECK_AGAIN if self.budgets.has_more else again_in, failed)
 
-    def _fill_slots(self, session: Session, now: int) -> int | None:
+    def _fill_slots(self, session: Session) -> int | None:
         """Return in how many microseconds to check again."""
-        new = self._count_earlier_jobs(session, now)
+        new = self._count_earlier_jobs(session)
         if new is None:
             return CHECK_AGAIN
-        self._block(session, session.rows("limits_blocked", now=now, limit=SWEPT_AT_ONCE), now)
+        self._block(session, session.rows("limits_blocked", now=session.moment(), limit=SWEPT_AT_ONCE))
         gates, has_more = self._next_gates(session)
         for _ in range(PASSES):
-            if not self._admit_once(session, gates, new, now):
+            if not self._admit_once(session, gates, new):
                 return CHECK_AGAIN if new else CHECK_MORE_GATES if has_more else None
         return CHECK_AGAIN
 
@@ -222,14 +222,14 @@ class LimitOperations:
         self._after = rows[-1]["gate"] if len(rows) == GATES else GATE
         return list(dict.fromkeys([*hinted, *(row["gate"] for row in rows)])), has_more
 
-    def _admit_once(self, session: Session, gates: Sequence[str], new: frozenset[str], now: int) -> bool:
+    def _admit_once(self, session: Session, gates: Sequence[str], new: frozenset[str]) -> bool:
         """Return whether any job was admitted or moved: then others may follow."""
-        rows = session.rows("claim_paused", now=now)
+        rows = session.rows("claim_paused", now=session.moment())
         capacity = Capacity(paused=frozenset((row["what"], row["name"]) for row in rows), new=new)
         subjects = [gate.removeprefix(GATE) for gate in gates]
         services = {one.removeprefix("service/") for one in subjects if one.startswith("service/")}
         self._count_slots(session, capacity, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
-        self._ask_services(session, capacity, services, now)
+        self._ask_services(session, capacity, services)
         open_gates = [gate for gate in gates if _has_capacity(gate, capacity)]
         if not open_gates:
             return False
@@ -239,9 +239,9 @@ class LimitOperations:
         others = sorted({subject for job in candidates for subject in job.subjects} - {*subjects})
         self._count_slots(session, capacity, others)
         services = {job.service for job in candidates if job.service} - set(capacity.services)
-        self._ask_services(session, capacity, services, now)
+        self._ask_services(session, capacity, services)
         decided = admit_candidates(candidates, capacity)
-        self._write(session, decided, now)
+        self._write(session, decided)
         return bool(decided.admitted or decided.moved)
 
     def _count_slots(self, session: Session, capacity: Capacity, subjects: Sequence[str]) -> None:
@@ -260,33 +260,35 @@ class LimitOperations:
         rows = session.rows("limits_taken", subjects=asked)
         return {row["subject"]: row["number"] for row in rows}
 
-    def _ask_services(self, session: Session, capacity: Capacity, names: set[str], now: int) -> None:
+    def _ask_services(self, session: Session, capacity: Capacity, names: set[str]) -> None:
         """Add how many jobs of the restricted ones among these services could be claimed now."""
         if not names:
             return
-        allowed = self._services.count_claimable(session, names, MOST, now)
+        allowed = self._services.count_claimable(session, names, MOST)
         taken = self._count_taken(session, [f"service/{name}" for name in allowed])
         capacity.services |= {name: number - taken[f"service/{name}"] for name, number in allowed.items()}
 
-    def _write(self, session: Session, decided: Admission, now: int) -> None:
+    def _write(self, session: Session, decided: Admission) -> None:
         if decided.moved:
             moved = [{"id": id_, "gate": gate} for id_, gate in decided.moved.items()]
             session.rows("limits_move", jobs=to_json(moved))
         if decided.admitted:
             step = TABLE[Move.PROMOTE, State.WAITING]
             jobs = [{"id": id_, "is_limited": is_limited} for id_, is_limited in decided.admitted.items()]
-            rows = session.rows("limits_admit", jobs=to_json(jobs), queued=step.target.value, now=now)
-            session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=None, data="{}", now=now)
+            rows = session.rows("limits_admit", jobs=to_json(jobs), queued=step.target.value, now=session.moment())
+            session.rows(
+                "events_of_many", jobs=to_json(rows), event=step.event, code=None, data="{}", now=session.moment()
+            )
 
     # New limits
 
-    def _count_earlier_jobs(self, session: Session, now: int) -> frozenset[str] | None:
+    def _count_earlier_jobs(self, session: Session) -> frozenset[str] | None:
         """Let new limits count the jobs admitted before them. Return those that have not; None: too many to list."""
         new = self._list_new(session)
         counted = set[str]()
         for gate in new:
             what, name = gate.split("/", 1)
-            if not self._block_queued(session, what, name, now):
+            if not self._block_queued(session, what, name):
                 break
             # After the queued ones: a job that was being claimed meanwhile is running now.
             session.rows("limits_count_in", what=what, name=name)
@@ -311,21 +313,23 @@ class LimitOperations:
             queues = [row["queue"] for row in session.rows("ready_queues")]
         return replace(claim, kinds=kinds, queues=[queue for queue in queues if f"queue/{queue}" not in new])
 
-    def _block_queued(self, session: Session, what: str, name: str, now: int) -> bool:
+    def _block_queued(self, session: Session, what: str, name: str) -> bool:
         """Move queued jobs of a new limit back to waiting. Return whether that was all of them."""
         for _ in range(PASSES):
             found = session.rows("limits_sweep", what=what, name=name, limit=SWEPT_AT_ONCE)
-            self._block(session, [{"id": one["id"], "gate": None} for one in found], now)
+            self._block(session, [{"id": one["id"], "gate": None} for one in found])
             if len(found) < SWEPT_AT_ONCE:
                 return True
         return False
 
-    def _block(self, session: Session, jobs: Sequence[dict[str, Any]], now: int) -> None:
+    def _block(self, session: Session, jobs: Sequence[dict[str, Any]]) -> None:
         if jobs:
             step = TABLE[Move.PARK, State.QUEUED]
-            rows = session.rows("limits_block", jobs=to_json(jobs), now=now)
+            rows = session.rows("limits_block", jobs=to_json(jobs), now=session.moment())
             data = to_json({"waiting_for": "limit"})
-            session.rows("events_of_many", jobs=to_json(rows), event=step.event, code=None, data=data, now=now)
+            session.rows(
+                "events_of_many", jobs=to_json(rows), event=step.event, code=None, data=data, now=session.moment()
+            )
 
     # Reading
 

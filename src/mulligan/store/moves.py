@@ -12,7 +12,7 @@ from mulligan.store.events import event_values
 from mulligan.store.idempotency import is_done
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.rows import Record, to_duration, to_job
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 MOVES = {
     Move.MANUAL_RETRY: "manual_retry",
@@ -38,14 +38,14 @@ class MoveOperations:
         self._batches = batches
         self.violation = violation
 
-    def move(self, session: Session, request: Request, now: Now, parts: MoveParts) -> Job[Any]:
+    def move(self, session: Session, request: Request, parts: MoveParts) -> Job[Any]:
         changes = CountChanges()
-        if self.apply(session, request, now, changes, parts):
+        if self.apply(session, request, changes, parts):
             parts.promote(changes)
-        self._batches.apply_counts(session, changes, now, actor=request.actor)
+        self._batches.apply_counts(session, changes, actor=request.actor)
         return to_job(self._row(session, "job", request.job))
 
-    def apply(self, session: Session, request: Request, now: Now, changes: CountChanges, parts: MoveParts) -> bool:
+    def apply(self, session: Session, request: Request, changes: CountChanges, parts: MoveParts) -> bool:
         """Return whether the move was made now, not before. The caller applies the changes last."""
         row = self._row(session, "job_locked", request.job, request.owner)
         if is_done(session, request.id):
@@ -58,10 +58,10 @@ class MoveOperations:
         step = TABLE.get((request.move, source))
         if step is None:
             raise illegal_move(request.job, source, request.move)
-        self._write(session, request, row, step.target, now)
-        session.rows("event", move_values(request, row, step.event, now=now))
+        self._write(session, request, row, step.target)
+        session.rows("event", move_values(request, row, step.event))
         if row["batch"] is not None and step.target is State.WAITING:
-            self._batches.return_to_draft(session, row, now)
+            self._batches.return_to_draft(session, row)
         changes.add(row["batch"], before, step.target)
         return True
 
@@ -71,8 +71,8 @@ class MoveOperations:
             raise JobNotFound(job_id)
         return rows[0]
 
-    def _write(self, session: Session, request: Request, row: Record, target: State, now: Now) -> None:
-        values = {"id": row["id"], "source": row["state"], "target": target.value, "now": now}
+    def _write(self, session: Session, request: Request, row: Record, target: State) -> None:
+        values = {"id": row["id"], "source": row["state"], "target": target.value}
         try:
             with session.undo(self.violation):
                 session.rows(MOVES[request.move], values, delay=to_duration(request.delay))
@@ -94,7 +94,7 @@ def _state(row: Record) -> State:
         raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
 
 
-def move_values(request: Request, row: Record, event: str, *, now: int | None) -> dict[str, Any]:
+def move_values(request: Request, row: Record, event: str) -> dict[str, Any]:
     """Return the event of a manual move."""
     data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
     if request.delay:
@@ -107,7 +107,6 @@ def move_values(request: Request, row: Record, event: str, *, now: int | None) -
         row["kind"],
         row["owner"],
         row["attempt"],
-        now=now,
         request=request.id,
         actor=request.actor,
         data=data,

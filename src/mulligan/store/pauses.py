@@ -9,33 +9,33 @@ from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.events import event_values
 from mulligan.store.idempotency import PastRequest, find_request
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 
 class PauseOperations:
-    def pause(self, session: Session, request: PauseRequest, now: Now) -> Pause:
+    def pause(self, session: Session, request: PauseRequest) -> Pause:
         if before := find_request(session, request.id):
             return _restore_begun(request, before)
         began, _ = pause_events(request.what)
-        (row,) = session.rows("pause", {**pause_values(request), "now": now})
-        session.rows("event", pause_event(began, request, now=row["since"]))
+        (row,) = session.rows("pause", pause_values(request))
+        session.rows("event", pause_event(began, request), now=row["since"])
         return to_pause(row)
 
-    def resume(self, session: Session, request: PauseRequest, now: Now) -> Pause | None:
+    def resume(self, session: Session, request: PauseRequest) -> Pause | None:
         """Return None if there was no pause, or it had ended by itself."""
         if before := find_request(session, request.id):
             return _restore_ended(request, before)
         _, ended = pause_events(request.what)
         rows = session.rows("resume", {"what": request.what, "name": request.name})
-        time = session.moment(now)
+        time = session.moment()
         if not rows or (rows[0]["until"] is not None and rows[0]["until"] <= time):
             return None
         pause = to_pause(rows[0])
-        session.rows("event", pause_event(ended, request, now=now, paused=_pause_data(pause)))
+        session.rows("event", pause_event(ended, request, paused=_pause_data(pause)))
         return pause
 
-    def list_all(self, session: Session, now: Now) -> list[Pause]:
-        rows = session.rows("pauses", {"now": now})
+    def list_all(self, session: Session) -> list[Pause]:
+        rows = session.rows("pauses")
         return [to_pause(row) for row in rows]
 
 
@@ -80,9 +80,7 @@ def pause_values(request: PauseRequest) -> dict[str, Any]:
     }
 
 
-def pause_event(
-    type_: str, request: PauseRequest, *, now: int | None, paused: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def pause_event(type_: str, request: PauseRequest, *, paused: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return an event without a job. `for` is missing if the pause has no end. `paused` is the pause that was ended."""
     data: dict[str, Any] = {"what": request.what, "name": request.name}
     if paused is not None:
@@ -91,7 +89,7 @@ def pause_event(
         data["for"] = request.duration.total_seconds()
     if request.reason:
         data["reason"] = request.reason
-    return event_values(type_, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
+    return event_values(type_, request=request.id, actor=request.actor, data=data)
 
 
 def to_pause(row: Record) -> Pause:

@@ -36,14 +36,14 @@ class ProbeOperations:
         self._services = services
         self._after = GATE
 
-    def find_gates(self, session: Session, claim: Claim | None, now: int) -> tuple[list[str], list[str]]:
+    def find_gates(self, session: Session, claim: Claim | None) -> tuple[list[str], list[str]]:
         """Return the gates to unblock: those of services that hold no jobs, and those that this claim needs for
         probes."""
         lanes = self._load_lanes(session)
-        holding = self._services.find_holding(session, {lane.service for lane in lanes.values()}, now)
+        holding = self._services.find_holding(session, {lane.service for lane in lanes.values()})
         free = [gate for gate, lane in lanes.items() if lane.service not in holding]
         waiting = {gate: lane for gate, lane in lanes.items() if lane.service in holding}
-        return free, [] if claim is None or not waiting else self._find_needed(session, claim, waiting, now)
+        return free, [] if claim is None or not waiting else self._find_needed(session, claim, waiting)
 
     def _load_lanes(self, session: Session) -> dict[str, ProbeLane]:
         gates = self._load_gates(session, self._after, GATES)
@@ -57,21 +57,21 @@ class ProbeOperations:
         rows = session.rows("gates", after=after, until=END, limit=limit)
         return [row["gate"] for row in rows]
 
-    def _find_needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane], now: int) -> list[str]:
+    def _find_needed(self, session: Session, claim: Claim, waiting: Mapping[str, ProbeLane]) -> list[str]:
         """Return gates of services that this claim may probe and has no other job for, of at most as many services as
         it can take jobs."""
-        asked = self._services.find_askable(session, {lane.service for lane in waiting.values()}, now)
+        asked = self._services.find_askable(session, {lane.service for lane in waiting.values()})
         lanes = {gate: lane for gate, lane in waiting.items() if lane.service in asked}
         if not lanes:
             return []
-        rows = session.rows("claim_paused", now=now)
+        rows = session.rows("claim_paused", now=session.moment())
         paused = frozenset((row["what"], row["name"]) for row in rows)
         claimable = {gate: lane for gate, lane in lanes.items() if _can_take(claim, lane, paused)}
         rows = session.rows("lanes_ready", services=to_json(sorted(asked)))
         ready = [ProbeLane(row["service"], row["queue"], row["kind"]) for row in rows]
         with_ready = {lane.service for lane in ready if _can_take(claim, lane, paused)}
         probed = self._services.find_probeable(
-            session, {lane.service for lane in claimable.values()} - with_ready, claim.limit, now
+            session, {lane.service for lane in claimable.values()} - with_ready, claim.limit
         )
         return [gate for gate, lane in claimable.items() if lane.service in probed]
 

@@ -12,7 +12,7 @@ from mulligan.store.batches import CountChanges
 from mulligan.store.messages import Claim
 from mulligan.store.operations import SharedOperations
 from mulligan.store.probes import ProbeOperations
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 PROMOTE_PASS = 1_000
 PROMOTE_PASSES = 10
@@ -51,54 +51,53 @@ class PromoteOperations:
         self._probes = ProbeOperations(operations.services)
         self.without_new_limits = operations.limits.without_new_limits
 
-    def find_promotable(self, session: Session, now: Now) -> Promotable:
-        (row,) = session.rows("promotable", {"now": now})
+    def find_promotable(self, session: Session) -> Promotable:
+        (row,) = session.rows("promotable")
         return Promotable(**{name: bool(answer) for name, answer in row.items()})
 
     def promote(
-        self, session: Session, now: Now, changes: CountChanges | None = None, claim: Claim | None = None
+        self, session: Session, changes: CountChanges | None = None, claim: Claim | None = None
     ) -> tuple[Promotable, int | None]:
         """Promote all due jobs. Return what is left, and in how many microseconds to check the limits again.
 
         Batch members that fail here are added to `changes`, if given, else counted at once. Jobs that `claim` needs to
         probe a service become due again.
         """
-        self._announce_limits(session, now)
-        found, again = self._promote(session, now, changes)
-        if found.has_probes and self._return_probes(session, claim, now):
-            found, again = self._promote(session, now, changes)
+        self._announce_limits(session)
+        found, again = self._promote(session, changes)
+        if found.has_probes and self._return_probes(session, claim):
+            found, again = self._promote(session, changes)
         return found, again
 
-    def _promote(self, session: Session, now: Now, changes: CountChanges | None) -> tuple[Promotable, int | None]:
-        found = self.find_promotable(session, now)
+    def _promote(self, session: Session, changes: CountChanges | None) -> tuple[Promotable, int | None]:
+        found = self.find_promotable(session)
         if found.has_due:
-            self._repeat_pass(session, "promote", now)
+            self._repeat_pass(session, "promote")
             # Some of them may be blocked by a budget or a limit now.
-            found = self.find_promotable(session, now)
-        has_admitted = found.has_budget and self._admit_retries(session, now) > 0
+            found = self.find_promotable(session)
+        has_admitted = found.has_budget and self._admit_retries(session) > 0
         if not (found.has_limit or found.is_new_limit or has_admitted):
             return found, None
-        again = self._admit_limited(session, now, changes)
+        again = self._admit_limited(session, changes)
         if found.is_new_limit:
-            found = self.find_promotable(session, now)
+            found = self.find_promotable(session)
         return found, again
 
-    def promote_by_duty(self, session: Session, duty: str, limit: int, now: Now, *, is_manual: bool) -> int:
+    def promote_by_duty(self, session: Session, duty: str, limit: int, *, is_manual: bool) -> int:
         """Promote up to `limit` jobs of one duty. A manual run ignores the pause of the duty."""
-        self._announce_limits(session, now)
+        self._announce_limits(session)
         promoted = 0
-        if self.find_promotable(session, now).has_due:
-            promoted, _ = self.promote_pass(session, "promote", now, duty=duty, limit=limit)
+        if self.find_promotable(session).has_due:
+            promoted, _ = self.promote_pass(session, "promote", duty=duty, limit=limit)
         if is_manual and promoted < limit:
-            promoted += sum(self.promote_pass(session, "admit", now, duty=duty, limit=limit - promoted))
-        self._admit_limited(session, now)
+            promoted += sum(self.promote_pass(session, "admit", duty=duty, limit=limit - promoted))
+        self._admit_limited(session)
         return promoted
 
     def promote_pass(
         self,
         session: Session,
         statement: str,
-        now: Now,
         *,
         limit: int,
         duty: str | None = None,
@@ -107,42 +106,40 @@ class PromoteOperations:
         """Return how many jobs were promoted and how many became blocked."""
         step = TABLE[Move.PROMOTE, State.WAITING]
         where = {"duty": duty, "gate": gate or f"duty/{duty}", "limit": limit}
-        return self._promote_pass(
-            session, statement, {**where, "now": now, "queued": step.target.value, "event": step.event}
-        )
+        return self._promote_pass(session, statement, {**where, "queued": step.target.value, "event": step.event})
 
     def _repeat_pass(
-        self, session: Session, statement: str, now: Now, *, gate: str | None = None, passes: int = PROMOTE_PASSES
+        self, session: Session, statement: str, *, gate: str | None = None, passes: int = PROMOTE_PASSES
     ) -> int:
         total = 0
         for _ in range(passes):
-            moved = sum(self.promote_pass(session, statement, now, gate=gate, limit=PROMOTE_PASS))
+            moved = sum(self.promote_pass(session, statement, gate=gate, limit=PROMOTE_PASS))
             total += moved
             if moved < PROMOTE_PASS:
                 break
         return total
 
-    def _announce_limits(self, session: Session, now: Now) -> None:
+    def _announce_limits(self, session: Session) -> None:
         if self._limits.has_news:
-            self._limits.announce(session, session.moment(now))
+            self._limits.announce(session)
 
-    def _admit_retries(self, session: Session, now: Now) -> int:
+    def _admit_retries(self, session: Session) -> int:
         """Unblock as many retries as the budgets of their services allow."""
-        allowed = self._services.find_retry_allowances(session, session.moment(now))
+        allowed = self._services.find_retry_allowances(session)
         return sum(
-            sum(self.promote_pass(session, "admit", now, gate=gate, limit=number or PROMOTE_PASS))
+            sum(self.promote_pass(session, "admit", gate=gate, limit=number or PROMOTE_PASS))
             for gate, number in allowed
         )
 
-    def _return_probes(self, session: Session, claim: Claim | None, now: Now) -> int:
+    def _return_probes(self, session: Session, claim: Claim | None) -> int:
         """Make jobs due that no longer wait for their service. Last: the claim may probe with a job that is due now."""
-        free, needed = self._probes.find_gates(session, claim, session.moment(now))
-        moved = sum(self._repeat_pass(session, "unblock", now, gate=gate) for gate in free)
+        free, needed = self._probes.find_gates(session, claim)
+        moved = sum(self._repeat_pass(session, "unblock", gate=gate) for gate in free)
         # One pass: a round of so many probes takes hours, and the claim that begins it waits for this.
-        return moved + sum(self._repeat_pass(session, "unblock", now, gate=gate, passes=1) for gate in needed)
+        return moved + sum(self._repeat_pass(session, "unblock", gate=gate, passes=1) for gate in needed)
 
-    def _admit_limited(self, session: Session, now: Now, changes: CountChanges | None = None) -> int | None:
+    def _admit_limited(self, session: Session, changes: CountChanges | None = None) -> int | None:
         """Admit jobs under limits. Return in how many microseconds to check again."""
-        admitted = self._limits.admit(session, session.moment(now))
-        self._expire.finish(session, admitted.failed, now, changes=changes)
+        admitted = self._limits.admit(session)
+        self._expire.finish(session, admitted.failed, changes=changes)
         return admitted.again_in

@@ -9,14 +9,14 @@ from mulligan.lifecycle import State
 from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.messages import NEWEST_IDS, Lane, WorkerRecord
 from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_time
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
 
 
 class ReadOperations:
-    def now(self, session: Session, now: Now) -> datetime:
-        return from_time(session.moment(now))
+    def now(self, session: Session) -> datetime:
+        return from_time(session.moment())
 
     def job(self, session: Session, job_id: str, owner: str | None = None) -> Job[Any]:
         rows = session.rows("job", {"id": job_id, "owner": owner})
@@ -30,23 +30,23 @@ class ReadOperations:
 
     def jobs(self, session: Session, wanted: JobFilter, owner: str | None, limit: int, cursor: str | None) -> Page[Any]:
         conditions, values = filter_conditions(wanted, owner, cursor)
-        rows = session.execute(session.sql.filtered("jobs", conditions), {**values, "limit": limit + 1})
+        rows = session.filtered("jobs", conditions, {**values, "limit": limit + 1})
         return to_page(rows, limit)
 
     def counts(self, session: Session, owner: str | None) -> dict[str, dict[str, int]]:
         return to_counts(session.rows("counts", {"owner": owner}))
 
-    def is_busy(self, session: Session, kinds: Sequence[str], waiting_for: Sequence[str], now: Now) -> bool:
-        values = {"kinds": to_json(list(kinds)), "waiting_for": to_json(list(waiting_for)), "now": now}
+    def is_busy(self, session: Session, kinds: Sequence[str], waiting_for: Sequence[str]) -> bool:
+        values = {"kinds": to_json(list(kinds)), "waiting_for": to_json(list(waiting_for))}
         (row,) = session.rows("is_busy", values)
         return bool(row["is_busy"])
 
-    def next_due(self, session: Session, now: Now) -> datetime | None:
-        (row,) = session.rows("next_due", {"now": now})
+    def next_due(self, session: Session) -> datetime | None:
+        (row,) = session.rows("next_due")
         return None if row["due"] is None else from_time(row["due"])
 
-    def next_moment(self, session: Session, now: Now) -> datetime | None:
-        (row,) = session.rows("next_moment", {"now": now})
+    def next_moment(self, session: Session) -> datetime | None:
+        (row,) = session.rows("next_moment")
         return None if row["moment"] is None else from_time(row["moment"])
 
     def ahead_of(self, session: Session, job: Job[Any], limit: int) -> int:
@@ -58,9 +58,9 @@ class ReadOperations:
 
     def find_ids(self, session: Session, what: str, part: str, owner: str | None, limit: int) -> list[str]:
         conditions = ["true"] if owner is None else ["owner = :owner AND owner <> ''" if owner else "owner = :owner"]
-        text = session.sql.filtered("find_ids", conditions, table=TABLES[what])
         values = {"part": part, "owner": owner, "newest": NEWEST_IDS, "limit": limit}
-        return [row["id"] for row in session.execute(text, values)]
+        rows = session.filtered("find_ids", conditions, values, table=TABLES[what])
+        return [row["id"] for row in rows]
 
     def workers(self, session: Session) -> list[WorkerRecord]:
         return [to_worker(row) for row in session.rows("workers")]

@@ -29,7 +29,7 @@ from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.reading import filter_conditions, to_page
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 from mulligan.store.settle import SETTLE_EVENTS
 
 # How long an ended redrive and its request id are kept.
@@ -61,8 +61,7 @@ class RedriveOperations:
 
     def count_candidates(self, session: Session, wanted: JobFilter, before: datetime, owner: str | None) -> list[Match]:
         conditions, values = filter_conditions(wanted, owner, None)
-        statement = session.sql.filtered("count_candidates", conditions)
-        rows = session.execute(statement, {**values, "before": to_time(before)})
+        rows = session.filtered("count_candidates", conditions, {**values, "before": to_time(before)})
         return [Match(row["kind"], row["error_code"], row["number"]) for row in rows]
 
     def candidates(
@@ -70,39 +69,39 @@ class RedriveOperations:
     ) -> Page[Any]:
         conditions, values = filter_conditions(wanted, owner, None)
         values |= {"before": to_time(before), "after": after, "limit": limit + 1}
-        rows = session.execute(session.sql.filtered("candidates", conditions), values)
+        rows = session.filtered("candidates", conditions, values)
         return to_page(rows, limit)
 
     # Life cycle
 
-    def begin(self, session: Session, redrive: Redrive, now: Now) -> Redrive:
+    def begin(self, session: Session, redrive: Redrive) -> Redrive:
         values = redrive_values(redrive)
-        session.rows("redrive_forget", {"now": now, "kept": values["kept"]})
+        session.rows("redrive_forget", {"kept": values["kept"]})
         if session.rows("redrive_new", values):
-            session.rows("event", start_event(redrive, now=now))
+            session.rows("event", start_event(redrive))
         (row,) = session.rows("redrive_by_request", values)
         return to_redrive(row)
 
     def advance(
-        self, session: Session, redrive: Redrive, requests: Sequence[Request], now: Now, parts: MoveParts
+        self, session: Session, redrive: Redrive, requests: Sequence[Request], parts: MoveParts
     ) -> Redrive | None:
         if not session.rows("redrive_locked", redrive_values(redrive)):
             return None
         done: list[tuple[str, str | None]] = []
         changes = CountChanges()
         for request in requests:
-            done += [(request.job, self._move(session, redrive, request, now, changes, parts))]
-        after = record_retries(redrive, done, from_time(session.moment(now)))
+            done += [(request.job, self._move(session, redrive, request, changes, parts))]
+        after = record_retries(redrive, done, from_time(session.moment()))
         session.rows("redrive_write", redrive_values(after))
         if after.state.is_over:
-            session.rows("event", end_event(after, now=now))
+            session.rows("event", end_event(after))
         if after.retried > redrive.retried:
             parts.promote(changes)
-        self._batches.apply_counts(session, changes, now, actor=redrive.actor)
+        self._batches.apply_counts(session, changes, actor=redrive.actor)
         return replace(after, course=replace(after.course, version=after.course.version + 1))
 
     def _move(
-        self, session: Session, redrive: Redrive, request: Request, now: Now, changes: CountChanges, parts: MoveParts
+        self, session: Session, redrive: Redrive, request: Request, changes: CountChanges, parts: MoveParts
     ) -> str | None:
         """Return why the job was not moved, or None if it was. A move that fails halfway is undone."""
         rows = session.rows("job_locked", {"id": request.job, "owner": request.owner})
@@ -111,7 +110,7 @@ class RedriveOperations:
         violation = self._moves.violation
         try:
             with session.undo(MulliganError, violation):
-                self._moves.apply(session, request, now, changes, parts)
+                self._moves.apply(session, request, changes, parts)
         except MulliganError as error:
             return skip_reason(error)
         except violation as error:
@@ -119,15 +118,15 @@ class RedriveOperations:
         return None
 
     def cancel(
-        self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None, now: Now
+        self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None
     ) -> Redrive:
-        values = {"id": redrive_id, "owner": owner, "because": cancel_reason(actor, reason), "now": now}
+        values = {"id": redrive_id, "owner": owner, "because": cancel_reason(actor, reason)}
         is_ended = bool(session.rows("redrive_cancel", values))
         found = self.list_all(session, redrive_id, owner, 1)
         if not found:
             raise RedriveNotFound(redrive_id)
         if is_ended:
-            session.rows("event", end_event(found[0], now=now, actor=actor, reason=reason))
+            session.rows("event", end_event(found[0], actor=actor, reason=reason))
         return replace(found[0], is_repeated=not is_ended)
 
     # Reading
@@ -239,7 +238,7 @@ def _filter_values(wanted: JobFilter) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def start_event(redrive: Redrive, *, now: int | None) -> dict[str, Any]:
+def start_event(redrive: Redrive) -> dict[str, Any]:
     data = {
         "filter": _filter_values(redrive.filter),
         "matched": redrive.matched,
@@ -247,12 +246,10 @@ def start_event(redrive: Redrive, *, now: int | None) -> dict[str, Any]:
         "canary": redrive.canary,
         "abort_above": redrive.abort_above,
     }
-    return _event(redrive, REDRIVE_STARTED, data, redrive.actor, redrive.reason, now)
+    return _event(redrive, REDRIVE_STARTED, data, redrive.actor, redrive.reason)
 
 
-def end_event(
-    redrive: Redrive, *, now: int | None, actor: str | None = None, reason: str | None = None
-) -> dict[str, Any]:
+def end_event(redrive: Redrive, *, actor: str | None = None, reason: str | None = None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "matched": redrive.matched,
         "retried": redrive.retried,
@@ -264,16 +261,16 @@ def end_event(
     # For a cancelled one it would repeat actor and reason, which the event has as fields.
     if redrive.because and redrive.state is not RedriveState.CANCELLED:
         data["because"] = redrive.because
-    return _event(redrive, ENDS[redrive.state], data, actor, reason, now)
+    return _event(redrive, ENDS[redrive.state], data, actor, reason)
 
 
 def _event(
-    redrive: Redrive, type_: str, data: Mapping[str, Any], actor: str | None, reason: str | None, now: int | None
+    redrive: Redrive, type_: str, data: Mapping[str, Any], actor: str | None, reason: str | None
 ) -> dict[str, Any]:
     """Return an event without a job. It is written once: a redrive begins once and ends once."""
     named = {"what": "redrive", "name": redrive.id, **data, **({"reason": reason} if reason else {})}
     request = f"{type_}:{redrive.id}"
-    return event_values(type_, "", "", redrive.owner or "", 0, now=now, request=request, actor=actor, data=named)
+    return event_values(type_, owner=redrive.owner or "", request=request, actor=actor, data=named)
 
 
 def is_candidate(row: Record | None, redrive: Redrive) -> bool:

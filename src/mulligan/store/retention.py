@@ -11,7 +11,7 @@ from mulligan.store.events import event_values
 from mulligan.store.idempotency import find_request
 from mulligan.store.reading import filter_conditions
 from mulligan.store.rows import Record, from_time, to_json, to_time
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 Remove = Callable[[Session, Sequence[str]], int]
 
@@ -43,42 +43,37 @@ class RetentionOperations:
         owner: str | None,
         limit: int,
         cursor: str | None,
-        now: Now,
     ) -> list[str]:
         conditions, values = filter_conditions(wanted, owner, cursor)
-        values |= {"before": to_time(before), "limit": limit, "now": now}
-        rows = session.execute(session.sql.filtered("list_ended", conditions), values)
+        values |= {"before": to_time(before), "limit": limit}
+        rows = session.filtered("list_ended", conditions, values)
         return [row["id"] for row in rows]
 
-    def count_over(
-        self, session: Session, wanted: JobFilter, before: datetime, owner: str | None, now: Now
-    ) -> list[EndedCount]:
+    def count_over(self, session: Session, wanted: JobFilter, before: datetime, owner: str | None) -> list[EndedCount]:
         conditions, values = filter_conditions(wanted, owner, None)
-        rows = session.execute(
-            session.sql.filtered("count_ended", conditions), {**values, "before": to_time(before), "now": now}
-        )
+        rows = session.filtered("count_ended", conditions, {**values, "before": to_time(before)})
         return to_ended_counts(rows)
 
-    def purge(self, session: Session, request: PurgeRequest, now: Now) -> int:
+    def purge(self, session: Session, request: PurgeRequest) -> int:
         if before := find_request(session, request.id):
             return int(before.data.get("did", 0))
         session.rows("prune_lock")
-        values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before), "now": now}
+        values = {"ids": to_json(list(request.jobs)), "before": to_time(request.before)}
         rows = session.rows("purge", values)
         did = self._remove_any(session, [row["id"] for row in rows])
         if did:
-            session.rows("event", purge_event(request, did, now=now))
+            session.rows("event", purge_event(request, did))
         return did
 
     def _remove_any(self, session: Session, ids: Sequence[str]) -> int:
         return self._remove(session, ids) if ids else 0
 
 
-def purge_event(request: PurgeRequest, did: int, *, now: int | None) -> dict[str, Any]:
+def purge_event(request: PurgeRequest, did: int) -> dict[str, Any]:
     data: dict[str, Any] = {"what": "jobs", "name": request.about, "did": did}
     if request.reason:
         data["reason"] = request.reason
-    return event_values(PURGED, "", "", "", 0, now=now, request=request.id, actor=request.actor, data=data)
+    return event_values(PURGED, request=request.id, actor=request.actor, data=data)
 
 
 def to_ended_counts(rows: Iterable[Record]) -> list[EndedCount]:

@@ -8,7 +8,7 @@ from mulligan.store.batches import EnqueueSteps
 from mulligan.store.events import event_values
 from mulligan.store.idempotency import is_done
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_time
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 
 class ScheduleOperations:
@@ -19,30 +19,30 @@ class ScheduleOperations:
         rows = session.rows("schedules")
         return [to_schedule(row) for row in rows]
 
-    def change(self, session: Session, change: ScheduleChange, now: Now) -> bool:
+    def change(self, session: Session, change: ScheduleChange) -> bool:
         """Return whether the record had not changed since it was read."""
         if self._is_done(session, change.notes):
             return True
         statement = "schedule" if change.record.version else "schedule_new"
-        if not session.rows(statement, schedule_values(change.record), now=now):
+        if not session.rows(statement, schedule_values(change.record)):
             return False
         if change.jobs:
             session.play(self._enqueue_steps(change.jobs))
         for note in change.notes:
-            session.rows("event", schedule_event(change.record.name, note, now=now))
+            session.rows("event", schedule_event(change.record.name, note))
         return True
 
     def _is_done(self, session: Session, notes: Iterable[ScheduleNote]) -> bool:
         return any(note.request and is_done(session, note.request) for note in notes)
 
-    def remove(self, session: Session, name: str, note: ScheduleNote, now: Now) -> bool:
+    def remove(self, session: Session, name: str, note: ScheduleNote) -> bool:
         """Delete the schedule with its pause. Return whether there was one."""
         if self._is_done(session, [note]):
             return True
         if not session.rows("schedule_remove", {"name": name}):
             return False
         session.rows("resume", {"what": "schedule", "name": name})
-        session.rows("event", schedule_event(name, note, now=now))
+        session.rows("event", schedule_event(name, note))
         return True
 
 
@@ -64,9 +64,9 @@ def schedule_values(record: ScheduleRecord) -> dict[str, Any]:
     }
 
 
-def schedule_event(name: str, note: ScheduleNote, *, now: int | None) -> dict[str, Any]:
+def schedule_event(name: str, note: ScheduleNote) -> dict[str, Any]:
     data: dict[str, Any] = {"what": "schedule", "name": name, **note.data}
-    return event_values(note.type, "", "", "", 0, now=now, request=note.request, actor=note.actor, data=data)
+    return event_values(note.type, request=note.request, actor=note.actor, data=data)
 
 
 def to_schedule(row: Record) -> ScheduleRecord:

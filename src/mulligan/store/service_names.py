@@ -54,11 +54,11 @@ class ServiceNames:
             known |= {row["name"] for row in admitted}
         return {name: family.name for name, family in families.items() if name not in known}
 
-    def forget(self, session: Session, now: int | None) -> None:
+    def forget(self, session: Session) -> None:
         """Delete a bounded number of names that are no longer used."""
-        old = session.rows("names_old", {"now": now, "kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
+        old = session.rows("names_old", {"kept": CHECKED_EVERY, "limit": CHECKED_AT_ONCE})
         if needed := [row["seq"] for row in old if row["is_needed"]]:
-            session.rows("names_keep", {"names": to_json(needed), "now": now})
+            session.rows("names_keep", {"names": to_json(needed)})
         if unneeded := [row["seq"] for row in old if not row["is_needed"]]:
             session.rows("names_forget", {"names": to_json(unneeded)})
 

@@ -45,7 +45,7 @@ from mulligan.store.messages import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.service_calls import ServiceReport, collect_reports, merge_reports
 from mulligan.store.service_names import ServiceNames
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 from mulligan.store.statements import Statements
 
 # Later than any real time: the service is not to be asked before an operator changes it.
@@ -112,14 +112,14 @@ class ServiceOperations:
 
     # Claim
 
-    def compute_grants(self, session: Session, claim: Claim, names: Sequence[str], now: int) -> list[Grant]:
+    def compute_grants(self, session: Session, claim: Claim, names: Sequence[str]) -> list[Grant]:
         """Return what this claim may take of the restricted ones among these services."""
-        rows = session.rows("services_asked", names=to_json(list(names)), now=now)
+        rows = session.rows("services_asked", names=to_json(list(names)), now=session.moment())
         new = self._find_newly_rated(session, names)
         # Lock in one statement, read and count in the next: in a single one the count would be older than the lock, and
         # two claims would take one permit.
         states = self._lock(session, [*new, *(row["name"] for row in rows)])
-        return [self._compute_grant(session, state, claim.limit, now) for state in states.values()]
+        return [self._compute_grant(session, state, claim.limit) for state in states.values()]
 
     def _find_newly_rated(self, session: Session, names: Iterable[str]) -> set[str]:
         """Return the services with a rate whose row does not say so yet."""
@@ -129,19 +129,19 @@ class ServiceOperations:
         rows = session.rows("services_named", names=to_json(rated))
         return set(rated) - {row["name"] for row in rows if row["is_restricted"]}
 
-    def _compute_grant(self, session: Session, before: ServiceState, wanted: int, now: int) -> Grant:
+    def _compute_grant(self, session: Session, before: ServiceState, wanted: int) -> Grant:
         service = self._book().of(before.name)
-        transition = begin_probing(service, before, now=now)
+        transition = begin_probing(service, before, now=session.moment())
         state = transition.state
-        if fails_fast(service, state, now=now):
+        if fails_fast(service, state, now=session.moment()):
             return Grant(before, transition, service, Allowance(wanted, state), fails_fast=True)
         used = 0
         if state.breaker is BreakerState.HALF_OPEN:
             used = self._count(session, "permits_used", service=before.name, epoch=state.epoch)
-        allowed = claim_allowance(service, state, running=used, wanted=wanted, now=now)
+        allowed = claim_allowance(service, state, running=used, wanted=wanted, now=session.moment())
         return Grant(before, transition, service, allowed)
 
-    def record_taken(self, session: Session, grants: Sequence[Grant], leases: Sequence[Lease], now: int) -> None:
+    def record_taken(self, session: Session, grants: Sequence[Grant], leases: Sequence[Lease]) -> None:
         """Store the states after a claim, with what it took of each grant, and mark its leases."""
         numbers = Counter(lease.service for lease in leases)
         for grant in grants:
@@ -149,8 +149,8 @@ class ServiceOperations:
             left = grant.allowed.without(unused).state
             if left == grant.before and not is_restricted(grant.service, left):
                 # Its rate was removed from the configuration.
-                session.rows("service_write", **_service_values(grant.service, left, now))
-            self._write(session, grant.service, grant.before, Transition(left, grant.transition.changes), now)
+                session.rows("service_write", **_service_values(grant.service, left, session.moment()))
+            self._write(session, grant.service, grant.before, Transition(left, grant.transition.changes))
             for lease in leases:
                 if lease.service == grant.name:
                     lease.is_refused = grant.fails_fast
@@ -166,34 +166,33 @@ class ServiceOperations:
 
     # Settle
 
-    def record_calls(self, session: Session, settled: Sequence[Outcome], now: Now) -> ServiceUpdate:
+    def record_calls(self, session: Session, settled: Sequence[Outcome]) -> ServiceUpdate:
         """Record what these attempts report about services."""
         reports = collect_reports(settled)
         if not reports:
             return ServiceUpdate()
-        time = session.moment(now)
-        return self._record(session, reports, settled[0].reported_by, time)
+        return self._record(session, reports, settled[0].reported_by)
 
-    def _record(self, session: Session, reports: Mapping[str, ServiceReport], worker: str, now: int) -> ServiceUpdate:
-        reports = merge_reports(reports, self._find_shared(session, reports, now))
+    def _record(self, session: Session, reports: Mapping[str, ServiceReport], worker: str) -> ServiceUpdate:
+        reports = merge_reports(reports, self._find_shared(session, reports))
         names, changes = sorted(reports), []
         states = self._load_states(session, names)
-        calls = {name: reports[name].calls_in(states[name], now) for name in names}
-        self._add_counts(session, states, calls, worker, now)
+        calls = {name: reports[name].calls_in(states[name], session.moment()) for name in names}
+        self._add_counts(session, states, calls, worker)
         changing = [name for name in names if reports[name].holds or not is_routine(states[name], calls[name])]
         for name, before in self._lock(session, changing).items():
-            transition = self._update_state(session, before, reports[name], calls[name], now)
+            transition = self._update_state(session, before, reports[name], calls[name])
             states[name] = transition.state
             changes += _service_changes(name, transition)
         return ServiceUpdate(states, changes)
 
-    def _find_shared(self, session: Session, reports: Mapping[str, ServiceReport], now: int) -> dict[str, str]:
+    def _find_shared(self, session: Session, reports: Mapping[str, ServiceReport]) -> dict[str, str]:
         """Tasks may report calls of any service: when there are too many names, new names share one."""
         foreign = [name for name, report in reports.items() if report.is_foreign]
         if not foreign:
             return {}
         rows = session.rows("services_unknown", names=to_json(foreign))
-        return session.play(self.names.find_shared([row["name"] for row in rows], now))
+        return session.play(self.names.find_shared([row["name"] for row in rows], session.moment()))
 
     def _load_states(self, session: Session, names: Sequence[str]) -> dict[str, ServiceState]:
         if not names:
@@ -207,7 +206,6 @@ class ServiceOperations:
         states: Mapping[str, ServiceState],
         calls: Mapping[str, Sequence[ServiceCall]],
         worker: str,
-        now: int,
     ) -> None:
         current = {name: [call for call in made if call.epoch == states[name].epoch] for name, made in calls.items()}
         names = [name for name, made in current.items() if made]
@@ -220,20 +218,21 @@ class ServiceOperations:
         stored = {name: counts for name, counts in stored.items() if counts.epoch <= states[name].epoch}
         added = {name: stored.get(name, CallCounts()).add(current[name], self._book().of(name)) for name in names}
         news = [{"service": name, "tally": encode_counts(counts)} for name, counts in added.items()]
-        session.rows("call_counts_write", worker=worker, tallies=to_json(news), now=now - now % COUNTS_AGE)
+        hour = session.moment() // COUNTS_AGE * COUNTS_AGE
+        session.rows("call_counts_write", worker=worker, tallies=to_json(news), now=hour)
 
     def _update_state(
-        self, session: Session, before: ServiceState, report: ServiceReport, calls: Sequence[ServiceCall], now: int
+        self, session: Session, before: ServiceState, report: ServiceReport, calls: Sequence[ServiceCall]
     ) -> Transition:
         service = self._book().of(before.name)
-        figures = self._compute_figures(session, service, before, now)
-        transition = record_calls(service, before, figures, calls, now=now)
+        figures = self._compute_figures(session, service, before)
+        transition = record_calls(service, before, figures, calls, now=session.moment())
         for wanted in report.holds:
-            more = hold(service, transition.state, figures, wanted.length, epoch=wanted.epoch, now=now)
+            more = hold(service, transition.state, figures, wanted.length, epoch=wanted.epoch, now=session.moment())
             transition = Transition(more.state, (*transition.changes, *more.changes))
         if transition.state.epoch != before.epoch and is_milestone(transition.state.probes_failed):
             transition = self._add_waiting(session, transition)
-        self._write(session, service, before, transition, now)
+        self._write(session, service, before, transition)
         return transition
 
     def _add_waiting(self, session: Session, transition: Transition) -> Transition:
@@ -249,51 +248,53 @@ class ServiceOperations:
         session.rows("services_lock", names=to_json(list(names)))
         return self._load_states(session, sorted(names))
 
-    def _compute_figures(self, session: Session, service: Service, state: ServiceState, now: int) -> Figures:
+    def _compute_figures(self, session: Session, service: Service, state: ServiceState) -> Figures:
         counts = [_to_counts(row["tally"]) for row in session.rows("call_counts_of_service", service=state.name)]
-        return compute_figures(service, counts, epoch=state.epoch, failing_since=state.failing_since, now=now)
+        return compute_figures(
+            service, counts, epoch=state.epoch, failing_since=state.failing_since, now=session.moment()
+        )
 
     # Promote
 
-    def find_retry_allowances(self, session: Session, now: int) -> list[tuple[str, int | None]]:
+    def find_retry_allowances(self, session: Session) -> list[tuple[str, int | None]]:
         """Return the gates of services whose retries wait for a budget, and how many may pass; None: all of them."""
         rows = session.rows("services_with_gates")
         allowances = []
         for name, state in self._lock(session, [row["name"] for row in rows]).items():
             service = self._book().of(name)
-            figures = self._compute_figures(session, service, state, now)
+            figures = self._compute_figures(session, service, state)
             in_flight = self._count(session, "retries_in_flight", service=name)
             number = retry_allowance(service, state, figures, in_flight=in_flight)
             if number is None or number > 0:
                 allowances.append((BUDGET + name, number))
         return allowances
 
-    def count_claimable(self, session: Session, names: Iterable[str], wanted: int, now: int) -> dict[str, int]:
+    def count_claimable(self, session: Session, names: Iterable[str], wanted: int) -> dict[str, int]:
         """Return how many jobs of the restricted ones among these services could be claimed now. Takes nothing."""
         rows = session.rows("services_restricted", names=to_json(sorted(names)))
-        grants = [self._compute_grant(session, _to_state(row), wanted, now) for row in rows]
+        grants = [self._compute_grant(session, _to_state(row), wanted) for row in rows]
         return {grant.name: 0 if grant.values["kind"] else grant.allowed.number for grant in grants}
 
-    def find_holding(self, session: Session, names: Iterable[str], now: int) -> set[str]:
+    def find_holding(self, session: Session, names: Iterable[str]) -> set[str]:
         """Return those of these services that hold their jobs."""
-        rows = session.rows("services_resting", names=to_json(sorted(names)), now=now)
+        rows = session.rows("services_resting", names=to_json(sorted(names)), now=session.moment())
         resting = {row["name"] for row in rows}
         # In an outage of many services that is most of them: their states need not be read.
         rows = session.rows("services_restricted", names=to_json(sorted({*names} - resting)))
         states = [_to_state(row) for row in rows]
         return resting | {one.name for one in states if holds(self._book().of(one.name), one)}
 
-    def find_askable(self, session: Session, names: Iterable[str], now: int) -> set[str]:
+    def find_askable(self, session: Session, names: Iterable[str]) -> set[str]:
         """Return those of these services that are restricted and may be asked now."""
-        rows = session.rows("services_asked", names=to_json(sorted(names)), now=now)
+        rows = session.rows("services_asked", names=to_json(sorted(names)), now=session.moment())
         return {row["name"] for row in rows}
 
-    def find_probeable(self, session: Session, names: Iterable[str], limit: int, now: int) -> set[str]:
+    def find_probeable(self, session: Session, names: Iterable[str], limit: int) -> set[str]:
         """Return up to `limit` of these services that a job may probe now. Takes nothing."""
         rows = session.rows("services_restricted", names=to_json(sorted(names)))
         found: set[str] = set()
         for row in rows:
-            grant = self._compute_grant(session, _to_state(row), 1, now)
+            grant = self._compute_grant(session, _to_state(row), 1)
             if grant.values["kind"] is None and grant.allowed.number > 0:
                 found.add(grant.name)
             if len(found) >= limit:
@@ -302,32 +303,30 @@ class ServiceOperations:
 
     # Manual changes and reading
 
-    def force(self, session: Session, request: ServiceRequest, given: Now) -> ServiceRecord:
-        now = session.moment(given)
+    def force(self, session: Session, request: ServiceRequest) -> ServiceRecord:
         if is_done(session, request.id):
-            return self._to_record(session, self._load_states(session, [request.name])[request.name], now)
+            return self._to_record(session, self._load_states(session, [request.name])[request.name])
         service = self._book().of(request.name)
         before = self._lock(session, [request.name])[request.name]
         to = None if request.to is None else Forced(request.to)
-        transition = force(before, to, actor=request.actor, reason=request.reason, now=now)
-        self._write(session, service, before, transition, now, request=request.id, actor=request.actor)
-        return self._to_record(session, transition.state, now)
+        transition = force(before, to, actor=request.actor, reason=request.reason, now=session.moment())
+        self._write(session, service, before, transition, request=request.id, actor=request.actor)
+        return self._to_record(session, transition.state)
 
-    def list_all(self, session: Session, given: Now, names: Sequence[str] | None = None) -> list[ServiceRecord]:
-        now = session.moment(given)
+    def list_all(self, session: Session, names: Sequence[str] | None = None) -> list[ServiceRecord]:
         if names is None:
             rows = session.rows("services_listed")
         else:
             rows = session.rows("services_named", names=to_json(list(names)))
-        return [self._to_record(session, _to_state(row), now) for row in rows]
+        return [self._to_record(session, _to_state(row)) for row in rows]
 
     def list_demands(self, session: Session, limit: int) -> list[Demand]:
         rows = session.rows("demands", limit=limit)
         return [Demand(row["service"], row["ready"], row["parked"]) for row in rows]
 
-    def _to_record(self, session: Session, state: ServiceState, now: int) -> ServiceRecord:
-        figures = self._compute_figures(session, self._book().of(state.name), state, now)
-        until = state.held_until(now)
+    def _to_record(self, session: Session, state: ServiceState) -> ServiceRecord:
+        figures = self._compute_figures(session, self._book().of(state.name), state)
+        until = state.held_until(session.moment())
         # An outage is one, however often the service was probed.
         outage = state.outage_since if state.breaker is BreakerState.OPEN else None
         since = state.since if outage is None else outage
@@ -352,11 +351,11 @@ class ServiceOperations:
             trouble=state.trouble,
         )
 
-    def forget(self, session: Session, now: int | None) -> None:
+    def forget(self, session: Session) -> None:
         """Delete counts, services and names that no longer matter."""
-        session.rows("call_counts_forget", now=now, kept=COUNTS_KEPT)
-        session.rows("services_forget", now=now, kept=SERVICES_KEPT)
-        self.names.forget(session, now)
+        session.rows("call_counts_forget", kept=COUNTS_KEPT)
+        session.rows("services_forget", kept=SERVICES_KEPT)
+        self.names.forget(session)
 
     def _write(
         self,
@@ -364,17 +363,16 @@ class ServiceOperations:
         service: Service,
         before: ServiceState,
         transition: Transition,
-        now: int,
         *,
         request: str | None = None,
         actor: str | None = None,
     ) -> None:
         if transition.state != before:
-            session.rows("service_write", **_service_values(service, transition.state, now))
+            session.rows("service_write", **_service_values(service, transition.state, session.moment()))
         for change in transition.changes:
             data = {"service": before.name, **change.data}
-            event = event_values(change.type, "", "", "", 0, now=now, request=request, actor=actor, data=data)
-            session.rows("event", event)
+            event = event_values(change.type, request=request, actor=actor, data=data)
+            session.rows("event", event, now=session.moment())
 
     def _count(self, session: Session, statement: str, **values: Any) -> int:
         rows = session.rows(statement, **values)

@@ -1,7 +1,7 @@
 """A session: statements by name on one connection, in one transaction."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ Now = int | None
 class Session(ABC):
     sql: Statements
 
+    _moment: Now = None
+
     @property
     @abstractmethod
     def now(self) -> Now: ...
@@ -28,11 +30,15 @@ class Session(ABC):
 
     @abstractmethod
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        """Run a named statement. Return its rows as leases."""
+        """Run a named statement. Return its rows as leases. Every statement may use `:now`."""
 
     def rows(self, name: str, values: Mapping[str, Any] | None = None, /, **more: Any) -> Rows:
-        """Run a named statement. Return its rows by column name."""
-        return self.execute(self.sql[name], more if values is None else {**values, **more} if more else values)
+        """Run a named statement. Return its rows by column name. Every statement may use `:now`."""
+        return self.execute(self.sql[name], {"now": self.now, **(values or {}), **more})
+
+    def filtered(self, name: str, conditions: Sequence[str], values: Mapping[str, Any], **words: str) -> Rows:
+        """Run a named statement with the conditions of a filter."""
+        return self.execute(self.sql.filtered(name, conditions, **words), {"now": self.now, **values})
 
     def play(self, steps: Steps[T]) -> T:
         """Run a script on this connection."""
@@ -41,9 +47,11 @@ class Session(ABC):
     def _run(self, statement: Statement) -> Rows:
         return self.execute(*statement)
 
-    def moment(self, now: Now) -> int:
-        """Return the time as a number, to compare with."""
-        return now if now is not None else int(self.rows("now", now=None)[0]["now"])
+    def moment(self) -> int:
+        """Return the time as a number, to compare with: the same for the whole session."""
+        if self._moment is None:
+            self._moment = self.now if self.now is not None else int(self.rows("now")[0]["now"])
+        return self._moment
 
     @contextmanager
     def undo(self, *errors: type[Exception]) -> Iterator[None]:

@@ -19,7 +19,7 @@ from mulligan.store.events import event_values
 from mulligan.store.messages import Outcome, Settled, signature
 from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json
 from mulligan.store.service_calls import summarize_calls
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 
@@ -312,7 +312,7 @@ def last_values(verdict: Verdict | None) -> dict[str, Any]:
     }
 
 
-def refusal_values(outcome: Outcome, change: Settlement, row: Record, *, now: int | None) -> dict[str, Any]:
+def refusal_values(outcome: Outcome, change: Settlement, row: Record) -> dict[str, Any]:
     """Return the event of a refused outcome. It is written once, however often the outcome is repeated."""
     fence = outcome.lease.fence
     return event_values(
@@ -321,21 +321,20 @@ def refusal_values(outcome: Outcome, change: Settlement, row: Record, *, now: in
         row["kind"],
         row["owner"],
         fence.attempt,
-        now=now,
         request=f"refused:{fence.id}:{fence.attempt}:{outcome.settled_by}",
         code=change.code,
         data={"decision": str(change.move), "worker": fence.incarnation},
     )
 
 
-def refuse(session: Session, outcome: Outcome, change: Settlement, now: Now) -> Settled:
+def refuse(session: Session, outcome: Outcome, change: Settlement) -> Settled:
     rows = session.rows("settled", {"id": outcome.lease.fence.id})
     if not rows:
         return Settled.REFUSED
     if is_repeat(session, outcome, rows[0]):
         return Settled.REPEATED
     if outcome.reclaimed_by is None:
-        session.rows("event", refusal_values(outcome, change, rows[0], now=now))
+        session.rows("event", refusal_values(outcome, change, rows[0]))
     return Settled.REFUSED
 
 

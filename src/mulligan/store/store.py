@@ -185,7 +185,7 @@ class Store:
     def beat(self, beat: Beat) -> BeatReply:
         """Extend the leases still held, including expired ones that no worker has taken, and store progress. The reply
         names the lost and the cancelled ones."""
-        reply = self._backend.write(lambda session: self._beats.beat(session, beat, session.now), is_durable=False)
+        reply = self._backend.write(lambda session: self._beats.beat(session, beat), is_durable=False)
         self._limits.confirm_announced()
         return reply
 
@@ -205,14 +205,14 @@ class Store:
     def overdue(self, *, besides: str, limit: int) -> list[Lease]:
         """Return expired leases, except those of the incarnation `besides`."""
         values = {"besides": besides, "limit": limit}
-        return self._read(lambda session: session.leases("overdue", {**values, "now": session.now}))
+        return self._read(lambda session: session.leases("overdue", values))
 
     def stuck(
         self, *, after: timedelta, job: str | None = None, owner: str | None = None, limit: int = 50
     ) -> list[Lease]:
         """Return leases of attempts that run longer than `after` and longer than their timeout, the longest first."""
         values = {"after": to_duration(after), "job": job, "owner": owner, "limit": limit}
-        return self._read(lambda session: session.leases("stuck", {**values, "now": session.now}))
+        return self._read(lambda session: session.leases("stuck", values))
 
     def promote(self, duty: str, *, limit: int, is_manual: bool = False) -> int:
         """Promote due jobs of the duty `retry` or `promote`. Return how many. A manual run ignores the pause of the
@@ -228,26 +228,26 @@ class Store:
 
     def pause(self, request: PauseRequest) -> Pause:
         """Start a pause, or replace the one with the same subject."""
-        return self._write(lambda session: self._pauses.pause(session, request, session.now))
+        return self._write(lambda session: self._pauses.pause(session, request))
 
     def resume(self, request: PauseRequest) -> Pause | None:
         """End a pause. Return it, or None if there was none."""
-        ended = self._write(lambda session: self._pauses.resume(session, request, session.now))
+        ended = self._write(lambda session: self._pauses.resume(session, request))
         self._backend.hint()
         return ended
 
     def pauses(self) -> list[Pause]:
         """Return the pauses in force now."""
-        return self._read(lambda session: self._pauses.list_all(session, session.now))
+        return self._read(self._pauses.list_all)
 
     def duty_overview(self) -> DutyOverview:
         """Return which duties are paused and which have nothing to do, in one query."""
-        return self._read(lambda session: self._duties.find_chores(session, session.now))
+        return self._read(self._duties.find_chores)
 
     def record_runs(self, rounds: Sequence[DutyRun]) -> None:
         """Record runs of duties, one row per duty and worker. A manual run also writes an event."""
         is_durable = any(done.request for done in rounds)
-        self._write(lambda session: self._duties.record(session, rounds, session.now), is_durable=is_durable)
+        self._write(lambda session: self._duties.record(session, rounds), is_durable=is_durable)
 
     def duty_runs(self) -> list[DutyRun]:
         """Return the last run of each duty by each worker, the newest first."""
@@ -257,15 +257,13 @@ class Store:
 
     def create_batch(self, batch: NewBatch) -> BatchRecord:
         """Store a draft and return it. An id that exists already means the same batch."""
-        return self._backend.write_one(lambda session: self._batches.create(session, batch, session.now))
+        return self._backend.write_one(lambda session: self._batches.create(session, batch))
 
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
         """Count the members and promote them. A batch that is published already does not change. Raises
         `BatchNotFound`, or `BatchBusy` while another transaction adds members."""
         wanted = storable(batch_id)
-        batch = self._backend.publish(
-            batch_id, lambda session: self._batches.publish(session, wanted, owner, actor, session.now)
-        )
+        batch = self._backend.publish(batch_id, lambda session: self._batches.publish(session, wanted, owner, actor))
         # So that members are ready at once. Workers promote the rest, and what a crash leaves.
         for _ in range(PUBLISH_PASSES):
             if self.promote("promote", limit=PUBLISH_PASS) < PUBLISH_PASS:
@@ -275,7 +273,7 @@ class Store:
     def retry_members(self, request: BatchRetry) -> list[str]:
         """Retry these failed or cancelled members, in one transaction. Return the ids of those retried. Raises
         `BatchNotFound` or `BatchExpired`."""
-        retried = self._write(lambda session: self._batches.retry(session, request, session.now), is_long=True)
+        retried = self._write(lambda session: self._batches.retry(session, request), is_long=True)
         self._backend.hint()
         return retried
 
@@ -296,17 +294,17 @@ class Store:
     def tend_batches(self, *, limit: int) -> int:
         """Expire batches whose date has passed and cancel the remaining members of aborted ones. Return how many
         batches and jobs."""
-        if not self._read(lambda session: self._batches.needs_upkeep(session, session.now)):
+        if not self._read(self._batches.needs_upkeep):
             return 0
-        did = self._write(lambda session: self._batches.expire(session, limit, session.now))
-        for batch in self._read(lambda session: self._batches.list_aborted(session, limit, session.now)):
+        did = self._write(lambda session: self._batches.expire(session, limit))
+        for batch in self._read(lambda session: self._batches.list_aborted(session, limit)):
             # One by one: members are locked before their batch, and never two batches at once.
             did += self._cancel_members(batch, max(0, limit - did))
         self._backend.write_one(self._batches.finish_admission)
         return did
 
     def _cancel_members(self, batch: BatchRecord, limit: int) -> int:
-        return self._write(lambda session: self._batches.cancel_members(session, batch, limit, session.now))
+        return self._write(lambda session: self._batches.cancel_members(session, batch, limit))
 
     def prune_batches(self, *, before: datetime, limit: int) -> int:
         """Delete batches that were settled before this time and have no members left. Return how many."""
@@ -316,7 +314,7 @@ class Store:
 
     def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
         """Return the services with a stored state, by name; with `names`, only these."""
-        return self._read(lambda session: self._services.list_all(session, session.now, names))
+        return self._read(lambda session: self._services.list_all(session, names))
 
     def service_names(self) -> list[Family]:
         """Return how many computed names of services each family has."""
@@ -324,7 +322,7 @@ class Store:
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
         """Force a service open or closed, or back to automatic, whatever its calls report."""
-        record = self._write(lambda session: self._services.force(session, request, session.now))
+        record = self._write(lambda session: self._services.force(session, request))
         self._backend.hint()
         return record
 
@@ -344,7 +342,7 @@ class Store:
 
     def spending(self, owner: str) -> SpendingRecord | None:
         """Return how much of its budget the retries of an owner have used, or None without a budget."""
-        return self._read(lambda session: self._limits.find_spending(session, owner, session.now))
+        return self._read(lambda session: self._limits.find_spending(session, owner))
 
     # Schedules
 
@@ -358,14 +356,14 @@ class Store:
 
         A job whose id exists already is the same job. A manual change that was made before is not repeated.
         """
-        is_changed = self._write(lambda session: self._schedules.change(session, change, session.now))
+        is_changed = self._write(lambda session: self._schedules.change(session, change))
         if change.jobs:
             self._backend.hint()
         return is_changed
 
     def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
         """Delete a schedule and its pause. Return whether there was one. Its jobs stay."""
-        return self._write(lambda session: self._schedules.remove(session, name, note, session.now))
+        return self._write(lambda session: self._schedules.remove(session, name, note))
 
     # Jobs that have ended
 
@@ -389,17 +387,15 @@ class Store:
         cursor: str | None = None,
     ) -> list[str]:
         """Return the ids of jobs that ended before this time and may be purged, the newest first, below `cursor`."""
-        return self._read(
-            lambda session: self._retention.over(session, wanted, before, owner, limit, cursor, session.now)
-        )
+        return self._read(lambda session: self._retention.over(session, wanted, before, owner, limit, cursor))
 
     def count_ended(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         """Count the jobs that ended before this time. Those that hold a dedupe key are counted separately."""
-        return self._read(lambda session: self._retention.count_over(session, wanted, before, owner, session.now))
+        return self._read(lambda session: self._retention.count_over(session, wanted, before, owner))
 
     def purge(self, request: PurgeRequest) -> int:
         """Delete those of these jobs that are still ended, and record it in the log. Return how many."""
-        return self._write(lambda session: self._retention.purge(session, request, session.now))
+        return self._write(lambda session: self._retention.purge(session, request))
 
     # Redrives
 
@@ -415,7 +411,7 @@ class Store:
 
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         """Store a new redrive. Return the existing one if this owner used the request id before."""
-        return self._write(lambda session: self._redrives.begin(session, redrive, session.now))
+        return self._write(lambda session: self._redrives.begin(session, redrive))
 
     def find_redrive(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
         """Return the redrive that this owner began with this request id, or None."""
@@ -429,9 +425,7 @@ class Store:
         advanced it first.
         """
         after = self._write(
-            lambda session: self._redrives.advance(
-                session, redrive, moves, session.now, self._backend.move_parts(session)
-            )
+            lambda session: self._redrives.advance(session, redrive, moves, self._backend.move_parts(session))
         )
         if moves:
             self._backend.hint()
@@ -442,7 +436,7 @@ class Store:
     ) -> Redrive:
         """End a redrive unless it has ended. Raises `RedriveNotFound`."""
         wanted = storable(redrive_id)
-        return self._write(lambda session: self._redrives.cancel(session, wanted, owner, actor, reason, session.now))
+        return self._write(lambda session: self._redrives.cancel(session, wanted, owner, actor, reason))
 
     def redrive_results(self, redrive: Redrive) -> dict[str, bool]:
         """Return whether the next attempt of each watched job succeeded. Jobs without an ended attempt are missing."""
@@ -462,16 +456,14 @@ class Store:
     def move(self, request: Request) -> Job[Any]:
         """Make a manual move and return the job. Raises `JobNotFound`, `IllegalMove` or `Conflict`. Safe against
         concurrent workers and operators."""
-        job = self._write(
-            lambda session: self._moves.move(session, request, session.now, self._backend.move_parts(session))
-        )
+        job = self._write(lambda session: self._moves.move(session, request, self._backend.move_parts(session)))
         self._backend.hint()
         return job
 
     # Reading
 
     def now(self) -> datetime:
-        return self._read(lambda session: self._reading.now(session, session.now))
+        return self._read(self._reading.now)
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
         return self._read(lambda session: self._reading.job(session, storable(job_id), owner))
@@ -493,16 +485,16 @@ class Store:
     def is_busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
         """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. Jobs blocked by a
         pause or an open service do not count."""
-        return self._read(lambda session: self._reading.is_busy(session, kinds, waiting_for, session.now))
+        return self._read(lambda session: self._reading.is_busy(session, kinds, waiting_for))
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""
-        return self._read(lambda session: self._reading.next_due(session, session.now))
+        return self._read(self._reading.next_due)
 
     def next_moment(self) -> datetime | None:
         """Return the next time at which a job becomes due or misses its deadline, a batch expires, a schedule ticks, or
         a pause ends."""
-        return self._read(lambda session: self._reading.next_moment(session, session.now))
+        return self._read(self._reading.next_moment)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         """Count the queued jobs of its lane that are claimed before this one, up to `limit`."""
@@ -545,7 +537,7 @@ class Store:
 
     def set_cursor(self, name: str, position: int) -> None:
         """Store durably how far a reader has come."""
-        self._write(lambda session: self._events.set_cursor(session, name, position, session.now))
+        self._write(lambda session: self._events.set_cursor(session, name, position))
 
     def drop_cursor(self, name: str) -> None:
         """Delete the cursor of a reader: no events are kept for it any longer."""

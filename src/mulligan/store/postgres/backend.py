@@ -141,7 +141,7 @@ class PostgresBackend:
         return Script("PostgreSQL", self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
-        return self._run(lambda session: self._claim.claim(session, claim, session.now))
+        return self._run(lambda session: self._claim.claim(session, claim))
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": [fence.id for fence in held]}
@@ -152,13 +152,13 @@ class PostgresBackend:
         return self._run(lambda session: session.cursor(SQL["secure"], fence_values(fence)).rowcount == 1)
 
     def settle(self, outcomes: Sequence[Outcome]) -> Answers:
-        return self._run(lambda session: self._settle.settle(session, outcomes, session.now))
+        return self._run(lambda session: self._settle.settle(session, outcomes))
 
     def move_parts(self, session: Session) -> MoveParts:
         assert isinstance(session, PostgresSession)
         return MoveParts(
-            settle=lambda first: self._settle.settle_uncounted(session, first, session.now),
-            promote=lambda changes: self._promote.promote(session, session.now, changes),
+            settle=lambda first: self._settle.settle_uncounted(session, first),
+            promote=lambda changes: self._promote.promote(session, changes),
         )
 
     def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
@@ -167,7 +167,7 @@ class PostgresBackend:
         )
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
-        return self.write(lambda session: self.parts.expire.expire(session, verdict, limit, session.now))
+        return self.write(lambda session: self.parts.expire.expire(session, verdict, limit))
 
     # The event log
 

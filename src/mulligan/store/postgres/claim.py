@@ -25,21 +25,21 @@ class PostgresPromote(PromoteOperations):
     def __init__(self, operations: SharedOperations) -> None:
         super().__init__(operations, _promote_pass)
 
-    def promote_if_needed(self, session: PostgresSession, claim: Claim, now: Now) -> tuple[Promotable, int | None]:
+    def promote_if_needed(self, session: PostgresSession, claim: Claim) -> tuple[Promotable, int | None]:
         """Promote before a claim, if there is anything to promote. Mostly there is nothing."""
         # Read before the query: a beat may announce the limits between the two, too late for the query.
         has_news = self._limits.has_news
-        found = self.find_promotable(session, now)
+        found = self.find_promotable(session)
         if not (found.has_work or has_news):
             return found, None
         # In a separate transaction: its id would be older than the ids of jobs that are enqueued now, and the log would
         # show them started before they are enqueued.
         with session.transaction(BEGIN_ASYNCHRONOUS):
-            return self.promote(session, now, claim=claim)
+            return self.promote(session, claim=claim)
 
     def promote_in_transaction(self, session: PostgresSession, duty: str, limit: int, *, is_manual: bool) -> int:
         with session.transaction(BEGIN):
-            return self.promote_by_duty(session, duty, limit, session.now, is_manual=is_manual)
+            return self.promote_by_duty(session, duty, limit, is_manual=is_manual)
 
 
 def _promote_pass(session: Session, statement: str, values: dict[str, Any]) -> tuple[int, int]:
@@ -55,12 +55,12 @@ class PostgresClaim:
         self._promote = promote
         self._job = job
 
-    def claim(self, session: PostgresSession, claim: Claim, now: Now) -> Claimed:
-        found, again = self._promote.promote_if_needed(session, claim, now)
+    def claim(self, session: PostgresSession, claim: Claim) -> Claimed:
+        found, again = self._promote.promote_if_needed(session, claim)
         if found.is_new_limit:
             claim, again = self._promote.without_new_limits(session, claim), CHECK_AGAIN
         where: dict[str, Any] = {
-            "now": now,
+            "now": session.now,
             "kinds": list(claim.kinds),
             "queues": None if claim.queues is None else list(claim.queues),
             "grants": None,
@@ -109,14 +109,14 @@ class PostgresClaim:
         now: Now = where["now"]
         with session.transaction(BEGIN_ASYNCHRONOUS):
             if repeated := self._load_repeated(session, claim):
-                return repeated, None, session.moment(now), []
+                return repeated, None, session.moment(), []
             grants = self._compute_grants(session, claim, where)
             where["grants"] = to_json([grant.values for grant in grants])
             statement = claim_statement("claim", whole=claim.whole, source="granted" if grants else "picked")
             job = None if claim.whole else self._job
             taken = session.fetch_leases(statement, _claim_values(claim, where), job=job)
             due, time = session.row(SQL["next_due"], {"now": now})
-            self._services.record_taken(session, grants, taken, time)
+            self._services.record_taken(session, grants, taken)
             if claim.fair:
                 session.cursor(SQL["turns_raise"], _turn_values(claim))
         return taken, due, time, grants
@@ -126,9 +126,8 @@ class PostgresClaim:
         return self.recall(session, "claim_repeated", {"incarnation": claim.incarnation, "claim": claim.number})
 
     def _compute_grants(self, session: PostgresSession, claim: Claim, where: dict[str, Any]) -> list[Grant]:
-        time = session.moment(where["now"])
         names = [name for (name,) in session.cursor(claim_statement("claim_services"), where)]
-        return self._services.compute_grants(session, claim, names, time)
+        return self._services.compute_grants(session, claim, names)
 
 
 def _claim_values(claim: Claim, where: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class PostgresSession(Session):
         return fetch_row(self.cursor(sql, values))
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        return self.fetch_leases(SQL[name], values)
+        return self.fetch_leases(SQL[name], {"now": self.now, **values})
 
     def fetch_leases(
         self, sql: str, values: Mapping[str, Any], job: Callable[[str], Job[Any]] | None = None

@@ -18,7 +18,6 @@ from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
 from mulligan.store.rows import fence_values, to_json
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
 from mulligan.store.services import ServiceUpdate
-from mulligan.store.session import Now
 from mulligan.store.settle import (
     VALUE_ERRORS,
     Settlement,
@@ -45,17 +44,17 @@ class PostgresSettle:
         self._batches = parts.batches
         self._enqueue = enqueue
 
-    def settle(self, session: PostgresSession, outcomes: Sequence[Outcome], now: Now) -> Answers:
+    def settle(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         try:
-            return self._settle_together(session, outcomes, now)
+            return self._settle_together(session, outcomes)
         except DATA_ERRORS:
-            alone = [self._settle_alone(session, outcome, now) for outcome in outcomes]
+            alone = [self._settle_alone(session, outcome) for outcome in outcomes]
         not_closed = dict(item for one in alone for item in one.not_closed.items())
         changes = [change for one in alone for change in one.changes]
         spared = {n: outcome for n, one in enumerate(alone) for outcome in one.spared.values()}
         return Answers([answer for one in alone for answer in one], not_closed, changes, spared)
 
-    def _settle_together(self, session: PostgresSession, outcomes: Sequence[Outcome], now: Now) -> Answers:
+    def _settle_together(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _find_firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
         unsure = {n: outcome for n, outcome in firsts.items() if may_charge_service(outcome)}
@@ -67,66 +66,62 @@ class PostgresSettle:
             or any(change.target is State.FAILED for _, change in others.values())
             or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
-        first = partial(_write_succeeded, session, succeeded, now)
+        first = partial(_write_succeeded, session, succeeded)
         with session.transaction_with(first) if needs_transaction else contextlib.nullcontext(first()) as written:
-            accepted = {*_read_accepted(written, succeeded), *self._write(session, others, now)}
-            fenced = _lock_fenced(session, unsure, now)
+            accepted = {*_read_accepted(written, succeeded), *self._write(session, others)}
+            fenced = _lock_fenced(session, unsure)
             accepted |= fenced.keys()
-            update = self._services.record_calls(session, [outcomes[n] for n in sorted(accepted)], now)
-            spared = self._charge(session, fenced, update, now)
-            self._count(session, [spared.get(n, outcomes[n]) for n in sorted(accepted)], Settled.ACCEPTED, now)
+            update = self._services.record_calls(session, [outcomes[n] for n in sorted(accepted)])
+            spared = self._charge(session, fenced, update)
+            self._count(session, [spared.get(n, outcomes[n]) for n in sorted(accepted)], Settled.ACCEPTED)
         self._limits.note_settled(outcomes[n].lease for n in accepted)
         answers = [
-            Settled.ACCEPTED if n in accepted else refuse(session, outcome, to_settlement(outcome), now)
+            Settled.ACCEPTED if n in accepted else refuse(session, outcome, to_settlement(outcome))
             for n, outcome in enumerate(outcomes)
         ]
         return Answers(answers, update.not_closed, update.changes, spared)
 
     def _charge(
-        self, session: PostgresSession, fenced: Mapping[int, Outcome], update: ServiceUpdate, now: Now
+        self, session: PostgresSession, fenced: Mapping[int, Outcome], update: ServiceUpdate
     ) -> dict[int, Outcome]:
         """Settle outcomes that may be charged to a service. Return those that were."""
         chosen = {n: charge(outcome, update.states) for n, outcome in fenced.items()}
-        self._write(session, {n: (outcome, to_settlement(outcome)) for n, outcome in chosen.items()}, now)
+        self._write(session, {n: (outcome, to_settlement(outcome)) for n, outcome in chosen.items()})
         return {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
 
-    def _settle_alone(self, session: PostgresSession, outcome: Outcome, now: Now) -> Answers:
+    def _settle_alone(self, session: PostgresSession, outcome: Outcome) -> Answers:
         """Settle one outcome alone, so that a bad one does not affect the others."""
         try:
             with session.transaction(BEGIN):
-                answers = self.settle_uncounted(session, outcome, now)
-                self._count(session, [answers.spared.get(0, outcome)], answers[0], now)
+                answers = self.settle_uncounted(session, outcome)
+                self._count(session, [answers.spared.get(0, outcome)], answers[0])
                 return answers
         except DATA_ERRORS:
             with session.transaction(BEGIN):
-                answer, update = self._apply(session, outcome, unstorable(outcome), now)
+                answer, update = self._apply(session, outcome, unstorable(outcome))
                 answer = Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
-                self._count(session, [outcome], answer, now)
+                self._count(session, [outcome], answer)
             return Answers([answer], update.not_closed, update.changes)
 
-    def _count(self, session: PostgresSession, outcomes: Sequence[Outcome], answer: Settled, now: Now) -> None:
-        self._batches.count_settled(session, outcomes, [answer] * len(outcomes), now)
+    def _count(self, session: PostgresSession, outcomes: Sequence[Outcome], answer: Settled) -> None:
+        self._batches.count_settled(session, outcomes, [answer] * len(outcomes))
 
-    def settle_uncounted(self, session: PostgresSession, outcome: Outcome, now: Now) -> Answers:
+    def settle_uncounted(self, session: PostgresSession, outcome: Outcome) -> Answers:
         """Settle without counting batch members: a move that ends an attempt first counts them itself."""
-        fenced = _lock_fenced(session, {0: outcome}, now) if may_charge_service(outcome) else {}
+        fenced = _lock_fenced(session, {0: outcome}) if may_charge_service(outcome) else {}
         if not fenced:
-            answer, update = self._apply(session, outcome, to_settlement(outcome), now)
+            answer, update = self._apply(session, outcome, to_settlement(outcome))
             return Answers([answer], update.not_closed, update.changes)
-        update = self._services.record_calls(session, [outcome], now)
-        spared = self._charge(session, fenced, update, now)
+        update = self._services.record_calls(session, [outcome])
+        spared = self._charge(session, fenced, update)
         return Answers([Settled.ACCEPTED], update.not_closed, update.changes, spared)
 
-    def _apply(
-        self, session: PostgresSession, outcome: Outcome, change: Settlement, now: Now
-    ) -> tuple[Settled, ServiceUpdate]:
-        if not self._write(session, {0: (outcome, change)}, now):
-            return refuse(session, outcome, change, now), ServiceUpdate()
-        return Settled.ACCEPTED, self._services.record_calls(session, [outcome], now)
+    def _apply(self, session: PostgresSession, outcome: Outcome, change: Settlement) -> tuple[Settled, ServiceUpdate]:
+        if not self._write(session, {0: (outcome, change)}):
+            return refuse(session, outcome, change), ServiceUpdate()
+        return Settled.ACCEPTED, self._services.record_calls(session, [outcome])
 
-    def _write(
-        self, session: PostgresSession, changes: Mapping[int, tuple[Outcome, Settlement]], now: Now
-    ) -> list[int]:
+    def _write(self, session: PostgresSession, changes: Mapping[int, tuple[Outcome, Settlement]]) -> list[int]:
         """Return the numbers of the accepted outcomes. If a job may fail, the caller has a transaction open."""
         if not changes:
             return []
@@ -144,7 +139,7 @@ class PostgresSettle:
         values = {
             # A missing value is NULL; that is half of them for most outcomes.
             "outcomes": to_json([{name: value for name, value in row.items() if value is not None} for row in rows]),
-            "now": now,
+            "now": session.now,
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
         }
@@ -154,13 +149,13 @@ class PostgresSettle:
         return [n for n, *_ in settled]
 
 
-def _lock_fenced(session: PostgresSession, outcomes: Mapping[int, Outcome], now: Now) -> dict[int, Outcome]:
+def _lock_fenced(session: PostgresSession, outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
     """Return the outcomes that will be accepted. Their jobs are locked until this transaction ends."""
     firsts = first_by_lease(outcomes.items())
     if not firsts:
         return {}
     rows = [{"n": n, **fence_values(one.lease.fence), **when_values(one)} for n, one in firsts.items()]
-    fenced = session.cursor(SQL["settle_fenced"], {"outcomes": to_json(rows), "now": now}).fetchall()
+    fenced = session.cursor(SQL["settle_fenced"], {"outcomes": to_json(rows), "now": session.now}).fetchall()
     return {n: firsts[n] for (n,) in fenced}
 
 
@@ -172,7 +167,7 @@ def _find_firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:
     return {n: outcomes[n] for n in numbers.values()}
 
 
-def _write_succeeded(session: PostgresSession, outcomes: Mapping[int, Outcome], now: Now) -> Cursor | None:
+def _write_succeeded(session: PostgresSession, outcomes: Mapping[int, Outcome]) -> Cursor | None:
     if not outcomes:
         return None
     columns = zip(*map(succeeded_row, outcomes.values()), strict=True)
@@ -180,7 +175,7 @@ def _write_succeeded(session: PostgresSession, outcomes: Mapping[int, Outcome], 
     values = {
         **dict(zip(SUCCEEDED_COLUMNS, map(_join, columns), strict=True)),
         "separator": SEPARATOR,
-        "now": now,
+        "now": session.now,
         "target": step.target.value,
         "event": step.event,
     }

@@ -109,7 +109,7 @@ class SqliteBackend:
     # A job's life
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
-        return self.write(lambda session: self._enqueue.enqueue(session, jobs, session.now))
+        return self.write(lambda session: self._enqueue.enqueue(session, jobs))
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         if self.database.path is None:
@@ -117,7 +117,7 @@ class SqliteBackend:
         return Script("SQLite", self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
-        return self.write(lambda session: self._claim.claim(session, claim, session.now))
+        return self.write(lambda session: self._claim.claim(session, claim))
 
     def adopt(self, incarnation: str, *, before: int, held: Sequence[Fence]) -> list[Lease]:
         values = {"incarnation": incarnation, "before": before, "held": to_json([fence.id for fence in held])}
@@ -128,24 +128,22 @@ class SqliteBackend:
         return bool(self.read(lambda session: session.rows("secure", fence_values(fence))))
 
     def settle(self, outcomes: Sequence[Outcome]) -> Answers:
-        return self.write(lambda session: self._settle.settle(session, outcomes, session.now))
+        return self.write(lambda session: self._settle.settle(session, outcomes))
 
     def move_parts(self, session: Session) -> MoveParts:
         assert isinstance(session, SqliteSession)
         return MoveParts(
-            settle=lambda first: self._settle.settle_uncounted(session, [first], session.now),
-            promote=lambda changes: self._promote.promote(session, session.now, changes),
+            settle=lambda first: self._settle.settle_uncounted(session, [first]),
+            promote=lambda changes: self._promote.promote(session, changes),
         )
 
     def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
-        return self.write(
-            lambda session: self._promote.promote_by_duty(session, duty, limit, session.now, is_manual=is_manual)
-        )
+        return self.write(lambda session: self._promote.promote_by_duty(session, duty, limit, is_manual=is_manual))
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
-        if not self.read(lambda session: find_left(session, "expire_damaged", session.now, 1)):
+        if not self.read(lambda session: find_left(session, "expire_damaged", 1)):
             return 0
-        return self.write(lambda session: self._corruption.expire(session, verdict, limit, session.now))
+        return self.write(lambda session: self._corruption.expire(session, verdict, limit))
 
     # The event log
 

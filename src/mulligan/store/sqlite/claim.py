@@ -55,18 +55,16 @@ class SqlitePromote(PromoteOperations):
         super().__init__(operations, _promote_pass)
         self._corruption = corruption
 
-    def promote_past_damage(self, session: SqliteSession, now: int) -> None:
+    def promote_past_damage(self, session: SqliteSession) -> None:
         """Promote once more. A due job that still does not move is damaged: fail it, or it would be due for ever."""
-        limit = PROMOTE_PASS - sum(self.promote_pass(session, "promote", now, limit=PROMOTE_PASS))
-        self._corruption.condemn(
-            session, find_left(session, "promote_damaged", now, limit), now, sources=[State.WAITING]
-        )
+        limit = PROMOTE_PASS - sum(self.promote_pass(session, "promote", limit=PROMOTE_PASS))
+        self._corruption.condemn(session, find_left(session, "promote_damaged", limit), sources=[State.WAITING])
 
 
 def _promote_pass(session: Session, statement: str, values: dict[str, Any]) -> tuple[int, int]:
     moved = rows_past_damage(session, statement, values)
     if promoted := [row for row in moved if row["state"] == values["queued"]]:
-        about = {"event": values["event"], "code": None, "data": "{}", "now": values["now"]}
+        about = {"event": values["event"], "code": None, "data": "{}"}
         session.rows("events_of_many", {**about, "jobs": to_json(promoted)})
     return len(promoted), len(moved) - len(promoted)
 
@@ -86,24 +84,25 @@ class SqliteClaim:
         self._corruption = corruption
         self._job = job
 
-    def claim(self, session: SqliteSession, claim: Claim, now: int) -> Claimed:
-        found, again = self._promote.promote(session, now, claim=claim)
+    def claim(self, session: SqliteSession, claim: Claim) -> Claimed:
+        now = session.now
+        found, again = self._promote.promote(session, claim=claim)
         values = {"incarnation": claim.incarnation, "claim": claim.number}
         if repeated := self.recall(session, "claim_repeated", values):
             return Claimed(repeated, None)
         if found.is_new_limit:
             claim, again = self._promote.without_new_limits(session, claim), CHECK_AGAIN
-        lanes = self._find_lanes(session, claim, now)
+        lanes = self._find_lanes(session, claim)
         asked = list_services(lanes) if found.has_restricted or self._services.has_rates else []
-        grants = self._services.compute_grants(session, claim, asked, now) if asked else []
-        taken = self._take(session, claim, OpenLanes(lanes, _load_restricted(session, asked), grants), now)
+        grants = self._services.compute_grants(session, claim, asked) if asked else []
+        taken = self._take(session, claim, OpenLanes(lanes, _load_restricted(session, asked), grants))
         if taken and claim.fair:
             session.db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
-        due = self._find_next_due(session, now)
+        due = self._find_next_due(session)
         if again is not None:
             due = earliest(due, now + again)
         if grants:
-            self._services.record_taken(session, grants, taken, now)
+            self._services.record_taken(session, grants, taken)
             due = earliest(due, *(now + grant.again_in for grant in grants if grant.again_in))
         return Claimed(taken, None if due is None else timedelta(microseconds=max(0, due - now)), list_changes(grants))
 
@@ -113,20 +112,20 @@ class SqliteClaim:
             self._services.mark_refused(session, found)
         return found
 
-    def _find_next_due(self, session: SqliteSession, now: int) -> int | None:
+    def _find_next_due(self, session: SqliteSession) -> int | None:
         due: int | None
         (due,) = session.db.execute(SQL["next_due"]).fetchone()
-        if due is not None and due <= now:
-            self._promote.promote_past_damage(session, now)
+        if due is not None and due <= session.now:
+            self._promote.promote_past_damage(session)
             (due,) = session.db.execute(SQL["next_due"]).fetchone()
         return due
 
-    def _find_lanes(self, session: SqliteSession, claim: Claim, now: int) -> list[LaneHead]:
+    def _find_lanes(self, session: SqliteSession, claim: Claim) -> list[LaneHead]:
         """Return the lanes with ready jobs for this claim that are not paused."""
         lanes = session.db.execute(SQL["claim_lanes"]).fetchall()
         if not lanes:
             return []
-        kinds = frozenset(claim.kinds)
+        kinds, now = frozenset(claim.kinds), session.now
         paused = frozenset(session.db.execute(SQL["claim_paused"], {"now": now}).fetchall())
         return [
             (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
@@ -136,21 +135,19 @@ class SqliteClaim:
             and not (paused and paused & {("queue", queue), ("kind", kind), ("service", service)})
         ]
 
-    def _take(self, session: SqliteSession, claim: Claim, lanes: OpenLanes, now: int) -> list[Lease]:
+    def _take(self, session: SqliteSession, claim: Claim, lanes: OpenLanes) -> list[Lease]:
         taken: list[Lease] = []
         while True:
             wanted = claim.limit - len(taken)
             picked = [seq for *_, seq in islice(_merge_lanes(session, lanes), wanted)]
-            leased = self._lease(session, claim, lanes, picked, now) if picked else []
+            leased = self._lease(session, claim, lanes, picked) if picked else []
             taken += leased
             if len(leased) == len(picked):
                 return taken
-            self._corruption.condemn(session, picked, now, sources=[State.QUEUED])
+            self._corruption.condemn(session, picked, sources=[State.QUEUED])
 
-    def _lease(
-        self, session: SqliteSession, claim: Claim, lanes: OpenLanes, picked: list[int], now: int
-    ) -> list[Lease]:
-        step = TABLE[Move.CLAIM, State.QUEUED]
+    def _lease(self, session: SqliteSession, claim: Claim, lanes: OpenLanes, picked: list[int]) -> list[Lease]:
+        step, now = TABLE[Move.CLAIM, State.QUEUED], session.now
         values = {
             "now": now,
             "lease": to_duration(claim.lease),

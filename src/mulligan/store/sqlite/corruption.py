@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.expire import FAILED, ExpireOperations
-from mulligan.store.rows import error_values, records, to_json
+from mulligan.store.rows import error_values, to_json
 from mulligan.store.script import Rows
 from mulligan.store.session import Session
 from mulligan.store.settle import damaged_verdict
@@ -28,16 +28,16 @@ def rows_past_damage(session: Session, name: str, values: dict[str, Any]) -> Row
     try:
         return session.rows(name, values)
     except sqlite3.IntegrityError:
-        return session.execute(_or_ignore(SQL[name]), values)
+        return session.execute(_or_ignore(SQL[name]), {"now": session.now, **values})
 
 
 def _or_ignore(update: str) -> str:
     return update.replace("UPDATE", "UPDATE OR IGNORE", 1)
 
 
-def find_left(session: SqliteSession, statement: str, now: int, limit: int) -> list[int]:
+def find_left(session: SqliteSession, statement: str, limit: int) -> list[int]:
     """Return the numbers of rows that a statement should have moved."""
-    return [number for (number,) in session.db.execute(SQL[statement], {"now": now, "limit": limit})]
+    return [number for (number,) in session.db.execute(SQL[statement], {"now": session.now, "limit": limit})]
 
 
 class Corruption:
@@ -48,7 +48,6 @@ class Corruption:
         self,
         session: SqliteSession,
         rows: Sequence[int],
-        now: int,
         *,
         sources: Sequence[State],
         settled_by: str | None = None,
@@ -58,17 +57,16 @@ class Corruption:
         if not rows:
             return
         verdict = damaged_verdict()
-        values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by, "now": now}
-        cursor = session.db.execute(SQL["fail_damaged"], {**values, "failed": FAILED.target, **error_values(verdict)})
-        failed = records(cursor, cursor.fetchall())
+        values = {"rows": to_json(rows), "sources": to_json(sources), "settled_by": settled_by}
+        failed = session.rows("fail_damaged", {**values, "failed": FAILED.target, **error_values(verdict)})
         self._expire.log_failures(session, failed, verdict, "its record is damaged")
         if settled_by is None:
-            self._expire.finish(session, failed, now)
+            self._expire.finish(session, failed)
         else:
             self._expire.store_follow_ups(session, failed)
 
-    def expire(self, session: SqliteSession, verdict: Verdict, limit: int, now: int) -> int:
-        did = self._expire.expire(session, verdict, limit, now)
-        late = find_left(session, "expire_damaged", now, limit - did)
-        self.condemn(session, late, now, sources=[State.WAITING, State.QUEUED])
+    def expire(self, session: SqliteSession, verdict: Verdict, limit: int) -> int:
+        did = self._expire.expire(session, verdict, limit)
+        late = find_left(session, "expire_damaged", limit - did)
+        self.condemn(session, late, sources=[State.WAITING, State.QUEUED])
         return did

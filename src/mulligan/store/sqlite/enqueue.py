@@ -7,7 +7,6 @@ from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
 from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
-from mulligan.store.events import event_values
 from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import Record, to_json
 from mulligan.store.script import Statement, Steps
@@ -29,8 +28,8 @@ class SqliteEnqueue:
         self._names = operations.services.names
         self._batches = operations.batches
 
-    def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob], now: int) -> list[Job[Any]]:
-        event = TABLE[Move.ENQUEUE, None].event
+    def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        event, now = TABLE[Move.ENQUEUE, None].event, session.now
         rows = [{**new_values(job, is_limited=self._limits.applies_to(job)), "now": now} for job in jobs]
         session.play(self._names.assign_names(rows, now))
         buckets = session.play(self._submissions.admit(rows, now))
@@ -47,8 +46,8 @@ class SqliteEnqueue:
             stored.append(row)
             news[job.id] = row
             data = LIMITED if row["waiting_for"] == "limit" else values["data"]
-            events.append(event_values(event, job.id, job.kind, job.owner, 0, now=now, encoded=data))
-        session.append(events)
+            events.append((event, job.id, job.kind, job.owner, 0, now, data))
+        session.db.executemany(SQL["event_plain"], events)
         session.play(self._submissions.charge(rows, news, buckets=buckets, starts=starts))
         return to_answers(jobs, stored, news)
 

@@ -1,6 +1,6 @@
 """A session on a connection to SQLite."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -41,21 +41,18 @@ class SqliteSession(Session):
         return records(cursor, rows) if rows else []
 
     def first(self, name: str, values: Mapping[str, Any]) -> Record | None:
-        cursor = self.db.execute(SQL[name], values)
+        cursor = self.db.execute(SQL[name], {"now": self.now, **values})
         row = cursor.fetchone()
         return None if row is None else records(cursor, [row])[0]
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        statement = SQL[name]
+        statement, values = SQL[name], {"now": self.now, **values}
         (is_any,) = self.db.execute(_exists(statement), values).fetchone()
         if not is_any:
             # Mostly there are none, and fetching fifty columns costs more than this check.
             return []
         cursor = self.db.execute(statement, values)
         return to_leases(cursor, cursor.fetchall())
-
-    def append(self, events: Iterable[dict[str, Any]]) -> None:
-        self.db.executemany(SQL["event"], events)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -46,96 +46,94 @@ class SqliteSettle:
         self._enqueue = enqueue
         self._corruption = corruption
 
-    def settle(self, session: SqliteSession, outcomes: Sequence[Outcome], now: int) -> Answers:
-        answers = self.settle_uncounted(session, outcomes, now)
+    def settle(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> Answers:
+        answers = self.settle_uncounted(session, outcomes)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
-        self._batches.count_settled(session, settled, answers, now)
+        self._batches.count_settled(session, settled, answers)
         return answers
 
-    def settle_uncounted(self, session: SqliteSession, outcomes: Sequence[Outcome], now: int) -> Answers:
+    def settle_uncounted(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> Answers:
         """Settle without counting batch members: a move that ends an attempt first counts them itself."""
         sure = {n: outcome for n, outcome in enumerate(outcomes) if not may_charge_service(outcome)}
-        answers = self._settle_all(session, sure, now)
+        answers = self._settle_all(session, sure)
         settled = [outcome for n, outcome in sure.items() if answers[n] in NEWLY_SETTLED]
         others = {n: outcome for n, outcome in enumerate(outcomes) if n not in sure}
-        fenced = {n: outcome for n, outcome in first_by_lease(others.items()).items() if _holds(session, outcome, now)}
-        update = self._services.record_calls(session, [*settled, *fenced.values()], now)
+        fenced = {n: outcome for n, outcome in first_by_lease(others.items()).items() if _holds(session, outcome)}
+        update = self._services.record_calls(session, [*settled, *fenced.values()])
         chosen = {n: charge(outcome, update.states) for n, outcome in fenced.items()}
-        answers |= self._settle_all(session, others | chosen, now)
+        answers |= self._settle_all(session, others | chosen)
         self._limits.note_settled(outcome.lease for outcome in (*settled, *fenced.values()))
         spared = {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
         return Answers([answers[n] for n in range(len(outcomes))], update.not_closed, update.changes, spared)
 
-    def _settle_all(self, session: SqliteSession, outcomes: Mapping[int, Outcome], now: int) -> dict[int, Settled]:
+    def _settle_all(self, session: SqliteSession, outcomes: Mapping[int, Outcome]) -> dict[int, Settled]:
         settled = list(outcomes.values())
         if not settled:
             return {}
         try:
             with session.savepoint():
-                answers = self._settle_together(session, settled, now)
+                answers = self._settle_together(session, settled)
         except DATA_ERRORS:
-            answers = [self._settle_alone(session, outcome, now) for outcome in settled]
+            answers = [self._settle_alone(session, outcome) for outcome in settled]
         return dict(zip(outcomes, answers, strict=True))
 
-    def _settle_together(self, session: SqliteSession, outcomes: Sequence[Outcome], now: int) -> list[Settled]:
+    def _settle_together(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
-        if succeeded and not _write_succeeded(session, succeeded, now):
+        if succeeded and not _write_succeeded(session, succeeded):
             # Undoes all of them: nothing else was written since the savepoint.
             session.db.execute("ROLLBACK TO settle")
-            return [self._apply(session, outcome, to_settlement(outcome), now) for outcome in outcomes]
+            return [self._apply(session, outcome, to_settlement(outcome)) for outcome in outcomes]
         return [
-            Settled.ACCEPTED if has_succeeded(outcome) else self._apply(session, outcome, to_settlement(outcome), now)
+            Settled.ACCEPTED if has_succeeded(outcome) else self._apply(session, outcome, to_settlement(outcome))
             for outcome in outcomes
         ]
 
-    def _settle_alone(self, session: SqliteSession, outcome: Outcome, now: int) -> Settled:
+    def _settle_alone(self, session: SqliteSession, outcome: Outcome) -> Settled:
         """Settle one outcome alone, so that a bad one does not affect the others."""
         try:
             with session.savepoint():
-                return self._apply(session, outcome, to_settlement(outcome), now)
+                return self._apply(session, outcome, to_settlement(outcome))
         except DATA_ERRORS:
-            answer = self._settle_as_unstorable(session, outcome, now)
+            answer = self._settle_as_unstorable(session, outcome)
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
 
-    def _settle_as_unstorable(self, session: SqliteSession, outcome: Outcome, now: int) -> Settled:
+    def _settle_as_unstorable(self, session: SqliteSession, outcome: Outcome) -> Settled:
         try:
             with session.savepoint():
-                return self._apply(session, outcome, unstorable(outcome), now)
+                return self._apply(session, outcome, unstorable(outcome))
         except sqlite3.IntegrityError:
             # The fence matched, or nothing would have been written: the row itself is damaged.
             row = session.first("job", {"id": outcome.lease.fence.id, "owner": None})
             assert row is not None
-            self._corruption.condemn(session, [row["seq"]], now, sources=[State.RUNNING], settled_by=outcome.settled_by)
+            self._corruption.condemn(session, [row["seq"]], sources=[State.RUNNING], settled_by=outcome.settled_by)
             return Settled.ACCEPTED
 
-    def _apply(self, session: SqliteSession, outcome: Outcome, change: Settlement, now: int) -> Settled:
-        fence, common = outcome.lease.fence, {"now": now, "cancelled": State.CANCELLED.value}
-        row = session.db.execute(SQL["settle"], {**settle_values(outcome, change), **common}).fetchone()
+    def _apply(self, session: SqliteSession, outcome: Outcome, change: Settlement) -> Settled:
+        fence, now = outcome.lease.fence, session.now
+        values = {**settle_values(outcome, change), "now": now, "cancelled": State.CANCELLED.value}
+        row = session.db.execute(SQL["settle"], values).fetchone()
         if row is None:
-            return refuse(session, outcome, change, now)
+            return refuse(session, outcome, change)
         state, owner, on_failed = row
         # A cancel request may have taken precedence over going back to the queue.
         type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
         about = (fence.id, outcome.lease.kind, owner, fence.attempt)
-        code, data = change.code, change.data
-        session.append([event_values(type_, *about, now=now, actor=outcome.actor, code=code, data=data)])
+        session.rows("event", event_values(type_, *about, actor=outcome.actor, code=change.code, data=change.data))
         if on_failed is not None and state == State.FAILED:
             failed = FailedRow(fence.id, owner, fence.attempt, now, on_failed)
-            self._enqueue.enqueue(session, to_follow_ups([failed]), now)
+            self._enqueue.enqueue(session, to_follow_ups([failed]))
         return Settled.ACCEPTED
 
 
-def _holds(session: SqliteSession, outcome: Outcome, now: int) -> bool:
+def _holds(session: SqliteSession, outcome: Outcome) -> bool:
     """Whether the fence still matches, so that the outcome will be accepted."""
-    return (
-        session.first("settle_fenced", {**fence_values(outcome.lease.fence), **when_values(outcome), "now": now})
-        is not None
-    )
+    values = {**fence_values(outcome.lease.fence), **when_values(outcome)}
+    return session.first("settle_fenced", values) is not None
 
 
-def _write_succeeded(session: SqliteSession, outcomes: Sequence[Outcome], now: int) -> bool:
+def _write_succeeded(session: SqliteSession, outcomes: Sequence[Outcome]) -> bool:
     """Return whether all were written. If not, at least one was refused or repeated; which one is unknown."""
-    rows = [succeeded_row(outcome) for outcome in outcomes]
+    rows, now = [succeeded_row(outcome) for outcome in outcomes], session.now
     written = session.db.executemany(
         SQL["settle_succeeded"],
         [(row.result, now, row.settled_by, now, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
