@@ -17,7 +17,7 @@ from mulligan.store.messages import Claim, Outcome
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.session import SQL
 from mulligan.store.promote import Promotable
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Session
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 
@@ -84,8 +84,8 @@ class TestLimitRaces(Bench):
         steps = self.store._backend._promote
         looking = steps.find_promotable
 
-        def look_and_be_slow(session: Session, now: Now) -> Promotable:
-            look = looking(session, now)
+        def look_and_be_slow(session: Session) -> Promotable:
+            look = looking(session)
             monkeypatch.undo()
             self.beat()
             return look

@@ -112,6 +112,4 @@ def promote_on(store: PostgresStore, db: Any) -> Any:
 
 def publish_on(store: PostgresStore, db: Any, batch: str) -> None:
     """Publish, and leave it to others to let the members in."""
-    on(store, db)._backend.publish(
-        batch, lambda session: store._batches.publish(session, batch, None, None, session.now)
-    )
+    on(store, db)._backend.publish(batch, lambda session: store._batches.publish(session, batch, None, None))

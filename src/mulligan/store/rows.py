@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -57,7 +57,9 @@ def to_time(moment: datetime) -> int:
     return microseconds(moment)
 
 
+@lru_cache(maxsize=64)
 def from_time(value: int) -> datetime:
+    # Cached: the rows of one call share most of their times.
     try:
         return EPOCH + timedelta(microseconds=value)
     except OverflowError:
@@ -81,7 +83,7 @@ def from_json(text: str) -> Any:
     return _decode(text)
 
 
-def _column_names(cursor: Any) -> list[str]:
+def column_names(cursor: Any) -> list[str]:
     # psycopg's `description` builds an object for each of fifty columns at every call.
     result = getattr(cursor, "pgresult", None)
     if result is None:
@@ -91,7 +93,7 @@ def _column_names(cursor: Any) -> list[str]:
 
 def records(cursor: Any, rows: Iterable[Sequence[Any]]) -> list[Record]:
     """Return the rows as dicts by column name."""
-    names = _column_names(cursor)
+    names = column_names(cursor)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -184,8 +186,8 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
     have only the columns of a claim."""
     if not rows:
         return []
-    names = _column_names(cursor)
-    picked, time = _getter(names, LEASE_COLUMNS), _memoize(from_time)
+    names = column_names(cursor)
+    picked = _getter(names, LEASE_COLUMNS)
     begun = names.index("begun_attempt") if "begun_attempt" in names else None
     leases = []
     for row in sorted(rows, key=_getter(names, ("priority", "rank", "id"))):
@@ -197,8 +199,8 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             kind,
             owner,
             arguments,
-            time(claimed_at or 0),
-            time(until),
+            from_time(claimed_at or 0),
+            from_time(until),
             _build_later(names, row) if job is None else partial(_load_own, job, fence),
             is_whole=job is None,
             service=service,
@@ -215,18 +217,6 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
 
 def _getter(names: Sequence[str], wanted: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
     return itemgetter(*[names.index(name) for name in wanted])
-
-
-def _memoize(function: Callable[[int], datetime]) -> Callable[[int], datetime]:
-    """The leases of one claim share their times."""
-    known: dict[int, datetime] = {}
-
-    def recall(value: int) -> datetime:
-        if value not in known:
-            known[value] = function(value)
-        return known[value]
-
-    return recall
 
 
 def load_records(leases: Iterable[Lease], rows: Iterable[Record]) -> None:

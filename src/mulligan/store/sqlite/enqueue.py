@@ -8,7 +8,7 @@ from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
 from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
 from mulligan.store.operations import SharedOperations
-from mulligan.store.rows import Record, to_json
+from mulligan.store.rows import Record, column_names, to_json
 from mulligan.store.script import Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
 
@@ -35,16 +35,19 @@ class SqliteEnqueue:
         buckets = session.play(self._submissions.admit(rows, now))
         closed = session.play(self._batches.lock_batches(rows))
         starts = session.play(self._submissions.assign_ranks(rows, now))
+        names: list[str] = []
         stored, news, events = [], {}, []
         for job, values in zip(jobs, rows, strict=True):
             if job.dedupe_key is not None:
                 session.db.execute(SQL["enqueue_clear"], values)
-            row = None if job.id in closed else session.first("enqueue", values)
-            if row is None:
+            cursor = None if job.id in closed else session.db.execute(SQL["enqueue"], values)
+            found = cursor and cursor.fetchone()
+            if cursor is None or found is None:
                 stored.append(session.play(self._find_twin(values)))
                 continue
+            names = names or column_names(cursor)
+            news[job.id] = row = dict(zip(names, found, strict=True))
             stored.append(row)
-            news[job.id] = row
             data = LIMITED if row["waiting_for"] == "limit" else values["data"]
             events.append((event, job.id, job.kind, job.owner, 0, now, data))
         session.db.executemany(SQL["event_plain"], events)
