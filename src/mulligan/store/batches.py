@@ -27,15 +27,12 @@ from mulligan.lifecycle import (
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
 from mulligan.records.job import Job, NewJob
-from mulligan.store.events import event_values, to_data
+from mulligan.store.events import event_values, is_done, to_data
 from mulligan.store.follow_up import to_callbacks
-from mulligan.store.idempotency import is_done
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
-from mulligan.store.script import Rows, Statement, Steps
-from mulligan.store.session import Session
+from mulligan.store.session import Rows, Session, Statement, Statements, Steps
 from mulligan.store.settle import has_succeeded
-from mulligan.store.statements import Statements
 
 logger = logging.getLogger("mulligan.store")
 

@@ -8,9 +8,8 @@ from mulligan.store.fairness import SubmitOperations
 from mulligan.store.limits import LimitOperations
 from mulligan.store.messages import Beat, BeatReply, WorkerRecord
 from mulligan.store.rows import fence_values, from_time, to_duration, to_json
-from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
-from mulligan.store.session import Session
+from mulligan.store.session import Rows, Session
 
 FORGOTTEN_AFTER = timedelta(hours=1)
 

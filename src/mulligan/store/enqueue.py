@@ -8,8 +8,7 @@ from mulligan.errors import Conflict
 from mulligan.records.job import Job, NewJob
 from mulligan.store.fairness import rank_step
 from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
-from mulligan.store.script import Statement, Steps
-from mulligan.store.statements import Statements
+from mulligan.store.session import Statement, Statements, Steps
 
 
 def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:

@@ -1,7 +1,13 @@
-"""Events: the values to write, the histories of jobs, and the cursors of readers."""
+"""Events: the values to write, the histories of jobs, the cursors of readers, and requests that were carried out.
+
+Manual requests carry an id of the caller: a request that was carried out is not carried out again. A repeated request
+gets its first answer, whatever has changed since. A request that changed nothing leaves no trace; repeating it carries
+it out.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -105,3 +111,21 @@ def to_data(text: str) -> dict[str, Any]:
 
 def to_cursor(row: Record) -> Cursor:
     return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
+
+
+class PastRequest(NamedTuple):
+    """A request as recorded in the log."""
+
+    at: datetime
+    actor: str | None
+    data: dict[str, Any]
+
+
+def find_request(session: Session, request: str) -> PastRequest | None:
+    """Return None if it was not carried out yet."""
+    rows = session.rows("find_request", {"request": request})
+    return PastRequest(from_time(rows[0]["at"]), rows[0]["actor"], to_data(rows[0]["data"])) if rows else None
+
+
+def is_done(session: Session, request: str) -> bool:
+    return find_request(session, request) is not None

@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 from mulligan.errors import SubmitRateExceeded
 from mulligan.records.rate import Rate, TokenBucket
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.script import Statement, Steps
-from mulligan.store.session import Session
-from mulligan.store.statements import Statements
+from mulligan.store.session import Session, Statement, Statements, Steps
 
 # After so long without turns a fair queue restarts at the present time: else its new jobs would look older than those
 # of plain queues.

@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from mulligan.errors import BadConnection
 from mulligan.store.rows import records
-from mulligan.store.script import Rows, Script, Statement, play, play_async
-from mulligan.store.statements import for_postgres
+from mulligan.store.session import Rows, Script, Statement, for_postgres, play, play_async
 
 T = TypeVar("T")
 

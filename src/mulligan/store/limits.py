@@ -17,9 +17,8 @@ from mulligan.records.limit import EVERY_OWNER, Limit, LimitBook, LimitRecord, S
 from mulligan.store.budgets import BudgetOperations
 from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
-from mulligan.store.script import Rows
 from mulligan.store.services import ServiceOperations
-from mulligan.store.session import Session
+from mulligan.store.session import Rows, Session
 
 GATE = "limit/"
 # Sorts after every gate of a limit.

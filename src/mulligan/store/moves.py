@@ -8,8 +8,7 @@ from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
 from mulligan.store.batches import BatchOperations, CountChanges
-from mulligan.store.events import event_values
-from mulligan.store.idempotency import is_done
+from mulligan.store.events import event_values, is_done
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Session

@@ -8,7 +8,7 @@ from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import SubmitOperations
 from mulligan.store.limits import LimitOperations
 from mulligan.store.services import ServiceOperations
-from mulligan.store.statements import Statements
+from mulligan.store.session import Statements
 
 
 class SharedOperations:

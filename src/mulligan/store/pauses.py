@@ -6,8 +6,7 @@ from typing import Any
 
 from mulligan.lifecycle import pause_events
 from mulligan.records.pause import Pause, PauseRequest
-from mulligan.store.events import event_values
-from mulligan.store.idempotency import PastRequest, find_request
+from mulligan.store.events import PastRequest, event_values, find_request
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration
 from mulligan.store.session import Session
 

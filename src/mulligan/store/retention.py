@@ -7,8 +7,7 @@ from typing import Any
 from mulligan.lifecycle import PURGED, State
 from mulligan.records.job import JobFilter
 from mulligan.records.retention import EndedCount, PurgeRequest
-from mulligan.store.events import event_values
-from mulligan.store.idempotency import find_request
+from mulligan.store.events import event_values, find_request
 from mulligan.store.reading import filter_conditions
 from mulligan.store.rows import Record, from_time, to_json, to_time
 from mulligan.store.session import Session

@@ -5,8 +5,7 @@ from typing import Any
 
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.batches import EnqueueSteps
-from mulligan.store.events import event_values
-from mulligan.store.idempotency import is_done
+from mulligan.store.events import event_values, is_done
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_time
 from mulligan.store.session import Session
 

@@ -1,10 +1,17 @@
-"""Versions of the schema: which code may work with which."""
+"""Versions of the schema: the migrations to each, and which code may work with which."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 
 from mulligan.errors import SchemaMismatch
 
 Migration = tuple[int, str, str]
+
+
+def migrations(package: str) -> list[tuple[int, str, str]]:
+    """Return number, name and text of each migration, in order."""
+    found = [file for file in (files(package) / "migrations").iterdir() if file.name.endswith(".sql")]
+    return sorted((int(file.name[:3]), file.name[:-4], file.read_text("utf-8")) for file in found)
 
 
 def check_version(found: int, oldest_code: int, known: int) -> None:

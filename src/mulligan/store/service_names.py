@@ -13,9 +13,7 @@ from typing import Any
 from mulligan.service import ServiceBook
 from mulligan.service.records import Family
 from mulligan.store.rows import to_duration, to_json
-from mulligan.store.script import Statement, Steps
-from mulligan.store.session import Session
-from mulligan.store.statements import Statements
+from mulligan.store.session import Session, Statement, Statements, Steps
 
 # How often a name is checked for use, and how many at once.
 CHECKED_EVERY = to_duration(timedelta(days=1))

@@ -39,14 +39,12 @@ from mulligan.service.config import LONGEST_WINDOW
 from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
 from mulligan.service.state import decode_state, encode_state
 from mulligan.service.window import decode_counts, encode_counts
-from mulligan.store.events import event_values
-from mulligan.store.idempotency import is_done
+from mulligan.store.events import event_values, is_done
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json
 from mulligan.store.service_calls import ServiceReport, collect_reports, merge_reports
 from mulligan.store.service_names import ServiceNames
-from mulligan.store.session import Session
-from mulligan.store.statements import Statements
+from mulligan.store.session import Session, Statements
 
 # Later than any real time: the service is not to be asked before an operator changes it.
 FOREVER = 2**62

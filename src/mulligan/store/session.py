@@ -1,15 +1,117 @@
-"""A session: statements by name on one connection, in one transaction."""
+"""A session runs named statements on one connection. A script yields statements, so that any connection can run it:
+one of the store, or one of the caller with an open transaction.
 
+SQL is in `.sql` files named for the store's operation: in `store/sql/` if both databases share the statement, else in
+the folder of each database under the same name. Shared statements are written for PostgreSQL.
+"""
+
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mulligan.records.job import Lease
-from mulligan.store.script import Rows, Statement, Steps, play
-from mulligan.store.statements import Statements
 
 T = TypeVar("T")
+
+SHARED = "mulligan.store"
+
+_INCLUDED = re.compile(r"\{\{([a-z_]+)\}\}")
+_CAST = re.compile(r"::(?:text|bigint|json)\b")
+_ROW_LOCK = re.compile(r"\s+FOR UPDATE(?: SKIP LOCKED)?\b")
+_LIST = re.compile(r"= ANY \(ARRAY\(SELECT json_array_elements_text\((:[a-z_]+)\)\)\)")
+_ELEMENTS = re.compile(r"\bjson_array_elements_text\((:[a-z_]+)\)")
+
+
+class Statements(dict[str, str]):
+    """The statements of one backend, read once. `{{name}}` includes the file of that name."""
+
+    def __init__(self, package: str, dialect: Callable[[str], str]) -> None:
+        super().__init__()
+        self._folders = [files(package) / "sql", files(SHARED) / "sql"]
+        self._dialect = dialect
+        self._texts: dict[str, str] = {}
+
+    def __missing__(self, name: str) -> str:
+        self[name] = text = self._dialect(self._text(name))
+        return text
+
+    def filtered(self, name: str, conditions: Sequence[str], **words: str) -> str:
+        """Return a statement with the `{conditions}` of a filter and other constants, such as a `{table}`."""
+        text = self._text(name).format(conditions=" AND ".join(conditions), **words)
+        return self._dialect(self._include(text))
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            file = next(file for folder in self._folders if (file := folder / f"{name}.sql").is_file())
+            self._texts[name] = self._include(file.read_text("utf-8"))
+        return self._texts[name]
+
+    def _include(self, text: str) -> str:
+        return _INCLUDED.sub(lambda found: self._text(found[1]).strip(), text)
+
+
+def for_postgres(text: str) -> str:
+    """Rewrite `:name` as `%(name)s`. Casts (`::text`) stay."""
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
+
+
+def for_sqlite(text: str) -> str:
+    """Remove casts and row locks: types are dynamic, and there is one writer."""
+    text = _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _ROW_LOCK.sub("", _CAST.sub("", text)))
+    return _ELEMENTS.sub(r"value FROM json_each(\1)", text).replace("greatest(", "max(")
+
+
+class Statement(NamedTuple):
+    """SQL with named parameters: `%(name)s` for PostgreSQL, `:name` for SQLite."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+Rows = list[dict[str, Any]]
+Steps = Generator[Statement, Rows, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Script(Generic[T]):
+    """The steps, and the kind of database they are written for."""
+
+    database: str
+    steps: Steps[T]
+
+
+def play(steps: Steps[T], execute: Callable[[Statement], Rows]) -> T:
+    """Run the statements one after the other. A script catches no error of a statement."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(execute(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def play_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[Rows]]) -> T:
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await execute(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def moment(sql: Statements, now: int | None) -> Steps[int]:
+    """Return the time of the store in microseconds."""
+    if now is not None:
+        return now
+    (row,) = yield Statement(sql["now"], {"now": now})
+    return int(row["now"])
+
 
 # Microseconds. None: the statements use the clock of the database.
 Now = int | None

@@ -47,8 +47,7 @@ from mulligan.store.redrives import RedriveOperations
 from mulligan.store.retention import Remove, RetentionOperations
 from mulligan.store.rows import fence_values, to_duration
 from mulligan.store.schedules import ScheduleOperations
-from mulligan.store.script import Script
-from mulligan.store.session import Session
+from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
 
 T = TypeVar("T")

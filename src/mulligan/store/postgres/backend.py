@@ -25,8 +25,7 @@ from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUB
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.rows import fence_values, to_time
-from mulligan.store.script import Script
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Now, Script, Session
 from mulligan.store.store import Store
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
 from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres.session import BEGIN, SQL, PostgresSession
 from mulligan.store.rows import Record, to_json
-from mulligan.store.script import Statement, Steps, moment
-from mulligan.store.session import Now
+from mulligan.store.session import Now, Statement, Steps, moment
 
 
 class PostgresEnqueue:

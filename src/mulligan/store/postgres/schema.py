@@ -2,8 +2,7 @@
 
 from mulligan.errors import SchemaMismatch
 from mulligan.store.postgres.connections import Connection
-from mulligan.store.schema import check_version, missing
-from mulligan.store.statements import migrations
+from mulligan.store.schema import check_version, migrations, missing
 
 MIGRATIONS = migrations("mulligan.store.postgres")
 VERSION = MIGRATIONS[-1][0]

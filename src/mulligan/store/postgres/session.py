@@ -9,9 +9,7 @@ import psycopg
 from mulligan.records.job import Job, Lease
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.rows import records, to_leases
-from mulligan.store.script import Rows
-from mulligan.store.session import Now, Session
-from mulligan.store.statements import Statements, for_postgres
+from mulligan.store.session import Now, Rows, Session, Statements, for_postgres
 
 T = TypeVar("T")
 Cursor = psycopg.Cursor[tuple[Any, ...]]

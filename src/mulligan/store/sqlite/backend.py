@@ -15,8 +15,7 @@ from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, O
 from mulligan.store.moves import MoveParts
 from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import fence_values, to_json, to_time
-from mulligan.store.script import Script
-from mulligan.store.session import Session
+from mulligan.store.session import Script, Session
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import SqliteClaim, SqlitePromote

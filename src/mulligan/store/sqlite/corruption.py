@@ -8,8 +8,7 @@ from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.expire import FAILED, ExpireOperations
 from mulligan.store.rows import error_values, to_json
-from mulligan.store.script import Rows
-from mulligan.store.session import Session
+from mulligan.store.session import Rows, Session
 from mulligan.store.settle import damaged_verdict
 from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.session import SQL, SqliteSession

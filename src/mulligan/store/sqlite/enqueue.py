@@ -9,7 +9,7 @@ from mulligan.records.job import Job, NewJob
 from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
 from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import Record, column_names, to_json
-from mulligan.store.script import Statement, Steps
+from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
 
 # The event data of a job that waits for a limit from the start.

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from mulligan.store.schema import check_version, missing
+from mulligan.store.schema import check_version, migrations, missing
 from mulligan.store.sqlite.driver import sqlite3
-from mulligan.store.statements import migrations
 
 MIGRATIONS = migrations("mulligan.store.sqlite")
 VERSION = MIGRATIONS[-1][0]

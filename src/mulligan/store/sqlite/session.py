@@ -7,10 +7,8 @@ from typing import Any
 
 from mulligan.records.job import Lease
 from mulligan.store.rows import Record, records, to_leases
-from mulligan.store.script import Rows
-from mulligan.store.session import Session
+from mulligan.store.session import Rows, Session, Statements, for_sqlite
 from mulligan.store.sqlite.driver import sqlite3
-from mulligan.store.statements import Statements, for_sqlite
 
 SQL = Statements("mulligan.store.sqlite", for_sqlite)
 
