@@ -11,7 +11,7 @@ import pytest
 
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.store.sqlite import SqliteStore, health
-from mulligan.store.sqlite.driver import sqlite3 as driver
+from mulligan.store.sqlite.session import sqlite3 as driver
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

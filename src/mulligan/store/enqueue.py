@@ -1,14 +1,45 @@
-"""What both backends share in an enqueue: the values of a new job, and the answer for jobs that existed already."""
+"""What both backends share in an enqueue: the operations around the insert, the values of a new job, and the answer for
+jobs that existed already."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from mulligan.errors import Conflict
 from mulligan.records.job import Job, NewJob
-from mulligan.store.fairness import rank_step
+from mulligan.service import ServiceBook
+from mulligan.store.batches import BatchOperations, EnqueueSteps
+from mulligan.store.expire import ExpireOperations
+from mulligan.store.fairness import SubmitOperations, rank_step
+from mulligan.store.limits import LimitOperations
 from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
+from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Statement, Statements, Steps
+
+
+class SharedOperations:
+    """The operations that both backends share, constructed once. Several of them enqueue follow-up jobs."""
+
+    def __init__(self, sql: Statements, services: Callable[[], ServiceBook], enqueue_steps: EnqueueSteps) -> None:
+        self.services = ServiceOperations(sql, services)
+        self.limits = LimitOperations(self.services)
+        self.submissions = SubmitOperations(sql)
+        self.batches = BatchOperations(sql, enqueue_steps)
+        self.expire = ExpireOperations(self.batches, enqueue_steps)
+        self.enqueue_steps = enqueue_steps
+
+
+class EnqueueOperations:
+    """The operations that an enqueue calls around its insert."""
+
+    def use(self, operations: SharedOperations) -> None:
+        self._submissions = operations.submissions
+        self._limits = operations.limits
+        self._names = operations.services.names
+        self._batches = operations.batches
+
+    def _new_rows(self, jobs: Sequence[NewJob]) -> list[dict[str, Any]]:
+        return [new_values(job, is_limited=self._limits.applies_to(job)) for job in jobs]
 
 
 def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.batches import CountChanges
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.messages import Claim
-from mulligan.store.operations import SharedOperations
 from mulligan.store.probes import ProbeOperations
 from mulligan.store.session import Session
 

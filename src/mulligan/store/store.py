@@ -26,6 +26,7 @@ from mulligan.service.records import Demand, Family, ServiceRecord, ServiceReque
 from mulligan.store.batches import PUBLISH_PASS, PUBLISH_PASSES
 from mulligan.store.beat import BeatOperations
 from mulligan.store.duties import DutyOperations
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
 from mulligan.store.messages import (
     Answers,
@@ -40,7 +41,6 @@ from mulligan.store.messages import (
     WorkerRecord,
 )
 from mulligan.store.moves import MoveOperations, MoveParts
-from mulligan.store.operations import SharedOperations
 from mulligan.store.pauses import PauseOperations
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations

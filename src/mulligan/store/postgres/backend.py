@@ -12,9 +12,9 @@ from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
-from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres import health, proxy, schema
 from mulligan.store.postgres.claim import PostgresClaim, PostgresPromote
 from mulligan.store.postgres.connections import Connections

@@ -7,10 +7,10 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import start_data
 from mulligan.store.limits import CHECK_AGAIN
 from mulligan.store.messages import Claim, Claimed
-from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres.session import ASYNCHRONOUSLY, BEGIN, BEGIN_ASYNCHRONOUS, SQL, PostgresSession, fetch_row
 from mulligan.store.promote import Promotable, PromoteOperations
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases

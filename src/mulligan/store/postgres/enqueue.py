@@ -6,24 +6,17 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, NewJob
-from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
-from mulligan.store.operations import SharedOperations
+from mulligan.store.enqueue import EnqueueOperations, refuse_other_calls, to_answers
 from mulligan.store.postgres.session import BEGIN, SQL, PostgresSession
 from mulligan.store.rows import Record, to_json
 from mulligan.store.session import Now, Statement, Steps, moment
 
 
-class PostgresEnqueue:
+class PostgresEnqueue(EnqueueOperations):
     """`now` returns the time of a clock that replaces the server's, or None."""
 
     def __init__(self, now: Callable[[], Now]) -> None:
         self._now = now
-
-    def use(self, operations: SharedOperations) -> None:
-        self._submissions = operations.submissions
-        self._limits = operations.limits
-        self._names = operations.services.names
-        self._batches = operations.batches
 
     def enqueue(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         with session.transaction(BEGIN) if any(map(_needs_transaction, jobs)) else contextlib.nullcontext():
@@ -33,7 +26,7 @@ class PostgresEnqueue:
         if not jobs:
             return []
         yield from refuse_other_calls(SQL, jobs)
-        rows = [{**new_values(job, is_limited=self._limits.applies_to(job)), "n": n} for n, job in enumerate(jobs)]
+        rows = [{**row, "n": n} for n, row in enumerate(self._new_rows(jobs))]
         now = self._now()
         news = yield from self._store_steps(rows, now)
         stored = dict(news)

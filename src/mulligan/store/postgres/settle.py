@@ -10,9 +10,9 @@ import psycopg
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.follow_up import FailedRow, to_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
-from mulligan.store.operations import SharedOperations
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
 from mulligan.store.rows import fence_values, to_json

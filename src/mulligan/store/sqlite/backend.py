@@ -10,10 +10,10 @@ from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service import ServiceBook
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import to_event
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
-from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import fence_values, to_json, to_time
 from mulligan.store.session import Script, Session
 from mulligan.store.sqlite import health, schema
@@ -21,9 +21,8 @@ from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import SqliteClaim, SqlitePromote
 from mulligan.store.sqlite.corruption import Corruption, find_left
 from mulligan.store.sqlite.database import Database
-from mulligan.store.sqlite.driver import OLDEST_VERSION, sqlite3
 from mulligan.store.sqlite.enqueue import SqliteEnqueue
-from mulligan.store.sqlite.session import SQL, SqliteSession
+from mulligan.store.sqlite.session import OLDEST_VERSION, SQL, SqliteSession, sqlite3
 from mulligan.store.sqlite.settle import SqliteSettle
 from mulligan.store.sqlite.url import parse_url
 from mulligan.store.store import Store

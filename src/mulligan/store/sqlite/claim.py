@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import start_data
 from mulligan.store.limits import CHECK_AGAIN
 from mulligan.store.messages import Claim, Claimed
-from mulligan.store.operations import SharedOperations
 from mulligan.store.promote import PROMOTE_PASS, PromoteOperations
-from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
+from mulligan.store.rows import CLAIMED, earliest, records, to_duration, to_json, to_leases
 from mulligan.store.services import Grant, ServiceOperations, list_changes
 from mulligan.store.session import Session
-from mulligan.store.sqlite.corruption import Corruption, execute_past_damage, find_left, rows_past_damage
+from mulligan.store.sqlite.corruption import Corruption, find_left
 from mulligan.store.sqlite.session import SQL, SqliteSession
 
 LaneValues: TypeAlias = dict[str, Any]
@@ -62,7 +62,9 @@ class SqlitePromote(PromoteOperations):
 
 
 def _promote_pass(session: Session, statement: str, values: dict[str, Any]) -> tuple[int, int]:
-    moved = rows_past_damage(session, statement, values)
+    assert isinstance(session, SqliteSession)
+    cursor = session.past_damage(SQL[statement], values)
+    moved = records(cursor, cursor.fetchall())
     if promoted := [row for row in moved if row["state"] == values["queued"]]:
         about = {"event": values["event"], "code": None, "data": "{}"}
         session.rows("events_of_many", {**about, "jobs": to_json(promoted)})
@@ -149,7 +151,6 @@ class SqliteClaim:
     def _lease(self, session: SqliteSession, claim: Claim, lanes: OpenLanes, picked: list[int]) -> list[Lease]:
         step, now = TABLE[Move.CLAIM, State.QUEUED], session.now
         values = {
-            "now": now,
             "lease": to_duration(claim.lease),
             "incarnation": claim.incarnation,
             "claim": claim.number,
@@ -158,7 +159,7 @@ class SqliteClaim:
             "running": step.target,
             "version": claim.version,
         }
-        cursor = execute_past_damage(session, SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
+        cursor = session.past_damage(SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
         at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
         data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}

@@ -2,36 +2,13 @@
 possible."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.expire import FAILED, ExpireOperations
 from mulligan.store.rows import error_values, to_json
-from mulligan.store.session import Rows, Session
 from mulligan.store.settle import damaged_verdict
-from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.session import SQL, SqliteSession
-
-
-def execute_past_damage(session: SqliteSession, statement: str, values: dict[str, Any]) -> "sqlite3.Cursor":
-    """Run an update of many rows. A damaged row is skipped and does not stop the others."""
-    try:
-        return session.db.execute(statement, values)
-    except sqlite3.IntegrityError:
-        return session.db.execute(_or_ignore(statement), values)
-
-
-def rows_past_damage(session: Session, name: str, values: dict[str, Any]) -> Rows:
-    """The same, returning the rows by column name."""
-    try:
-        return session.rows(name, values)
-    except sqlite3.IntegrityError:
-        return session.execute(_or_ignore(SQL[name]), {"now": session.now, **values})
-
-
-def _or_ignore(update: str) -> str:
-    return update.replace("UPDATE", "UPDATE OR IGNORE", 1)
 
 
 def find_left(session: SqliteSession, statement: str, limit: int) -> list[int]:

@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreReadOnly, StoreUnavailable
 from mulligan.store.messages import TIMEOUT
-from mulligan.store.sqlite.driver import sqlite3, translate_errors
 from mulligan.store.sqlite.lock import FileLock, lock_error
+from mulligan.store.sqlite.session import sqlite3, translate_errors
 
 T = TypeVar("T")
 Work = Callable[["sqlite3.Connection"], T]

@@ -6,8 +6,7 @@ from typing import Any
 from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
-from mulligan.store.enqueue import new_values, refuse_other_calls, to_answers
-from mulligan.store.operations import SharedOperations
+from mulligan.store.enqueue import EnqueueOperations, refuse_other_calls, to_answers
 from mulligan.store.rows import Record, column_names, to_json
 from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
@@ -16,21 +15,15 @@ from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
 LIMITED = '{"waiting_for":"limit"}'
 
 
-class SqliteEnqueue:
+class SqliteEnqueue(EnqueueOperations):
     """`clock` replaces the machine's clock."""
 
     def __init__(self, clock: Callable[[], Clock | None]) -> None:
         self._clock = clock
 
-    def use(self, operations: SharedOperations) -> None:
-        self._submissions = operations.submissions
-        self._limits = operations.limits
-        self._names = operations.services.names
-        self._batches = operations.batches
-
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         event, now = TABLE[Move.ENQUEUE, None].event, session.now
-        rows = [{**new_values(job, is_limited=self._limits.applies_to(job)), "now": now} for job in jobs]
+        rows = [{**row, "now": now} for row in self._new_rows(jobs)]
         session.play(self._names.assign_names(rows, now))
         buckets = session.play(self._submissions.admit(rows, now))
         closed = session.play(self._batches.lock_batches(rows))
@@ -64,7 +57,7 @@ class SqliteEnqueue:
         One statement for all jobs: on a connection in any mode it stores all or none.
         """
         yield from refuse_other_calls(SQL, jobs)
-        rows = [new_values(job, is_limited=self._limits.applies_to(job)) for job in jobs]
+        rows = self._new_rows(jobs)
         clock = self._clock()
         now = None if clock is None else clock()
         yield from self._names.assign_names(rows, now)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.store.sqlite.database import Database
-from mulligan.store.sqlite.driver import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
 from mulligan.store.sqlite.lock import WRITING, find_holder, lock_file
+from mulligan.store.sqlite.session import CANNOT_OPEN, READ_ONLY, primary_code, sqlite3
 from mulligan.values.duration import describe
 from mulligan.values.size import describe_size
 

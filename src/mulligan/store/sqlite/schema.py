@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mulligan.store.schema import check_version, migrations, missing
-from mulligan.store.sqlite.driver import sqlite3
+from mulligan.store.sqlite.session import sqlite3
 
 MIGRATIONS = migrations("mulligan.store.sqlite")
 VERSION = MIGRATIONS[-1][0]

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import event_values
 from mulligan.store.follow_up import FailedRow, to_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
-from mulligan.store.operations import SharedOperations
 from mulligan.store.rows import fence_values
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
 from mulligan.store.settle import (
@@ -22,9 +22,8 @@ from mulligan.store.settle import (
     when_values,
 )
 from mulligan.store.sqlite.corruption import Corruption
-from mulligan.store.sqlite.driver import sqlite3
 from mulligan.store.sqlite.enqueue import SqliteEnqueue
-from mulligan.store.sqlite.session import SQL, SqliteSession
+from mulligan.store.sqlite.session import SQL, SqliteSession, sqlite3
 
 # Errors caused by the outcome itself. Any other error is a fault of the store, not of the job.
 DATA_ERRORS = (
