@@ -8,7 +8,7 @@ import pytest
 
 from mulligan import App, RetryPolicy
 from mulligan.errors import BadSetting, ConfigurationError
-from mulligan.failure.delays import schedule
+from mulligan.failure.policy import schedule
 from mulligan.service import Service
 from mulligan.settings import READERS, Settings, field_of, load
 
@@ -113,7 +113,7 @@ def test_the_guide_to_duties_gives_the_defaults_that_are_in_force() -> None:
     guide = (Path(__file__).parents[1] / "docs" / "guides" / "stuck-jobs.md").read_text()
     given = re.findall(r"`MULLIGAN_(DUTY_\w+)` \((\d+)", guide)
     in_force = {field.name: getattr(Settings(), field.name) for field in fields(Settings)}
-    in_force["duty_reclaim_interval"] = Settings().reclaim_interval
+    in_force["duty_reclaim_interval"] = timedelta(seconds=Settings().duty_bounds("reclaim")["interval"])
     found = {name.lower(): in_force[field_of(name.lower())] for name, _ in given}
     assert {name.lower(): int(value) for name, value in given} == {
         name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in found.items()

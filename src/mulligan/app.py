@@ -21,6 +21,7 @@ from mulligan.failure.classify import AnyRule
 from mulligan.failure.error_codes import ErrorCode
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.lifecycle import Move
 from mulligan.policies import Names, Owner, Queue
 from mulligan.records.batch import BatchState
 from mulligan.records.duty import DutyRun
@@ -407,7 +408,7 @@ class App:
         taken from its worker first. Raises JobNotFound; IllegalMove if its state does not allow it; NotAllowed or
         InsufficientCredits if `can_retry` of its task refuses; Conflict if another job holds its dedupe key.
         """
-        return self.wiring.jobs.retry(job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason)
 
     def run_now(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
@@ -416,7 +417,7 @@ class App:
 
         Raises the same errors as `retry`.
         """
-        return self.wiring.jobs.run_now(job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(Move.RUN_NOW, job_id, owner=owner, actor=actor, reason=reason)
 
     def cancel(
         self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
@@ -425,7 +426,7 @@ class App:
 
         Raises JobNotFound, and IllegalMove if it is over.
         """
-        return self.wiring.jobs.cancel(job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(Move.MANUAL_CANCEL, job_id, owner=owner, actor=actor, reason=reason)
 
     def snooze(
         self,
@@ -440,7 +441,7 @@ class App:
 
         Raises JobNotFound, and IllegalMove if it is running or over.
         """
-        return self.wiring.jobs.snooze(job_id, delay, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(Move.MANUAL_SNOOZE, job_id, owner=owner, actor=actor, reason=reason, delay=delay)
 
     # Failed and stuck jobs
 

@@ -70,73 +70,11 @@ from typing import ClassVar
 
 from mulligan.lifecycle import Move, State, possible_verbs
 from mulligan.values.check import not_allowed
-from mulligan.values.duration import BadDuration, Duration, describe, parse
-from mulligan.values.error import MulliganError
+from mulligan.values.duration import BadDuration as BadDuration
+from mulligan.values.duration import Duration, describe, parse
+from mulligan.values.error import MulliganError as MulliganError
 from mulligan.values.suggest import unknown
 from mulligan.values.text import with_detail
-
-__all__ = [
-    "AmbiguousId",
-    "BadArgument",
-    "BadBatch",
-    "BadConnection",
-    "BadDuration",
-    "BadFilter",
-    "BadHook",
-    "BadPolicies",
-    "BadPolicy",
-    "BadProgram",
-    "BadRate",
-    "BadSchedule",
-    "BadSetting",
-    "BadTask",
-    "BadUrl",
-    "BatchBusy",
-    "BatchClosed",
-    "BatchExpired",
-    "BatchNotFound",
-    "ConfigurationError",
-    "Conflict",
-    "FinalError",
-    "IllegalMove",
-    "InsufficientCredits",
-    "InvalidArguments",
-    "JobCancelled",
-    "JobFailed",
-    "JobNotFound",
-    "LeaseLost",
-    "LifespanFailed",
-    "MulliganError",
-    "NotAllowed",
-    "PayloadTooLarge",
-    "ProgramFailed",
-    "ProgramTimedOut",
-    "RateLimitedError",
-    "RedriveNotFound",
-    "Refused",
-    "RequestIdUsed",
-    "RetryableError",
-    "ScheduleInUse",
-    "SchemaMismatch",
-    "Snooze",
-    "StillRunning",
-    "StoreClosed",
-    "StoreDamaged",
-    "StoreError",
-    "StoreFull",
-    "StoreReadOnly",
-    "StoreUnavailable",
-    "SubmitRateExceeded",
-    "TaskError",
-    "UndeclaredProxy",
-    "UnknownDuty",
-    "UnknownKind",
-    "UnknownQueue",
-    "UnknownSchedule",
-    "UnknownService",
-    "WorkerCancelled",
-    "WornOut",
-]
 
 
 class ConfigurationError(MulliganError):
@@ -318,28 +256,28 @@ class BatchExpired(MulliganError):
         self.batch_id = batch_id
 
 
-class UnknownDuty(MulliganError):
+class _UnknownName(MulliganError):
+    what: ClassVar[str]
+
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("duty", name, known))
+        super().__init__(unknown(self.what, name, known))
         self.name = name
 
 
-class UnknownSchedule(MulliganError):
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("schedule", name, known))
-        self.name = name
+class UnknownDuty(_UnknownName):
+    what = "duty"
 
 
-class UnknownService(MulliganError):
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("service", name, known))
-        self.name = name
+class UnknownSchedule(_UnknownName):
+    what = "schedule"
 
 
-class UnknownQueue(MulliganError):
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("queue", name, known))
-        self.name = name
+class UnknownService(_UnknownName):
+    what = "service"
+
+
+class UnknownQueue(_UnknownName):
+    what = "queue"
 
 
 class ScheduleInUse(MulliganError):
@@ -619,3 +557,10 @@ def without_password(url: object) -> object:
     scheme, separator, given = credentials.partition("://")
     user, colon, _ = given.partition(":")
     return f"{scheme}{separator}{user}{':•••' if colon else ''}@{place}"
+
+
+__all__ = [
+    name
+    for name, value in globals().items()
+    if not name.startswith("_") and isinstance(value, type) and issubclass(value, MulliganError | Snooze)
+]

@@ -5,6 +5,7 @@ Workers, the reclaimer, the sandbox and `explain` all use it.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
@@ -12,7 +13,7 @@ from mulligan.failure.classify import AnyRule, classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
 from mulligan.failure.error_codes import Catalogue
-from mulligan.failure.packs import installed
+from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
@@ -51,10 +52,18 @@ class Judge:
         self._services_cache: tuple[Policies | None, ServiceBook] = (None, self._services)
         self._cache: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
 
+    def prepare(self) -> None:
+        """Load the rule packs, which import code of other distributions, before the first failure needs them."""
+        assert self._pack_rules
+
+    @cached_property
+    def _pack_rules(self) -> tuple[AnyRule, ...]:
+        return tuple(rule for pack in packs() for rule in pack.rules)
+
     def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
         """Classify the failure by the rules of the policies file, the task, the app, the installed packs, and ours."""
         own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *installed.rules())
+        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *self._pack_rules)
         return classify(failure, kind=kind, rules=rules, catalogue=self.catalogue)
 
     def decide_lease(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
@@ -27,6 +27,13 @@ PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
 # The largest settings file, in bytes.
 LARGEST = 2**20
+
+
+class DutyBounds(TypedDict):
+    """The interval in seconds, and the limit of one run."""
+
+    interval: float
+    limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +103,12 @@ class Settings:
             most=self.circuit_most_names,
         )
 
-    @property
-    def reclaim_interval(self) -> timedelta:
-        """Unless it is set: a tenth of the lease, at most one second."""
-        return self.duty_reclaim_interval or min(timedelta(seconds=1), self.worker_lease_ttl / 10)
+    def duty_bounds(self, duty: str) -> "DutyBounds":
+        """How often the duty runs and how many jobs one run moves. By default, `reclaim` runs ten times in a lease, and
+        at least once a second."""
+        given: timedelta | None = getattr(self, f"duty_{duty}_interval")
+        interval = given or min(timedelta(seconds=1), self.worker_lease_ttl / 10)
+        return {"interval": interval.total_seconds(), "limit": getattr(self, f"duty_{duty}_limit")}
 
     @property
     def retention(self) -> list[Keep]:

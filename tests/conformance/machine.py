@@ -322,15 +322,8 @@ class StoreMachine(OneRuleMachine):
 
     def begin_redrive(self) -> None:
         state = self.draw(st.sampled_from([State.FAILED, State.FAILED, State.CANCELLED]))
-        planned = Redrives(lambda: self.store, self.ids).plan(
-            JobFilter(state=state),
-            rate="1/s",
-            canary=0,
-            abort_above=1,
-            owner=None,
-            actor=None,
-            reason=None,
-            request_id=None,
+        planned = Redrives(lambda: self.store, self.ids).start(
+            JobFilter(state=state), rate="1/s", canary=0, abort_above=1, dry_run=True
         )
         assert planned.matched == len(self.model.candidates(state, self.now))
         if planned.matched:

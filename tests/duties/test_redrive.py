@@ -1,6 +1,6 @@
 """Redrives run at their rate, canaries first, once for each job, whichever worker runs them and whichever dies."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -343,16 +343,8 @@ class Scene:
         self.store.settle([Outcome(lease, failing()) for lease in self.store.claim(claim).leases])
 
     def begin(self, **options: Any) -> Redrive:
-        given: Mapping[str, Any] = {
-            "rate": "1000/s",
-            "canary": 0,
-            "abort_above": 1.0,
-            "owner": None,
-            "actor": None,
-            "reason": None,
-            "request_id": None,
-        }
-        return self.redrives.begin(self.redrives.plan(FAILED, **{**given, **options}))
+        given: dict[str, Any] = {"rate": "1000/s", "canary": 0, "abort_above": 1.0}
+        return self.redrives.start(FAILED, **given | options)
 
     def worker(self, name: str, store: Any = None, known: Registry | None = None, limit: int = 2) -> RunRedrives:
         return RunRedrives(store or self.store, known or self.tasks, clock=self.clock, worker=name, limit=limit)

@@ -14,9 +14,8 @@ from mulligan.failure.backoff import LONGEST_DELAY, Exponential, Fixed, Steps
 from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
 from mulligan.failure.decide import MAX_MISFITS, decide
 from mulligan.failure.decision import Decision, Fail, Postpone, Release, Retry
-from mulligan.failure.delays import schedule
 from mulligan.failure.error_codes import ErrorClass
-from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.policy import RetryPolicy, schedule
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.failure.windows import Window

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze, TaskError
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import DETAIL_LIMIT, MESSAGE_LIMIT
-from mulligan.failure.text import LEFT_OUT, clip, first_line
+from mulligan.failure.redact import LEFT_OUT, clip, first_line
 from mulligan.failure.verdict import Failure
 
 

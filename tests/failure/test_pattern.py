@@ -7,7 +7,8 @@ import pytest
 
 from mulligan import Failure, Rule
 from mulligan.errors import BadPolicy
-from mulligan.failure.pattern import REACHES, Pattern, reach_of
+from mulligan.failure.pattern import REACHES, reach_of
+from mulligan.failure.rule import Pattern
 
 QUICK = [
     "unknown url type",

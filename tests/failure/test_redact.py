@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from mulligan.failure import redact as module
 from mulligan.failure.checks import BadPolicy
-from mulligan.failure.redact import MASK, SHORTEST_SECRET, is_secret_name, mask_secrets, password_of, redact, sanitize
-from mulligan.failure.text import LEFT_OUT
+from mulligan.failure.redact import (
+    LEFT_OUT,
+    MASK,
+    SHORTEST_SECRET,
+    is_secret_name,
+    mask_secrets,
+    password_of,
+    redact,
+    sanitize,
+)
 
 BASE64 = "MIIEpAIBAAKCAQEA7bq1hq3w" * 4
 

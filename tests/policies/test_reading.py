@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mulligan import Added, Decorrelated, Exponential, Failure, Fixed, Full, Linear, RetryPolicy, Steps
 from mulligan.errors import BadPolicies
 from mulligan.failure.classify import classify
-from mulligan.failure.delays import schedule
+from mulligan.failure.policy import schedule
 from mulligan.policies import InForce, Policies, read
 
 CODE = InForce(RetryPolicy(3, Exponential("5s", factor=5, jitter=None), limits={"NOT_PDF": 0}), timedelta(minutes=15))

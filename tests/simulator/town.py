@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.console.redrives import Redrives
@@ -170,23 +171,22 @@ class Town(Party):
         chance = self.world.fork()
         while True:
             await self._pause(self.world.parameters.redrives)
-            planned = await self._surely(lambda: self._planned(chance))
-            begun = await self._surely(lambda planned=planned: self._redrives.begin(planned))  # type: ignore[misc]
+            begun = await self._surely(self._new_redrive(chance))
             if chance.random() < 0.2 and begun.id:
                 await asyncio.sleep(chance.uniform(0, 5))
                 await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="somebody"))  # type: ignore[misc]
 
-    def _planned(self, chance: random.Random) -> Redrive:
+    def _new_redrive(self, chance: random.Random) -> Callable[[], Redrive]:
         owner = chance.choice((None, None, "ann"))
         state = chance.choice((None, State.FAILED, State.CANCELLED))
-        return self._redrives.plan(
+        return partial(
+            self._redrives.start,
             JobFilter(kind=chance.choice((None, *KINDS)), state=state),
             rate=chance.choice(("1/s", "3/s", "50/s")),
             canary=chance.choice((0, 1, 3)),
             abort_above=chance.choice((0, 0.5, 1)),
             owner=owner,
             actor="somebody",
-            reason=None,
             request_id=self._ids(),
         )
 

@@ -19,9 +19,8 @@ from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
-    from mulligan.failure.delays import Row
     from mulligan.failure.packs.installed import Pack
-    from mulligan.failure.policy import RetryPolicy
+    from mulligan.failure.policy import RetryPolicy, Row
     from mulligan.failure.rule import AnyRule
     from mulligan.policies import InForce, Names, Policies, PolicyFile, UnknownNames
     from mulligan.task.task import Task
@@ -172,7 +171,7 @@ def _file_document(file: "PolicyFile", unknown: "UnknownNames") -> dict[str, Any
 @pass_shared
 def schedule(shared: SharedOptions, kind: str, owner: str) -> None:
     """Show when a job that keeps failing is retried."""
-    from mulligan.failure.delays import schedule as rows_of
+    from mulligan.failure.policy import schedule as rows_of
 
     with open_with_tasks(shared) as app:
         task = app.tasks[kind]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, STRING, check
@@ -10,7 +11,7 @@ from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments,
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
-from mulligan.records.job import Job, JobFilter
+from mulligan.records.job import Job, JobFilter, all_pages
 from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.messages import Request
 from mulligan.store.store import Store
@@ -74,14 +75,14 @@ class Batch(BatchRecord):
         return self._batches.find(self.id)
 
 
+@dataclass(frozen=True, slots=True)
 class Batches:
     """`can_retry` raises if the task of a job refuses a manual retry."""
 
-    def __init__(self, store: Callable[[], Store], ids: Callable[[], str], client: Client, can_retry: CanRetry) -> None:
-        self._store = store
-        self._ids = ids
-        self._client = client
-        self._can_retry = can_retry
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    client: Client
+    can_retry: CanRetry
 
     @check(
         name=BY_THE_CALL,
@@ -102,30 +103,30 @@ class Batches:
         abort_above: float | None = None,
     ) -> Batch:
         new = NewBatch(
-            id=self._ids(),
+            id=self.ids(),
             name=_name("the name of a batch", name),
             owner=_owner(owner) if owner != "" else "",
             success_at=_fraction("success_at", success_at, is_zero_allowed=False),
             abort_above=None if abort_above is None else _fraction("abort_above", abort_above),
             expires_in=None if expires_in is None else _time(expires_in),
-            on_settled=settled_follow_up(on_settled, self._client, owner=owner),
+            on_settled=settled_follow_up(on_settled, self.client, owner=owner),
         )
-        return self._batch(self._store().create_batch(new))
+        return self._batch(self.store().create_batch(new))
 
     def add(self, batch: BatchRecord, calls: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         members = [_member(call, batch) for call in calls]
         if connection is not None or any(member.options.connection is not None for member in members):
-            return self._client.enqueue(members, connection=connection)
+            return self.client.enqueue(members, connection=connection)
         chunks = (members[start : start + CHUNK] for start in range(0, len(members), CHUNK))
-        return [job for chunk in chunks for job in self._client.enqueue(chunk)]
+        return [job for chunk in chunks for job in self.client.enqueue(chunk)]
 
     @check(batch_id=NAME, owner=NAME, actor=STRING)
     def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
-        return self._batch(self._store().publish(batch_id, owner=owner, actor=bounded(actor)))
+        return self._batch(self.store().publish(batch_id, owner=owner, actor=bounded(actor)))
 
     @check(batch_id=NAME, owner=NAME)
     def find(self, batch_id: str, *, owner: str | None = None) -> Batch:
-        return self._batch(self._store().batch(batch_id, owner=owner))
+        return self._batch(self.store().batch(batch_id, owner=owner))
 
     @check(state=BY_THE_CALL, owner=NAME, limit=PAGE_SIZE, cursor=CURSOR)
     def search(
@@ -138,7 +139,7 @@ class Batches:
     ) -> list[Batch]:
         if state is not None and state not in tuple(BatchState):
             raise BadFilter("state", state, "one of " + ", ".join(BatchState))
-        found = self._store().batches(
+        found = self.store().batches(
             state=None if state is None else BatchState(state),
             owner=owner,
             limit=limit,
@@ -162,14 +163,14 @@ class Batches:
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
         wanted, skipped = self._allowed(batch, states)
         request = BatchRetry(
-            id=self._ids(),
+            id=self.ids(),
             batch=batch.id,
             jobs=tuple(wanted),
             owner=owner,
             actor=bounded(actor),
             reason=bounded(reason),
         )
-        retried = self._store().retry_members(request) if wanted else []
+        retried = self.store().retry_members(request) if wanted else []
         refused = dict.fromkeys(set(wanted).difference(retried), REFUSED)
         return Retried(self.find(batch_id), tuple(retried), skipped | refused)
 
@@ -178,7 +179,7 @@ class Batches:
         wanted, skipped = [], {}
         for job in self._members(batch, states):
             try:
-                self._can_retry(job)
+                self.can_retry(job)
             except MulliganError as error:
                 skipped[job.id] = str(error)
             else:
@@ -192,26 +193,21 @@ class Batches:
         batch = self.find(batch_id, owner=owner)
         actor, reason = bounded(actor), bounded(reason)
         for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self._ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=actor, reason=reason))
+            self._cancel(Request(id=self.ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=actor, reason=reason))
         return self.find(batch_id)
 
     def _cancel(self, request: Request) -> None:
         try:
-            self._store().move(request)
+            self.store().move(request)
         except MulliganError:
             # A member that ended in the meantime needs no cancellation.
-            if not self._store().job(request.job).state.is_final:
+            if not self.store().job(request.job).state.is_final:
                 raise
 
     def _members(self, batch: BatchRecord, states: Sequence[State]) -> Iterator[Job[Any]]:
         for state in states:
-            wanted, cursor = JobFilter(batch=batch.id, state=state), None
-            while True:
-                page = self._store().jobs(wanted, limit=PAGE, cursor=cursor)
+            for page in all_pages(partial(self.store().jobs, JobFilter(batch=batch.id, state=state), limit=PAGE)):
                 yield from page.jobs
-                cursor = page.cursor
-                if cursor is None:
-                    break
 
     def _batch(self, record: BatchRecord) -> Batch:
         return Batch(**{each.name: getattr(record, each.name) for each in fields(BatchRecord)}, _batches=self)

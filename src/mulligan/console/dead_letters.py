@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, STRING, check
@@ -10,7 +11,7 @@ from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import FINAL
 from mulligan.records.event import Event
-from mulligan.records.job import Job, JobFilter, Page, describe_filter
+from mulligan.records.job import Job, JobFilter, all_pages, describe_filter
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.store.store import Store
 from mulligan.values.duration import Duration, describe, parse
@@ -50,10 +51,10 @@ class Purge:
         return sum(pile.number for pile in self.piles if pile.is_held)
 
 
+@dataclass(frozen=True, slots=True)
 class DeadLetters:
-    def __init__(self, store: Callable[[], Store], ids: Callable[[], str]) -> None:
-        self._store = store
-        self._ids = ids
+    store: Callable[[], Store]
+    ids: Callable[[], str]
 
     @check(wanted=FILTER, owner=NAME, events=FLAG)
     def export(
@@ -64,21 +65,15 @@ class DeadLetters:
 
     def _export(self, wanted: JobFilter, owner: str | None, *, events: bool) -> Iterator[ExportedJob]:
         damaged: list[str] = []
-        for page in self._pages(wanted, owner, size=PAGE_WITH_EVENTS if events else PAGE):
+        size = PAGE_WITH_EVENTS if events else PAGE
+        for page in all_pages(partial(self.store().jobs, wanted, owner=owner, limit=size)):
             damaged += page.damaged
-            histories = self._store().histories([job.id for job in page.jobs]) if events else {}
+            histories = self.store().histories([job.id for job in page.jobs]) if events else {}
             yield from (ExportedJob(job, tuple(histories.get(job.id, ()))) for job in page.jobs)
         if damaged:
             raise StoreDamaged(
                 f"{len(damaged)} rows could not be read; all others were exported: {'; '.join(damaged[:3])}"
             )
-
-    def _pages(self, wanted: JobFilter, owner: str | None, *, size: int) -> Iterator[Page[Any]]:
-        page = self._store().jobs(wanted, owner=owner, limit=size)
-        yield page
-        while page.cursor is not None:
-            page = self._store().jobs(wanted, owner=owner, limit=size, cursor=page.cursor)
-            yield page
 
     @check(wanted=FILTER, older_than=BY_THE_CALL, owner=NAME, dry_run=FLAG, actor=STRING, reason=STRING)
     def purge(
@@ -96,16 +91,16 @@ class DeadLetters:
             return plan
         about = f"{describe_filter(wanted, owner)}, over for more than {describe(parse(older_than))}"
         purged, cursor = 0, None
-        while ids := self._store().list_ended(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
+        while ids := self.store().list_ended(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(
-                id=self._ids(),
+                id=self.ids(),
                 jobs=ids,
                 before=plan.before,
                 about=about,
                 actor=bounded(actor),
                 reason=bounded(reason),
             )
-            purged += self._store().purge(request)
+            purged += self.store().purge(request)
             cursor = ids[-1]
         return replace(plan, is_dry=False, purged=purged)
 
@@ -114,6 +109,6 @@ class DeadLetters:
             raise BadFilter(
                 "state", str(wanted.state), f"one of {', '.join(FINAL)}: only jobs that are over are purged"
             )
-        before = self._store().now() - older_than
-        piles = self._store().count_ended(wanted, before=before, owner=owner)
+        before = self.store().now() - older_than
+        piles = self.store().count_ended(wanted, before=before, owner=owner)
         return Purge(is_dry=True, before=before, piles=tuple(piles))

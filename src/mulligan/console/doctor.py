@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 from mulligan.console.arguments import DOCTOR_LIMITS, check
@@ -33,32 +34,24 @@ DAMAGED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Doctor:
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        clock: Callable[[], Clock],
-        *,
-        has_database: Callable[[], bool],
-        stuck_after: Callable[[], timedelta],
-        policies: PolicyFile,
-        names: Callable[[], Names],
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._has_database = has_database
-        self._stuck_after = stuck_after
-        self._policies = policies
-        self._names = names
+    store: Callable[[], Store]
+    clock: Callable[[], Clock]
+    _: KW_ONLY
+    has_database: Callable[[], bool]
+    stuck_after: Callable[[], timedelta]
+    policies: PolicyFile
+    names: Callable[[], Names]
 
     @check(limits=DOCTOR_LIMITS)
     def examine(self, limits: Limits | None = None) -> list[Finding]:
         """Run every check that the state of the store allows."""
         limits = limits or Limits()
-        if not self._has_database():
+        if not self.has_database():
             return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
         try:
-            store = self._store()
+            store = self.store()
             clock = self._clock_of(store, limits)
         except SchemaMismatch as error:
             return [ok(Check.REACHABLE, "the store answers"), _wrong_schema(error)]
@@ -72,7 +65,7 @@ class Doctor:
             return [_unreachable(error), clock]
 
     def _clock_of(self, store: Store, limits: Limits) -> Finding:
-        clock = self._clock()
+        clock = self.clock()
         before = clock.now()
         theirs = store.now()
         return clock_off(theirs - (before + (clock.now() - before) / 2), limits)
@@ -88,7 +81,7 @@ class Doctor:
         yield workers_alive(alive, is_needed=bool(lanes) or store.next_due() is not None)
         yield workers_silent([worker for worker in workers if worker not in alive], now)
         yield leases_expired(store, now, limits)
-        yield stuck(store, self._stuck_after())
+        yield stuck(store, self.stuck_after())
         yield unhandled(counted_lanes, alive)
         yield waiting(lanes, now, limits)
         yield failed(store, now)
@@ -96,7 +89,7 @@ class Doctor:
         yield services(store.services(), now, limits)
         yield service_names(store.service_names())
         yield cursors(store, now, limits)
-        yield policies_file(self._policies, self._names())
+        yield policies_file(self.policies, self.names())
 
 
 def _unreachable(error: StoreError) -> Finding:

@@ -37,22 +37,16 @@ class DutyPlan:
     run: Callable[[str | None], int]
 
 
+@dataclass(frozen=True, slots=True)
 class Duties:
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        ids: Callable[[], str],
-        clock: Callable[[], Clock],
-        plans: Callable[[], Mapping[str, DutyPlan]],
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._clock = clock
-        self._plans = plans
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    clock: Callable[[], Clock]
+    plans: Callable[[], Mapping[str, DutyPlan]]
 
     def list_duties(self) -> list[DutyStatus]:
-        store = self._store()
-        runs, pauses, plans = store.duty_runs(), store.pauses(), self._plans()
+        store = self.store()
+        runs, pauses, plans = store.duty_runs(), store.pauses(), self.plans()
         now = store.now()
         alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
         return [_status(duty, plans[duty.name], runs, pauses, alive, now) for duty in DUTIES]
@@ -61,18 +55,18 @@ class Duties:
     def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
         duty = duty_named(name).name
         actor = bounded(actor)
-        began = self._clock().monotonic()
-        did = self._plans()[duty].run(actor)
+        began = self.clock().monotonic()
+        did = self.plans()[duty].run(actor)
         done = DutyRun(
             duty=duty,
             worker="by hand",
-            seconds=self._clock().monotonic() - began,
+            seconds=self.clock().monotonic() - began,
             did=did,
-            request=self._ids(),
+            request=self.ids(),
             actor=actor,
             reason=bounded(reason),
         )
-        self._store().record_runs([done])
+        self.store().record_runs([done])
         return done
 
 

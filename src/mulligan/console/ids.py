@@ -1,6 +1,7 @@
 """Ids of which only the beginning or the end is given."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from mulligan.console.arguments import ID_OF, NAME, check
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
@@ -18,16 +19,16 @@ _NOT_FOUND: dict[str, Callable[[str, str], MulliganError]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class IdSearch:
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
+    store: Callable[[], Store]
 
     @check(what=ID_OF, part=NAME, owner=NAME)
     def find(self, what: str, part: str, *, owner: str | None = None) -> str:
         """Return the one id that begins or ends with `part`. A complete id is returned without a query."""
         if is_id(part):
             return part
-        found = self._store().find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
+        found = self.store().find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
         if part in found:
             return part
         if not found or len(part) < SHORTEST_PART:

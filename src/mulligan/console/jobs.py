@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from mulligan.console.arguments import (
@@ -43,29 +42,21 @@ logger = logging.getLogger("mulligan.console")
 REVIVING = (Move.MANUAL_RETRY, Move.RUN_NOW)
 
 
+@dataclass(frozen=True, slots=True)
 class Jobs:
     """`owner=None` is the administrator. A job of another owner is not found, like a job that does not exist."""
 
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        ids: Callable[[], str],
-        tasks: Registry,
-        *,
-        judge: Judge,
-        services: Services,
-        stuck: StuckJobs,
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._tasks = tasks
-        self._judge = judge
-        self._services = services
-        self._stuck = stuck
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    tasks: Registry
+    _: KW_ONLY
+    judge: Judge
+    services: Services
+    stuck: StuckJobs
 
     @check(job_id=NAME, owner=NAME)
     def find(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
-        return self._judge.seen(self._store().job(job_id, owner=owner))
+        return self.judge.seen(self.store().job(job_id, owner=owner))
 
     @check(wanted=FILTER, owner=NAME, limit=PAGE_SIZE, cursor=CURSOR)
     def search(
@@ -76,12 +67,12 @@ class Jobs:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Any]:
-        page = self._store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
-        return replace(page, jobs=tuple(self._judge.seen(job) for job in page.jobs))
+        page = self.store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
+        return replace(page, jobs=tuple(self.judge.seen(job) for job in page.jobs))
 
     @check(owner=NAME)
     def count(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        return self._store().counts(owner=owner)
+        return self.store().counts(owner=owner)
 
     @check(jobs=JOBS)
     def find_blocks(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
@@ -89,7 +80,7 @@ class Jobs:
         live = [job for job in jobs if job.state in (State.WAITING, State.QUEUED)]
         if not live:
             return {}
-        pauses, holding = self._store().pauses(), self._services.find_holding(job.service for job in live)
+        pauses, holding = self.store().pauses(), self.services.find_holding(job.service for job in live)
         found = {job.id: blocked_by(job, pauses=pauses, holding=holding) for job in live}
         return {job_id: what for job_id, what in found.items() if what is not None}
 
@@ -97,15 +88,15 @@ class Jobs:
     def events(
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
-        return self._store().events(job=job, owner=owner, after=after, limit=limit)
+        return self.store().events(job=job, owner=owner, after=after, limit=limit)
 
     @check(back=POSITION)
     def last_position(self, *, back: int = 0) -> int:
-        return self._store().last_position(back=back)
+        return self.store().last_position(back=back)
 
     @check(job_id=NAME, owner=NAME)
     def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
-        store = self._store()
+        store = self.store()
         job = self.find(job_id, owner=owner)
         return explain(
             job,
@@ -113,80 +104,54 @@ class Jobs:
             workers=store.workers(),
             now=store.now(),
             ahead=store.ahead_of(job, limit=LARGEST_PAGE),
-            is_known=job.kind in self._tasks,
+            is_known=job.kind in self.tasks,
             pauses=store.pauses(),
-            stuck_after=self._stuck.after,
+            stuck_after=self.stuck.after(),
             batch=self._batch_of(job),
-            service=self._services.find_for_job(job.service),
+            service=self.services.find_for_job(job.service),
             limits=store.limits(subjects_of(job)) if job.waiting_for == "limit" else (),
             spending=store.spending(job.owner) if job.waiting_for == "budget" else None,
         )
 
     def _batch_of(self, job: Job[Any]) -> BatchRecord | None:
         with suppress(BatchNotFound):
-            return None if job.batch is None else self._store().batch(job.batch)
+            return None if job.batch is None else self.store().batch(job.batch)
         return None
 
     def _history(self, job_id: str) -> Sequence[Event]:
         """All events of a job. If they fill more than two pages, only the first and the last page."""
-        pages = [self._store().events(job=job_id, limit=LARGEST_PAGE)]
+        pages = [self.store().events(job=job_id, limit=LARGEST_PAGE)]
         while len(pages[-1]) == LARGEST_PAGE:
-            page = self._store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
+            page = self.store().events(job=job_id, after=pages[-1][-1].position, limit=LARGEST_PAGE)
             pages = [*pages[:1], page]
         return [event for page in pages for event in page]
 
-    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
-    def retry(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Job[Any]:
-        return self._move(Move.MANUAL_RETRY, job_id, owner, actor, reason)
-
-    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
-    def run_now(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Job[Any]:
-        return self._move(Move.RUN_NOW, job_id, owner, actor, reason)
-
-    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING)
-    def cancel(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Job[Any]:
-        return self._move(Move.MANUAL_CANCEL, job_id, owner, actor, reason)
-
-    @check(job_id=NAME, delay=BY_THE_CALL, owner=NAME, actor=STRING, reason=STRING)
-    def snooze(
+    @check(move=BY_THE_CALL, job_id=NAME, owner=NAME, actor=STRING, reason=STRING, delay=BY_THE_CALL)
+    def move(
         self,
+        move: Move,
         job_id: str,
-        delay: Duration,
         *,
         owner: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        delay: Duration = 0,
     ) -> Job[Any]:
-        return self._move(Move.MANUAL_SNOOZE, job_id, owner, actor, reason, parse(delay))
-
-    def _move(
-        self,
-        move: Move,
-        job_id: str,
-        owner: str | None,
-        actor: str | None,
-        reason: str | None,
-        delay: timedelta = timedelta(0),
-    ) -> Job[Any]:
-        before = self._store().job(job_id, owner=owner) if move in REVIVING else None
+        """Move a job manually. `delay` is that of a snooze."""
+        length = parse(delay)
+        before = self.store().job(job_id, owner=owner) if move in REVIVING else None
         first = self._check(move, before, actor) if before else None
         request = Request(
-            id=self._ids(),
+            id=self.ids(),
             move=move,
             job=job_id,
             owner=owner,
             actor=bounded(actor),
             reason=bounded(reason),
-            delay=delay,
+            delay=length,
             first=first,
         )
-        moved = self._judge.seen(self._store().move(request))
+        moved = self.judge.seen(self.store().move(request))
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
 
@@ -195,13 +160,13 @@ class Jobs:
         first = self._take_stuck(move, job, actor)
         if first is None and (move, job.state) not in TABLE:
             raise illegal_move(job.id, job.state, move)
-        require_permission(self._tasks, job)
+        require_permission(self.tasks, job)
         return first
 
     def _take_stuck(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
         if move is not Move.MANUAL_RETRY or job.state is not State.RUNNING:
             return None
-        return self._stuck.outcome_of(job.id, actor=bounded(actor))
+        return self.stuck.outcome_of(job.id, actor=bounded(actor))
 
 
 def _log(move: Move, before: Job[Any] | None, job: Job[Any], actor: str | None, reason: str | None) -> None:

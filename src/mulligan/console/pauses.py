@@ -4,6 +4,7 @@ A pause is a row in the store. Claims skip the paused lanes, and workers skip pa
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from mulligan.console.arguments import NAME, PAUSE_LENGTH, STRING, check
@@ -19,28 +20,20 @@ from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
 
 
+@dataclass(frozen=True, slots=True)
 class Pauses:
     """`queues` returns the queues that the app or its policies file configures."""
 
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        ids: Callable[[], str],
-        tasks: Registry,
-        *,
-        services: Services,
-        schedules: Schedules,
-        queues: Callable[[], Iterable[str]],
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._tasks = tasks
-        self._services = services
-        self._schedules = schedules
-        self._queues = queues
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    tasks: Registry
+    _: KW_ONLY
+    services: Services
+    schedules: Schedules
+    queues: Callable[[], Iterable[str]]
 
     def list_pauses(self) -> list[Pause]:
-        return self._store().pauses()
+        return self.store().pauses()
 
     @check(
         duration=PAUSE_LENGTH,
@@ -67,7 +60,7 @@ class Pauses:
         what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
         length = None if duration is None else parse(duration)
         requests = self._requests(what, name, length, actor, reason)
-        return next(iter([self._store().pause(request) for request in requests]))
+        return next(iter([self.store().pause(request) for request in requests]))
 
     @check(queue=NAME, kind=NAME, service=NAME, duty=NAME, schedule=NAME, actor=STRING, reason=STRING)
     def resume(
@@ -83,14 +76,14 @@ class Pauses:
     ) -> Pause | None:
         what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
         requests = self._requests(what, name, None, actor, reason)
-        return next((ended for ended in [self._store().resume(request) for request in requests] if ended), None)
+        return next((ended for ended in [self.store().resume(request) for request in requests] if ended), None)
 
     def _requests(
         self, what: str, name: str, duration: timedelta | None, actor: str | None, reason: str | None
     ) -> list[PauseRequest]:
         return [
             PauseRequest(
-                id=self._ids(),
+                id=self.ids(),
                 what=what,
                 name=each,
                 duration=duration,
@@ -107,15 +100,15 @@ class Pauses:
         if not any((pause.what, pause.name) == (what, name) for pause in self.list_pauses()):
             self._require(what, name)
         # Jobs of a task may be stored under its former names.
-        task = self._tasks[name] if what == "kind" and name in self._tasks else None
+        task = self.tasks[name] if what == "kind" and name in self.tasks else None
         return [name] if task is None else [task.name, *task.aliases]
 
     def _require(self, what: str, name: str) -> None:
         match what:
             case "service":
-                self._services.require(name)
+                self.services.require(name)
             case "schedule":
-                self._schedules.require(name)
+                self.schedules.require(name)
             case "queue":
                 known = self._known_queues()
                 if name not in known and not self._has_jobs(JobFilter(queue=name)):
@@ -126,15 +119,15 @@ class Pauses:
                     raise UnknownKind(name, kinds)
 
     def _known_queues(self) -> set[str]:
-        of_workers = (queue for worker in self._store().workers() for queue in worker.queues or ())
-        return {*(task.queue for task in self._tasks.values()), *self._queues(), *of_workers}
+        of_workers = (queue for worker in self.store().workers() for queue in worker.queues or ())
+        return {*(task.queue for task in self.tasks.values()), *self.queues(), *of_workers}
 
     def _known_kinds(self) -> set[str]:
-        of_workers = (kind for worker in self._store().workers() for kind in worker.kinds)
-        return {*self._tasks.kinds, *of_workers}
+        of_workers = (kind for worker in self.store().workers() for kind in worker.kinds)
+        return {*self.tasks.kinds, *of_workers}
 
     def _has_jobs(self, wanted: JobFilter) -> bool:
-        return bool(self._store().jobs(wanted, limit=1).jobs)
+        return bool(self.store().jobs(wanted, limit=1).jobs)
 
 
 def _the_one_given(**targets: str | None) -> tuple[str, str]:

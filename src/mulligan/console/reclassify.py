@@ -71,11 +71,11 @@ class Reclassification:
         return replace(self, retried=tuple(retried), skipped=skipped)
 
 
+@dataclass(frozen=True, slots=True)
 class Reclassifier:
-    def __init__(self, store: Callable[[], Store], judge: Judge, jobs: Jobs) -> None:
-        self._store = store
-        self._judge = judge
-        self._jobs = jobs
+    store: Callable[[], Store]
+    judge: Judge
+    jobs: Jobs
 
     @check(wanted=FILTER, dry_run=FLAG, owner=NAME, actor=STRING, reason=STRING, limit=MOST_FAILURES)
     def reclassify(
@@ -92,7 +92,9 @@ class Reclassifier:
         if dry_run:
             return found
         reason = reason or "reclassified"
-        return found.with_retries(lambda job_id: self._jobs.retry(job_id, owner=owner, actor=actor, reason=reason))
+        return found.with_retries(
+            lambda job_id: self.jobs.move(Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason)
+        )
 
     def _judge_again(self, wanted: JobFilter, *, owner: str | None, limit: int) -> Reclassification:
         if wanted.state not in (None, State.FAILED):
@@ -100,20 +102,20 @@ class Reclassifier:
         answers: dict[str, Reclassified | None] = {}
         is_complete = True
         for page in self._pages(replace(wanted, state=State.FAILED), owner, limit):
-            histories = self._store().histories([job.id for job in page.jobs])
+            histories = self.store().histories([job.id for job in page.jobs])
             answers |= {job.id: self._judge_job(job, histories.get(job.id, ())) for job in page.jobs}
             is_complete = page.cursor is None
         return Reclassification(
             jobs=tuple(answer for answer in answers.values() if answer is not None),
             unjudged=tuple(job_id for job_id, answer in answers.items() if answer is None),
-            policies=self._judge.in_force("").version,
+            policies=self.judge.in_force("").version,
             is_complete=is_complete,
         )
 
     def _pages(self, wanted: JobFilter, owner: str | None, limit: int) -> Iterator[Page[Any]]:
         cursor = None
         while limit > 0:
-            page = self._store().jobs(wanted, owner=owner, limit=min(PAGE, limit), cursor=cursor)
+            page = self.store().jobs(wanted, owner=owner, limit=min(PAGE, limit), cursor=cursor)
             yield page
             limit, cursor = limit - len(page.jobs), page.cursor
             if cursor is None:
@@ -124,9 +126,9 @@ class Reclassifier:
         failure = read_failure(event.data) if event else None
         if event is None or failure is None:
             return None
-        verdict = self._judge.verdict(failure, job.kind, job.owner)
+        verdict = self.judge.verdict(failure, job.kind, job.owner)
         # As of the failure: a deadline that has passed since does not count, because a manual retry lifts it.
-        decision = self._judge.decide_job(verdict, _before(job), now=event.at)
+        decision = self.judge.decide_job(verdict, _before(job), now=event.at)
         return _compare(job, verdict, decision)
 
 

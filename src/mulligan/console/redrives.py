@@ -1,7 +1,7 @@
 """Redrives: start, list and cancel them. Workers carry them out (`duties/redrive.py`)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
@@ -31,10 +31,10 @@ SAMPLE = 10
 MOST_MATCHES = 100
 
 
+@dataclass(frozen=True, slots=True)
 class Redrives:
-    def __init__(self, store: Callable[[], Store], ids: Callable[[], str]) -> None:
-        self._store = store
-        self._ids = ids
+    store: Callable[[], Store]
+    ids: Callable[[], str]
 
     @check(
         wanted=FILTER,
@@ -60,35 +60,10 @@ class Redrives:
         dry_run: bool = False,
         request_id: str | None = None,
     ) -> Redrive:
-        redrive = self.plan(
-            wanted,
-            rate=rate,
-            canary=canary,
-            abort_above=abort_above,
-            owner=owner,
-            actor=bounded(actor),
-            reason=bounded(reason),
-            request_id=request_id,
-        )
-        return redrive if dry_run else self.begin(redrive)
-
-    def plan(
-        self,
-        wanted: JobFilter,
-        *,
-        rate: Rate | float | str,
-        canary: int,
-        abort_above: float,
-        owner: str | None,
-        actor: str | None,
-        reason: str | None,
-        request_id: str | None,
-    ) -> Redrive:
-        """Count the matching jobs and take a sample. Nothing is stored."""
         wanted, pace = _check_terms(wanted, canary, abort_above), parse_rate(rate)
-        now = self._store().now()
-        matches = self._store().count_candidates(wanted, before=now, owner=owner)
-        sample = self._store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
+        now = self.store().now()
+        matches = self.store().count_candidates(wanted, before=now, owner=owner)
+        sample = self.store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
         planned = Redrive(
             id="",
             request_id=request_id or "",
@@ -97,8 +72,8 @@ class Redrives:
             rate=pace,
             canary=canary,
             abort_above=abort_above,
-            actor=actor,
-            reason=reason,
+            actor=bounded(actor),
+            reason=bounded(reason),
             state=RedriveState.CANARY if canary else RedriveState.RUNNING,
             matched=sum(match.number for match in matches),
             matches=tuple(matches[:MOST_MATCHES]),
@@ -107,44 +82,45 @@ class Redrives:
             is_dry=True,
             course=Course(cursors=dict.fromkeys(_kinds(matches), ""), paced_at=now - burst(pace)),
         )
-        return planned if planned.matched else _nothing(planned)
+        planned = planned if planned.matched else _nothing(planned)
+        return planned if dry_run else self._begin(planned)
 
-    def begin(self, planned: Redrive) -> Redrive:
+    def _begin(self, planned: Redrive) -> Redrive:
         """Store it unless nothing matches. If its request id was used before, return that redrive instead."""
         if not planned.matched:
             return self._find_earlier(planned) or planned
-        redrive_id = self._ids()
+        redrive_id = self.ids()
         new = replace(planned, id=redrive_id, request_id=planned.request_id or redrive_id, is_dry=False)
-        begun = self._store().begin_redrive(new)
+        begun = self.store().begin_redrive(new)
         return begun if begun.id == redrive_id else _same(begun, planned)
 
     def _find_earlier(self, planned: Redrive) -> Redrive | None:
         """The redrive of the same request id: when it is done, no job matches its filter any more."""
         if not planned.request_id:
             return None
-        found = self._store().find_redrive(planned.request_id, owner=planned.owner)
+        found = self.store().find_redrive(planned.request_id, owner=planned.owner)
         return found and _same(found, planned)
 
     @check(redrive_id=NAME, owner=NAME)
     def find(self, redrive_id: str, *, owner: str | None = None) -> Redrive:
-        for redrive in self._store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
+        for redrive in self.store().redrives(redrive_id=redrive_id, owner=owner, limit=1):
             return redrive
         raise RedriveNotFound(redrive_id)
 
     @check(owner=NAME, limit=PAGE_SIZE)
     def search(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
-        return self._store().redrives(owner=owner, limit=limit)
+        return self.store().redrives(owner=owner, limit=limit)
 
     @check(redrive_id=NAME, owner=NAME, actor=STRING, reason=STRING)
     def cancel(
         self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
     ) -> Redrive:
-        return self._store().cancel_redrive(redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        return self.store().cancel_redrive(redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
 
     def next_look(self) -> datetime | None:
         """When a redrive may go on, unless an attempt ends earlier."""
-        now = self._store().now()
-        active = self._store().redrives(is_active=True, limit=MOST_ACTIVE)
+        now = self.store().now()
+        active = self.store().redrives(is_active=True, limit=MOST_ACTIVE)
         return min((next_look(redrive, now) for redrive in active), default=None)
 
 

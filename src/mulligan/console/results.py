@@ -1,6 +1,7 @@
 """Results: wait until a job is over."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mulligan.console.arguments import BY_THE_CALL, JOB, check
@@ -16,27 +17,21 @@ from mulligan.values.duration import Duration, describe, parse
 LONGEST_WAIT = 60.0
 
 
+@dataclass(frozen=True, slots=True)
 class Results:
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        changes: Callable[[], Changes],
-        clock: Callable[[], Clock],
-        tasks: Registry,
-    ) -> None:
-        self._store = store
-        self._changes = changes
-        self._clock = clock
-        self._tasks = tasks
+    store: Callable[[], Store]
+    changes: Callable[[], Changes]
+    clock: Callable[[], Clock]
+    tasks: Registry
 
     @check(job=JOB, timeout=BY_THE_CALL)
     def wait(self, job: Job[Any] | str, timeout: Duration | None = None) -> Any:
         job_id = job if isinstance(job, str) else job.id
-        clock = self._clock()
+        clock = self.clock()
         end = None if timeout is None else clock.monotonic() + parse(timeout).total_seconds()
-        changes = self._changes()
+        changes = self.changes()
         try:
-            while not (found := self._store().job(job_id)).state.is_final:
+            while not (found := self.store().job(job_id)).state.is_final:
                 left = LONGEST_WAIT if end is None else end - clock.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"job {job_id!r} is still {found.state} after {describe(parse(timeout or 0))}")
@@ -58,4 +53,4 @@ class Results:
                 )
             case State.CANCELLED:
                 raise JobCancelled(job.id)
-        return self._tasks[job.kind].payload.decode_result(job.result) if job.kind in self._tasks else job.result
+        return self.tasks[job.kind].payload.decode_result(job.result) if job.kind in self.tasks else job.result

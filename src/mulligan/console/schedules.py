@@ -39,56 +39,56 @@ class ScheduleStatus:
     is_orphaned: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Schedules:
-    def __init__(self, store: Callable[[], Store], ids: Callable[[], str], timetable: Timetable) -> None:
-        self._store = store
-        self._ids = ids
-        self._timetable = timetable
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    timetable: Timetable
 
     def list_schedules(self) -> list[ScheduleStatus]:
         """Those in the code of this app and those in the store, by name."""
-        now = self._store().now()
-        pauses = {pause.name: pause for pause in self._store().pauses() if pause.what == "schedule"}
+        now = self.store().now()
+        pauses = {pause.name: pause for pause in self.store().pauses() if pause.what == "schedule"}
         return [self._status(record, pauses.get(name), now) for name, record in sorted(self._records(now).items())]
 
     @check(name=NAME, actor=STRING, reason=STRING)
     def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
         schedule = self._schedule(name)
-        job = schedule.job(self._ids())
+        job = schedule.job(self.ids())
         note = self._note(SCHEDULE_RUN, {"job": job.id}, actor, reason)
         for _ in range(TRIES):
             record = self.require(name)
             changed = ScheduleChange(record=replace(record, last_job=job.id), jobs=[job], notes=[note])
-            if self._store().change_schedule(changed):
-                return self._store().job(job.id)
+            if self.store().change_schedule(changed):
+                return self.store().job(job.id)
         raise StoreUnavailable(f"schedule {name!r} keeps being changed by other processes; try again")
 
     @check(name=NAME, actor=STRING, reason=STRING)
     def remove(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         record = self.require(name)
-        if not self._is_orphaned(record, self._store().now()):
+        if not self._is_orphaned(record, self.store().now()):
             raise ScheduleInUse(name)
-        self._store().remove_schedule(name, self._note(SCHEDULE_REMOVED, {}, actor, reason))
+        self.store().remove_schedule(name, self._note(SCHEDULE_REMOVED, {}, actor, reason))
 
     def _note(self, event: str, data: dict[str, str], actor: str | None, reason: str | None) -> ScheduleNote:
         why = {"reason": reason} if (reason := bounded(reason)) else {}
-        return ScheduleNote(type=event, data=data | why, request=self._ids(), actor=bounded(actor))
+        return ScheduleNote(type=event, data=data | why, request=self.ids(), actor=bounded(actor))
 
     def _records(self, now: datetime) -> dict[str, ScheduleRecord]:
-        stored = {record.name: record for record in self._store().schedules()}
-        new = {name: schedule for name, schedule in self._timetable.items() if name not in stored}
+        stored = {record.name: record for record in self.store().schedules()}
+        new = {name: schedule for name, schedule in self.timetable.items() if name not in stored}
         return stored | {name: schedule.planned(None, now, by="by hand", since=now) for name, schedule in new.items()}
 
     def require(self, name: str) -> ScheduleRecord:
         """Raise UnknownSchedule if neither this app nor the store has it."""
-        records = self._records(self._store().now())
+        records = self._records(self.store().now())
         if name not in records:
             raise UnknownSchedule(name, sorted(records))
         return records[name]
 
     def _schedule(self, name: str) -> Schedule:
-        if name in self._timetable:
-            return self._timetable[name]
+        if name in self.timetable:
+            return self.timetable[name]
         self.require(name)
         raise BadSchedule(
             f"schedule {name!r} is not in the code of this app, so its task is unknown here; name its app with "
@@ -96,7 +96,7 @@ class Schedules:
         )
 
     def _is_orphaned(self, record: ScheduleRecord, now: datetime) -> bool:
-        return record.name not in self._timetable and now - (record.seen_at or now) > UNSEEN_AFTER
+        return record.name not in self.timetable and now - (record.seen_at or now) > UNSEEN_AFTER
 
     def _status(self, record: ScheduleRecord, pause: Pause | None, now: datetime) -> ScheduleStatus:
         is_orphaned = self._is_orphaned(record, now)
@@ -120,7 +120,7 @@ class Schedules:
     def _state(self, job: str | None) -> str | None:
         """None also if the job has been deleted."""
         try:
-            return None if job is None else str(self._store().job(job).state)
+            return None if job is None else str(self.store().job(job).state)
         except JobNotFound:
             return None
 

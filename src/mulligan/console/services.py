@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 from mulligan.console.arguments import NAME, STRING, check
 from mulligan.errors import UnknownService
@@ -18,26 +19,20 @@ logger = logging.getLogger("mulligan.console")
 
 # Counting stops here.
 MANY = 10_000
+_SHARED = {field.name for field in fields(ServiceRecord)} & {field.name for field in fields(ServiceStatus)}
 
 
+@dataclass(frozen=True, slots=True)
 class Services:
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        ids: Callable[[], str],
-        tasks: Mapping[str, Task[..., Any, Any]],
-        book: Callable[[], ServiceBook],
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._tasks = tasks
-        self._book = book
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    tasks: Mapping[str, Task[..., Any, Any]]
+    book: Callable[[], ServiceBook]
 
     def list_services(self) -> list[ServiceStatus]:
         """Those in the code and the policies of this app, and those in the store, by name."""
-        records, demands, pauses = self._stored()
-        names = {*self._named(), *records, *demands, *pauses}
-        return [self._status(name, records.get(name), demands.get(name), pauses.get(name)) for name in sorted(names)]
+        stored = self._stored()
+        return [self._status(name, stored) for name in sorted({*self._named(), *stored.names})]
 
     @check(name=NAME)
     def handle(self, name: str) -> "ServiceHandle":
@@ -48,45 +43,39 @@ class Services:
         """Raise UnknownService if neither code nor store names it. A pattern is shown as it is configured."""
         if name not in self._patterns():
             self.require(name)
-        records, demands, pauses = self._stored()
-        return self._status(name, records.get(name), demands.get(name), pauses.get(name))
+        return self._status(name, self._stored())
 
     def require(self, name: str) -> None:
         """Raise UnknownService for a name that cannot be forced or paused: an unknown one, or a pattern."""
-        records, demands, pauses = self._stored()
-        if not self._is_named(name) and name not in {*records, *demands, *pauses}:
-            raise UnknownService(name, {*self._named(), *self._patterns(), *records, *demands})
+        stored = self._stored()
+        if not self._is_named(name) and name not in stored.names:
+            raise UnknownService(name, {*self._named(), *self._patterns(), *stored.records, *stored.demands})
 
     def find_for_job(self, name: str) -> ServiceStatus | None:
         """The service of a job, known or not; None if the job has none."""
-        if not name:
-            return None
-        records, demands, pauses = self._stored([name])
-        return self._status(name, records.get(name), demands.get(name), pauses.get(name))
+        return self._status(name, self._stored([name])) if name else None
 
     def find_holding(self, names: Iterable[str]) -> set[str]:
         """Those of these services that hold their jobs back: not closed, and with `mode="hold"`."""
         asked = sorted(set(names) - {""})
-        records = self._store().services(asked) if asked else []
-        book = self._book()
+        records = self.store().services(asked) if asked else []
+        book = self.book()
         return {record.name for record in records if record.state != "closed" and book.of(record.name).mode == "hold"}
 
     def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
         """Force it `"open"` or `"closed"`; None lets its calls decide again."""
         self.require(name)
         actor, reason = bounded(actor), bounded(reason)
-        self._store().force(ServiceRequest(id=self._ids(), name=name, to=to, actor=actor, reason=reason))
+        self.store().force(ServiceRequest(id=self.ids(), name=name, to=to, actor=actor, reason=reason))
         forced = self.find(name)
         fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": actor, "reason": reason}
         how = "set back to automatic" if to is None else f"forced {to}"
         logger.info("service %s %s by %s", name, how, actor or "unknown", extra=fields)
         return forced
 
-    def _stored(
-        self, names: list[str] | None = None
-    ) -> tuple[dict[str, ServiceRecord], dict[str, Demand], dict[str, Pause]]:
-        store = self._store()
-        return (
+    def _stored(self, names: list[str] | None = None) -> "_Stored":
+        store = self.store()
+        return _Stored(
             {record.name: record for record in store.services(names)},
             {demand.service: demand for demand in store.demands(limit=MANY)},
             {pause.name: pause for pause in store.pauses() if pause.what == "service"},
@@ -94,77 +83,48 @@ class Services:
 
     def _named(self) -> set[str]:
         """The names in tasks and in the configuration, without patterns."""
-        of_tasks = {task.service for task in self._tasks.values() if isinstance(task.service, str)}
-        return {*of_tasks, *(service.name for service in self._book() if not service.is_pattern)} - {""}
+        of_tasks = {task.service for task in self.tasks.values() if isinstance(task.service, str)}
+        return {*of_tasks, *(service.name for service in self.book() if not service.is_pattern)} - {""}
 
     def _patterns(self) -> dict[str, Service]:
-        return {service.name: service for service in self._book() if service.is_pattern}
+        return {service.name: service for service in self.book() if service.is_pattern}
 
     def _is_named(self, name: str) -> bool:
         matched = any(pattern.matches(name) for pattern in self._patterns().values())
         return name in self._named() or (not name.endswith("*") and matched)
 
-    def _status(
-        self, name: str, record: ServiceRecord | None, demand: Demand | None, pause: Pause | None
-    ) -> ServiceStatus:
-        return status(self._book().of(name), record or _new(name), demand or Demand(name, 0, 0), pause, record)
+    def _status(self, name: str, stored: "_Stored") -> ServiceStatus:
+        service, record = self.book().of(name), stored.records.get(name) or ServiceRecord(name=name)
+        demand = stored.demands.get(name) or Demand(name, 0, 0)
+        shared = {name: getattr(record, name) for name in _SHARED}
+        return ServiceStatus(
+            **shared,
+            is_due=record.is_due,
+            share=round(record.failures / record.calls, 3) if record.calls else 0.0,
+            ready=min(demand.ready, MANY),
+            parked=min(demand.parked, MANY),
+            paused=stored.pauses.get(name),
+            mode=service.mode,
+            fail_code=service.fail_code,
+            cooldown=service.cooldown,
+            probes=service.probes,
+            has_probe=service.probe is not None,
+            budget=service.budget,
+            most_a_second=service.rate,
+            is_known=name in stored.records,
+        )
 
 
-def status(
-    service: Service, record: ServiceRecord, demand: Demand, pause: Pause | None, stored: ServiceRecord | None
-) -> ServiceStatus:
-    return ServiceStatus(
-        name=record.name,
-        state=record.state,
-        since=record.since,
-        open_until=record.open_until,
-        is_due=record.is_due,
-        forced=record.forced,
-        actor=record.actor,
-        reason=record.reason,
-        is_failing=record.is_failing,
-        calls=record.calls,
-        failures=record.failures,
-        share=round(record.failures / record.calls, 3) if record.calls else 0.0,
-        rate=record.rate,
-        pace=record.pace,
-        rate_before=record.rate_before,
-        firsts=record.firsts,
-        retries=record.retries,
-        probes_succeeded=record.probes_succeeded,
-        trouble=record.trouble,
-        ready=min(demand.ready, MANY),
-        parked=min(demand.parked, MANY),
-        paused=pause,
-        mode=service.mode,
-        fail_code=service.fail_code,
-        cooldown=service.cooldown,
-        probes=service.probes,
-        has_probe=service.probe is not None,
-        budget=service.budget,
-        most_a_second=service.rate,
-        is_known=stored is not None,
-    )
+class _Stored(NamedTuple):
+    """What the store knows of services, by name."""
 
+    records: dict[str, ServiceRecord]
+    demands: dict[str, Demand]
+    pauses: dict[str, Pause]
 
-def _new(name: str) -> ServiceRecord:
-    """A service without a stored record is closed."""
-    return ServiceRecord(
-        name=name,
-        state="closed",
-        epoch=0,
-        since=None,
-        open_until=None,
-        forced=None,
-        actor=None,
-        reason=None,
-        is_failing=False,
-        pace=None,
-        rate_before=None,
-        calls=0,
-        failures=0,
-        rate=None,
-    )
+    @property
+    def names(self) -> set[str]:
+        return {*self.records, *self.demands, *self.pauses}
 
 
 class ServiceHandle:

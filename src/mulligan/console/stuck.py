@@ -5,6 +5,7 @@ that settles later is refused.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,17 +18,13 @@ from mulligan.store.messages import Outcome, Settled
 from mulligan.store.store import Store
 
 
+@dataclass(frozen=True, slots=True)
 class StuckJobs:
     """`after` is the stuck limit. A job with a longer timeout is stuck only after that timeout."""
 
-    def __init__(self, store: Callable[[], Store], judge: Judge, after: Callable[[], timedelta]) -> None:
-        self._store = store
-        self._judge = judge
-        self._after = after
-
-    @property
-    def after(self) -> timedelta:
-        return self._after()
+    store: Callable[[], Store]
+    judge: Judge
+    after: Callable[[], timedelta]
 
     @check(owner=NAME, limit=PAGE_SIZE)
     def find(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
@@ -35,38 +32,36 @@ class StuckJobs:
 
     @check(owner=NAME, actor=STRING, limit=PAGE_SIZE)
     def process(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
-        return [self._store().job(job_id) for job_id in self.settle(owner=owner, actor=bounded(actor), limit=limit)]
+        return [self.store().job(job_id) for job_id in self.settle(owner=owner, actor=bounded(actor), limit=limit)]
 
     def settle(self, *, owner: str | None = None, actor: str | None, limit: int) -> list[str]:
         """Settle stuck attempts as TIMEOUT failures through their policies; the ids of those that were still stuck."""
         leases = self._leases(owner, limit)
-        now = self._store().now()
-        answers = self._store().settle([self._outcome(lease, now, actor) for lease in leases]) if leases else []
+        now = self.store().now()
+        answers = self.store().settle([self._outcome(lease, now, actor) for lease in leases]) if leases else []
         return [lease.fence.id for lease, answer in zip(leases, answers, strict=True) if answer is not Settled.REFUSED]
 
     def _leases(self, owner: str | None, limit: int) -> list[Lease]:
         """The longest-running first."""
-        leases = self._store().stuck(after=self.after, owner=owner, limit=limit)
-        now = self._store().now()
-        return [lease for lease in leases if self._judge.is_over_time(lease, now)]
+        leases = self.store().stuck(after=self.after(), owner=owner, limit=limit)
+        now = self.store().now()
+        return [lease for lease in leases if self.judge.is_over_time(lease, now)]
 
     def outcome_of(self, job_id: str, *, actor: str | None) -> Outcome | None:
         """The outcome that takes a job from its worker; None if it is not stuck."""
-        leases = self._store().stuck(after=self.after, job=job_id, limit=1)
-        now = self._store().now()
-        return next(
-            (self._outcome(lease, now, actor) for lease in leases if self._judge.is_over_time(lease, now)), None
-        )
+        leases = self.store().stuck(after=self.after(), job=job_id, limit=1)
+        now = self.store().now()
+        return next((self._outcome(lease, now, actor) for lease in leases if self.judge.is_over_time(lease, now)), None)
 
     def _outcome(self, lease: Lease, now: datetime, actor: str | None) -> Outcome:
         elapsed = now - lease.claimed_at
         verdict = timed_out(elapsed, kind=lease.kind, detail="it was stuck, and its lease was taken away")
         return Outcome(
             lease,
-            self._judge.decide_lease(verdict, lease, now=now),
+            self.judge.decide_lease(verdict, lease, now=now),
             seconds=elapsed.total_seconds(),
             # The space tells it from the name of a worker.
             reclaimed_by=f"by hand, {actor or 'somebody'}",
-            stuck_after=self.after,
+            stuck_after=self.after(),
             actor=actor,
         )

@@ -25,7 +25,3 @@ class Expire:
             lambda limit: self._store.tend_batches(limit=limit), limit=self.limit, passes=PASSES
         )
         return jobs + batches
-
-    def run(self, _actor: str | None) -> int:
-        """A manual run is the same."""
-        return self.step()

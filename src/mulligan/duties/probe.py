@@ -44,10 +44,6 @@ class Probe:
         self.interval = interval
         self.limit = limit
 
-    def run(self, _actor: str | None) -> int:
-        """A manual run is the same."""
-        return self.step()
-
     def step(self) -> int:
         """How many jobs were enqueued."""
         # There may be thousands of services, but only a few have a probe: those named by a pattern have none.

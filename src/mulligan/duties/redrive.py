@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ PASSES = 10
 ASKING_SECONDS = HOLD.total_seconds() / 3
 
 
+@dataclass(slots=True, eq=False)
 class RunRedrives:
     """Reads how far a redrive has come, takes in the results of its jobs, and writes the next chunk: the moves and the
     record in one transaction, if the record has not changed since it was read. So a kill at any moment repeats
@@ -48,30 +49,17 @@ class RunRedrives:
 
     name = "redrive"
 
-    def __init__(
-        self,
-        store: Store,
-        tasks: Registry,
-        *,
-        clock: Clock,
-        worker: str,
-        interval: float = 1.0,
-        limit: int = 100,
-    ) -> None:
-        self._store = store
-        self._tasks = tasks
-        self._clock = clock
-        self._worker = worker
-        self.interval = interval
-        self.limit = limit
-
-    def run(self, _actor: str | None) -> int:
-        """A manual run is the same."""
-        return self.step()
+    store: Store
+    tasks: Registry
+    _: KW_ONLY
+    clock: Clock
+    worker: str
+    interval: float = 1.0
+    limit: int = 100
 
     def step(self) -> int:
         """How many jobs were retried."""
-        return sum(self._step(redrive) for redrive in self._store.redrives(is_active=True, limit=MOST_ACTIVE))
+        return sum(self._step(redrive) for redrive in self.store.redrives(is_active=True, limit=MOST_ACTIVE))
 
     def _step(self, redrive: Redrive) -> int:
         """Run one redrive. Its errors do not block the others."""
@@ -86,7 +74,7 @@ class RunRedrives:
     def _run_chunks(self, redrive: Redrive) -> int:
         before = redrive.retried
         for _ in range(PASSES):
-            after = self._run_chunk(redrive, self._store.now())
+            after = self._run_chunk(redrive, self.store.now())
             if after is None:
                 break
             redrive = after
@@ -97,34 +85,34 @@ class RunRedrives:
 
     def _run_chunk(self, redrive: Redrive, now: datetime) -> Redrive | None:
         """The record after one more chunk; None when there is nothing to do now, or another worker does it."""
-        if redrive.is_held_by_another(self._worker, now):
+        if redrive.is_held_by_another(self.worker, now):
             return None
         looked = self._take_results(redrive, now)
         if (because := reason_to_stop(looked)) is not None:
-            return self._store.advance_redrive(end(looked, RedriveState.STOPPED, now, because=because))
+            return self.store.advance_redrive(end(looked, RedriveState.STOPPED, now, because=because))
         if looked.state is RedriveState.CANARY and has_passed(looked):
             looked = replace(looked, state=RedriveState.RUNNING)
         number = jobs_allowed(looked, now, self.limit)
-        kind = next((kind for kind in looked.course.cursors if kind in self._tasks), None)
+        kind = next((kind for kind in looked.course.cursors if kind in self.tasks), None)
         if looked.course.cursors and (kind is None or not number):
             if looked != redrive:
-                self._store.advance_redrive(looked)
+                self.store.advance_redrive(looked)
             return None
         held = self._reserve(looked, now)
         return held and self._move(held, kind, number, now)
 
     def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
-        return take_answers(redrive, self._store.redrive_results(redrive), now) if redrive.course.watched else redrive
+        return take_answers(redrive, self.store.redrive_results(redrive), now) if redrive.course.watched else redrive
 
     def _reserve(self, redrive: Redrive, now: datetime) -> Redrive | None:
         """Reserve the redrive for this worker, so that only one worker calls `can_retry`."""
-        if not redrive.needs_hold(self._worker, now):
+        if not redrive.needs_hold(self.worker, now):
             return redrive
-        return self._store.advance_redrive(redrive.held_by(self._worker, now))
+        return self.store.advance_redrive(redrive.held_by(self.worker, now))
 
     def _move(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
         if kind is None:
-            return self._store.advance_redrive(end(redrive, RedriveState.DONE, now))
+            return self.store.advance_redrive(end(redrive, RedriveState.DONE, now))
         page = self._candidates(redrive, kind, number)
         requests, refused = self._ask_permission(redrive, page.jobs)
         page = _cut(page, len(requests) + len(refused))
@@ -133,10 +121,10 @@ class RunRedrives:
         after = spend(record_retries(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
         if not after.course.cursors:
             after = end(after, RedriveState.DONE, now)
-        return self._store.advance_redrive(after, moves=requests)
+        return self.store.advance_redrive(after, moves=requests)
 
     def _candidates(self, redrive: Redrive, kind: str, number: int) -> Page[Any]:
-        return self._store.candidates(
+        return self.store.candidates(
             replace(redrive.filter, kind=kind),
             before=redrive.began_at,
             owner=redrive.owner,
@@ -150,12 +138,12 @@ class RunRedrives:
         """Requests for the jobs whose task allows a retry, and the others with the reason, as many as time allows."""
         requests: list[Request] = []
         refused: list[tuple[str, str]] = []
-        end = self._clock.monotonic() + ASKING_SECONDS
+        end = self.clock.monotonic() + ASKING_SECONDS
         for job in jobs:
-            if (requests or refused) and self._clock.monotonic() > end:
+            if (requests or refused) and self.clock.monotonic() > end:
                 break
             try:
-                require_permission(self._tasks, job)
+                require_permission(self.tasks, job)
                 requests.append(_request(redrive, job))
             except StoreError:
                 raise

@@ -46,10 +46,6 @@ class RunSchedules:
         self._began: datetime | None = None
         self._is_planned = False
 
-    def run(self, _actor: str | None) -> int:
-        """A manual run is the same."""
-        return self.step()
-
     def step(self) -> int:
         """How many jobs were enqueued."""
         if not self._timetable or (self._is_planned and not self._has_ticks()):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias, assert_never
 
-from mulligan.failure import checks
+from mulligan.failure import checks, evidence
 from mulligan.failure.checks import bad_value, set_fields
-from mulligan.values.duration import Duration, describe
+from mulligan.failure.redact import first_line
+from mulligan.values.duration import Duration, describe, parse
 
 LONGEST_DELAY = timedelta(days=30)
 _LONGEST = LONGEST_DELAY.total_seconds()
@@ -150,6 +151,24 @@ class Exponential:
         return _describe(f"{describe(self.delay)} ×{self.factor:g}", self.cap, self.jitter)
 
 
+def delay_after(
+    failures: int, backoff: Backoff, previous_delay: timedelta | None, draw: float
+) -> tuple[timedelta, str | None]:
+    """The delay after a failure, and a note if the default was used because the backoff raised.
+
+    A backoff may be user code, and an error in it must not stop a worker.
+    """
+    try:
+        delay = backoff(failures, previous_delay, draw)
+        if not isinstance(delay, timedelta):
+            delay = parse(delay)
+        return min(max(delay, timedelta(0)), LONGEST_DELAY), None
+    except Exception as problem:
+        said = first_line(evidence.message_of(problem), 200)
+        note = f"the default was used, because this one raised {evidence.type_name(type(problem))}: {said}"
+        return DEFAULT_BACKOFF(failures, previous_delay, draw), note
+
+
 def _power(factor: float, exponent: int) -> float:
     try:
         return factor**exponent
@@ -224,3 +243,6 @@ def _describe(delays: str, cap: timedelta | None, jitter: Jitter) -> str:
     elif jitter is not None:
         parts.append(jitter.describe())
     return ", ".join(parts)
+
+
+DEFAULT_BACKOFF = Exponential("15s")

@@ -18,9 +18,8 @@ from mulligan.failure.error_codes import (
     is_code,
     without_promise,
 )
-from mulligan.failure.redact import sanitize
+from mulligan.failure.redact import first_line, sanitize
 from mulligan.failure.rule import AnyRule, Rule, name_of
-from mulligan.failure.text import first_line
 from mulligan.failure.verdict import (
     Failure,
     Ledger,

@@ -18,12 +18,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.errors import BadPolicy
-from mulligan.failure.backoff import Exponential
+from mulligan.failure.backoff import Exponential, delay_after
 from mulligan.failure.decision import Decision, Fail, Park, Postpone, Reasons, Release, Retry
-from mulligan.failure.delays import backoff_delay
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.text import first_line
+from mulligan.failure.redact import first_line
 from mulligan.failure.verdict import Ledger, Verdict
 from mulligan.failure.windows import Window, next_allowed
 from mulligan.records.job import MAX_LOSSES, RECOVERING, Job
@@ -103,7 +102,8 @@ def _postpone(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, wait: tim
 
 def _count_failure(verdict: Verdict, job: Job[Any], policy: RetryPolicy, *, now: datetime, draw: float) -> Decision:
     reasons = _reasons(verdict, job) | _failure_count(job)
-    backoff, why = backoff_delay(policy, job.failures + 1, job.previous_delay, draw)
+    backoff, note = delay_after(job.failures + 1, policy.backoff, job.previous_delay, draw)
+    why: Reasons = {} if note is None else {"backoff": note}
     delay, hinted = _delay(verdict, policy, backoff, now=now)
     least, _ = _delay(verdict, policy, timedelta(0), now=now)
     spared = _if_service_charged(verdict, job, delay=delay, least=least)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mulligan.failure.checks import bad_value, check_integer, set_fields
-from mulligan.failure.text import first_line
+from mulligan.failure.redact import first_line
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _PROMISE = re.compile(r"\s*\bWe(?:['’]ll| will) (?:retry|try again)\b[^.!]{0,100}[.!]?\s*", re.IGNORECASE)

@@ -12,8 +12,7 @@ from traceback import TracebackException
 from typing import TypeGuard, TypeVar
 
 from mulligan.errors import FinalError, ProgramFailed, Snooze
-from mulligan.failure.redact import sanitize
-from mulligan.failure.text import clip
+from mulligan.failure.redact import clip, sanitize
 from mulligan.values.duration import Duration, parse
 
 T = TypeVar("T")

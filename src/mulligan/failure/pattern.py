@@ -1,4 +1,4 @@
-"""The regular expression of a rule, and the length of the message it is searched in.
+"""How far a message may be searched for a regular expression: the estimate of the steps that a search takes.
 
 Patterns come from users and messages from foreign code. Where a repeat and the part after it can match the same
 characters, the search tries every way to divide them: two such repeats in a row take time cubic in the length, and a
@@ -7,11 +7,8 @@ pattern with too many steps is refused; one with many steps is searched only in 
 """
 
 import re
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
-
-from mulligan.failure.text import LEFT_OUT
 
 # This many steps take less than a second. REACHES are the lengths that a pattern may be allowed.
 MOST_STEPS = 2.2e9
@@ -30,24 +27,6 @@ _GROUP = re.compile(r"\((?:\?(?P<kind>#[^)]*\)|P=\w+\)|[aiLmsux-]+\)|<?[=!]|>|\(
 _ATOM = re.compile(r"\\.|\[\^?(?:\\.|[^\\])(?:\\.|[^\]\\])*\]|[^()|]", re.DOTALL)
 _BLANK = re.compile(r"(?:\s|#[^\n]*)++")
 _ALPHABET = [*map(chr, range(128)), "é", "ß", "中", "\u00a0", "\u2028", "\U0001f600"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """Searched, ignoring case, in the first and the last `reach` / 2 characters."""
-
-    compiled: re.Pattern[str]
-    reach: int
-
-    @property
-    def text(self) -> str:
-        return self.compiled.pattern
-
-    def is_in(self, text: str) -> bool:
-        if len(text) > self.reach:
-            half = self.reach // 2
-            text = text[:half] + LEFT_OUT + text[-half:]
-        return self.compiled.search(text) is not None
 
 
 def reach_of(compiled: re.Pattern[str]) -> int | None:

@@ -1,4 +1,4 @@
-"""The retry policy: how often, how soon and when a failed job is retried."""
+"""The retry policy: how often, how soon and when a failed job is retried. Also its delays as a table."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from mulligan.failure import checks
-from mulligan.failure.backoff import LONGEST_DELAY, Backoff, Exponential
+from mulligan.failure.backoff import DEFAULT_BACKOFF, LONGEST_DELAY, Backoff, delay_after
 from mulligan.failure.checks import bad_value, set_fields
 from mulligan.failure.error_codes import CODE_ALLOWED, is_code
 from mulligan.failure.windows import Window, require_an_instant
 from mulligan.values.duration import LONGEST, Duration
 
-DEFAULT_BACKOFF = Exponential("15s")
 _MOST = 1_000_000
+_HIGHEST_DRAW = 1 - 2**-53
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -81,3 +81,40 @@ def _windows(windows: Iterable[Window]) -> tuple[Window, ...]:
         raise bad_value("windows", windows, "Window(…) values")
     require_an_instant(given)
     return given
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What follows a failure: a delay, at random from `shortest` to `longest`, or the end."""
+
+    failure: int
+    then: str
+    delay: timedelta | None
+    shortest: timedelta | None
+    longest: timedelta | None
+    elapsed: timedelta
+
+
+def schedule(policy: RetryPolicy, *, draw: float | None = None, at_most: int = 100) -> list[Row]:
+    """The policy as a table: one row for each failure with a retry, `at_most` of them, and one for the last failure.
+
+    Without `draw` the delays are the middle of the jitter. `elapsed` is the sum of the delays so far. Hints, code
+    limits and windows are left out: they depend on the failure and on the date.
+    """
+    retries = min(policy.max_attempts - 1, at_most)
+    shortest, delays, longest = (
+        _delays(policy, retries, drawn) for drawn in (0.0, 0.5 if draw is None else draw, _HIGHEST_DRAW)
+    )
+    rows, elapsed = [], timedelta(0)
+    for failure, (least, delay, most) in enumerate(zip(shortest, delays, longest, strict=True), start=1):
+        elapsed += delay
+        rows.append(Row(failure, "retry", delay, least, most, elapsed))
+    return [*rows, Row(policy.max_attempts, "fails for good", None, None, None, elapsed)]
+
+
+def _delays(policy: RetryPolicy, retries: int, draw: float) -> list[timedelta]:
+    delays: list[timedelta] = []
+    for failure in range(1, retries + 1):
+        delay, _ = delay_after(failure, policy.backoff, delays[-1] if delays else None, draw)
+        delays.append(delay)
+    return delays

@@ -1,4 +1,6 @@
-"""Masks secrets in foreign strings before they are stored: those that are known, and those that look like one.
+"""Foreign strings as they are stored: bounded, valid for every database, and with their secrets masked.
+
+Masked are the secrets that are known, and strings that look like one.
 
 A pattern is tried only if one of its words occurs, and no pattern can backtrack: a hostile string takes no longer than
 a harmless one.
@@ -12,8 +14,8 @@ from typing import overload
 from urllib.parse import quote, quote_plus, unquote
 
 from mulligan.failure.checks import bad_value
-from mulligan.failure.text import LEFT_OUT, clip
 
+LEFT_OUT = "\n[… left out …]\n"
 MASK = "•••"
 # A shorter string would occur inside harmless words.
 SHORTEST_SECRET = 6
@@ -21,6 +23,9 @@ SHORTEST_SECRET = 6
 LONGEST_TEXT = 500
 # How much more than the stored part is searched: a secret must not be cut in two before it is found.
 _REACH = 2
+# PostgreSQL refuses NUL, UTF-8 has no lone surrogates.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Secret = str | re.Pattern[str]
 
@@ -31,6 +36,30 @@ def sanitize(text: str, limit: int) -> str:
     if len(text) > 2 * reach:
         text = text[:reach] + LEFT_OUT + _from_a_word_on(text[-reach:])
     return clip(mask_secrets(text), limit)
+
+
+def storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def clip(text: str, limit: int) -> str:
+    """A storable string of at most `limit` bytes as UTF-8: the whole, or its head and its tail."""
+    if len(text) > 2 * limit:
+        # A character takes at least one byte, so nothing between these parts could remain.
+        text = text[:limit] + text[-limit:]
+    encoded = storable(text).encode()
+    if len(encoded) <= limit:
+        return encoded.decode()
+    half = (limit - len(LEFT_OUT.encode())) // 2
+    return encoded[:half].decode(errors="ignore") + LEFT_OUT + encoded[-half:].decode(errors="ignore")
+
+
+def first_line(text: str, limit: int = 500) -> str:
+    """The first line that is not empty, at most `limit` characters, safe for a terminal."""
+    lines = (line.strip() for line in text[: 4 * limit].splitlines())
+    line = next((line for line in lines if line), "")
+    line = storable(_CONTROL.sub(" ", line))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 @overload

@@ -11,8 +11,8 @@ from mulligan.errors import BadTask
 from mulligan.failure import checks, evidence
 from mulligan.failure.checks import bad_value, require
 from mulligan.failure.error_codes import CODE_ALLOWED, ErrorClass, check_blame, is_code
-from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, Pattern, reach_of
-from mulligan.failure.text import first_line
+from mulligan.failure.pattern import LONGEST_PATTERN, QUICK, reach_of
+from mulligan.failure.redact import LEFT_OUT, first_line
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.values import check
 from mulligan.values.duration import LONGEST, Duration, describe
@@ -30,6 +30,24 @@ LONGEST_LINE = 500
 # Of a number with two names, the alphabetically first: `errno.errorcode` varies by platform.
 _ERRNO_NAMES = {number: name for name, number in sorted(vars(errno).items(), reverse=True) if name.startswith("E")}
 _TYPES_ALLOWED = "an exception type, its qualified name, a tuple of these"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Searched, ignoring case, in the first and the last `reach` / 2 characters."""
+
+    compiled: re.Pattern[str]
+    reach: int
+
+    @property
+    def text(self) -> str:
+        return self.compiled.pattern
+
+    def is_in(self, text: str) -> bool:
+        if len(text) > self.reach:
+            half = self.reach // 2
+            text = text[:half] + LEFT_OUT + text[-half:]
+        return self.compiled.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -9,8 +9,7 @@ from mulligan.errors import FinalError, RateLimitedError, RetryableError, Snooze
 from mulligan.failure import evidence
 from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorClass
 from mulligan.failure.fingerprint import fingerprint
-from mulligan.failure.redact import sanitize
-from mulligan.failure.text import clip, first_line
+from mulligan.failure.redact import clip, first_line, sanitize
 from mulligan.values.duration import describe
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mulligan.failure.backoff import Backoff, Exponential, Fixed, Linear, Steps
-from mulligan.failure.policy import DEFAULT_BACKOFF
+from mulligan.failure.backoff import DEFAULT_BACKOFF, Backoff, Exponential, Fixed, Linear, Steps
 from mulligan.failure.rule import Rule
 from mulligan.failure.windows import Window
 

@@ -1,6 +1,6 @@
 """The records of a job: the request, the stored job, and the lease of a worker that runs it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -317,3 +317,12 @@ class Page(Generic[R]):
     jobs: tuple[Job[R], ...]
     cursor: str | None
     damaged: tuple[str, ...] = ()
+
+
+def all_pages(read: Callable[..., Page[R]]) -> Iterator[Page[R]]:
+    """Every page of a list. `read` takes a `cursor` and returns that page."""
+    page = read(cursor=None)
+    yield page
+    while page.cursor is not None:
+        page = read(cursor=page.cursor)
+        yield page

@@ -60,9 +60,6 @@ class LimitBook:
         for name in {**self.owners, **self.budgets}:
             yield Limit(f"owner/{name}", self.owners.get(name), self.budgets.get(name))
 
-    def __bool__(self) -> bool:
-        return bool(self.kinds or self.queues or self.owners or self.budgets)
-
     def budget_of(self, owner: str) -> RetryBudget | None:
         return self.budgets.get(owner, self.budgets.get(EVERY_OWNER))
 
@@ -73,6 +70,9 @@ class LimitBook:
             or job.queue in self.queues
             or (job.owner != "" and (job.owner in self.owners or EVERY_OWNER in self.owners))
         )
+
+
+NO_LIMITS = LimitBook()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

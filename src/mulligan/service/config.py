@@ -112,7 +112,7 @@ class Service:
 class ServiceBook:
     """The services of an app. Every name has one: the exact match, the longest matching pattern, or the default."""
 
-    __slots__ = ("_exact", "_known", "_patterns", "default")
+    __slots__ = ("_exact", "_known", "_patterns", "default", "has_rates")
 
     def __init__(self, services: Iterable[Service] = (), default: Service | None = None) -> None:
         listed = list(services)
@@ -128,6 +128,7 @@ class ServiceBook:
         self._exact = by_name
         self._patterns = sorted((one for one in listed if one.is_pattern), key=lambda one: -len(one.name))
         self._known: dict[str, Service] = {}
+        self.has_rates = any(service.rate is not None for service in (self.default, *listed))
 
     def of(self, name: str) -> Service:
         found = self._exact.get(name) or self._known.get(name)
@@ -137,10 +138,6 @@ class ServiceBook:
                 self._known = {}
             self._known[name] = found
         return found
-
-    @property
-    def has_rates(self) -> bool:
-        return any(service.rate is not None for service in (self.default, *self._exact.values()))
 
     def with_services(self, services: Iterable[Service]) -> "ServiceBook":
         """A copy with these services added; they replace those of the same name."""

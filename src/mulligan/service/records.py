@@ -25,24 +25,25 @@ class ServiceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRecord:
-    """A service as it is stored. `calls` and `failures` are those of its window in the current epoch. `rate` is the
-    number of successful calls per second, `pace` the limit after an outage. While it `is_failing`, retries wait for a
-    budget that compares `retries` with `firsts`. `trouble` holds the figures that opened it."""
+    """A service as it is stored; the defaults are those of a service without a row. `calls` and `failures` are those of
+    its window in the current epoch. `rate` is the number of successful calls per second, `pace` the limit after an
+    outage. While it `is_failing`, retries wait for a budget that compares `retries` with `firsts`. `trouble` holds the
+    figures that opened it."""
 
     name: str
-    state: str
-    epoch: int
-    since: datetime | None
-    open_until: datetime | None
-    forced: str | None
-    actor: str | None
-    reason: str | None
-    is_failing: bool
-    pace: float | None
-    rate_before: float | None
-    calls: int
-    failures: int
-    rate: float | None
+    state: str = "closed"
+    epoch: int = 0
+    since: datetime | None = None
+    open_until: datetime | None = None
+    forced: str | None = None
+    actor: str | None = None
+    reason: str | None = None
+    is_failing: bool = False
+    pace: float | None = None
+    rate_before: float | None = None
+    calls: int = 0
+    failures: int = 0
+    rate: float | None = None
     firsts: int = 0
     retries: int = 0
     probes_succeeded: int = 0

@@ -13,7 +13,7 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Lease, NewJob
-from mulligan.records.limit import EVERY_OWNER, Limit, LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.limit import EVERY_OWNER, NO_LIMITS, Limit, LimitBook, LimitRecord, SpendingRecord
 from mulligan.store.budgets import BudgetOperations
 from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
@@ -142,7 +142,7 @@ class LimitOperations:
         self.budgets = BudgetOperations()
         self.book: Callable[[], LimitBook] = LimitBook
         self._services = services
-        self._announced = self._announcing = LimitBook()
+        self._announced = self._announcing = NO_LIMITS
         self._announced_at = 0
         self._since = 0
         self._after = GATE
@@ -186,7 +186,7 @@ class LimitOperations:
 
     def note_settled(self, settled: Iterable[Lease]) -> None:
         """Check the limits of these jobs first in the next `admit`: their slots are free."""
-        if self._announced:
+        if self._announced != NO_LIMITS:
             found = {(lease.kind, lease.owner) for lease in settled}
             self._freed_gates.extend(
                 gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
-from mulligan.failure.text import storable
+from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch

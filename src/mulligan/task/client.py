@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import BadConnection
@@ -14,55 +15,48 @@ if TYPE_CHECKING:
     from mulligan.task.task import Binding, Task
 
 
+@dataclass(frozen=True, slots=True)
 class Client:
     """Enqueues bound calls. `uses_connections`: the sandbox accepts every connection and uses none."""
 
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        ids: Callable[[], str],
-        in_force: Callable[[str, str], InForce],
-        *,
-        quotas: Quotas,
-        uses_connections: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._in_force = in_force
-        self._quotas = quotas
-        self._uses_connections = uses_connections
+    store: Callable[[], Store]
+    ids: Callable[[], str]
+    in_force: Callable[[str, str], InForce]
+    _: KW_ONLY
+    quotas: Quotas
+    uses_connections: Callable[[], bool] = lambda: True
 
     def enqueue(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
         """Store all or none, in one transaction: the caller's, if the caller gave a connection."""
         used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
         if used is None:
-            return self._store().enqueue(jobs)
-        return foreign.run(used, self._store().enqueue_script(jobs))
+            return self.store().enqueue(jobs)
+        return foreign.run(used, self.store().enqueue_script(jobs))
 
     async def enqueue_async(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
         used, jobs = self._used(bindings, connection), self._new_jobs(bindings)
         if used is None:
-            return await asyncio.to_thread(lambda: self._store().enqueue(jobs))
+            return await asyncio.to_thread(lambda: self.store().enqueue(jobs))
         # In a thread too, because opening the store blocks.
-        return await foreign.run_async(used, await asyncio.to_thread(lambda: self._store().enqueue_script(jobs)))
+        return await foreign.run_async(used, await asyncio.to_thread(lambda: self.store().enqueue_script(jobs)))
 
     def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
-        return [self.new_job(binding, binding.own_id or self._ids()) for binding in bindings]
+        return [self.new_job(binding, binding.own_id or self.ids()) for binding in bindings]
 
     def new_job(self, binding: "Binding[Any]", job_id: str) -> NewJob:
         """The job, with the policy and quotas in force now for its kind, queue and owner."""
-        job = binding.new_job(job_id, self._in_force(binding.task.name, binding.options.owner))
-        return self._quotas.apply_to(job)
+        job = binding.new_job(job_id, self.in_force(binding.task.name, binding.options.owner))
+        return self.quotas.apply_to(job)
 
     def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:
         """The task's follow-up, with its owner's weight if its queue is fair."""
-        return self._quotas.add_weight(task.follow_up, owner)
+        return self.quotas.add_weight(task.follow_up, owner)
 
     def _used(self, bindings: "Sequence[Binding[Any]]", connection: Any) -> Any:
         given = [
             each for each in (connection, *(binding.options.connection for binding in bindings)) if each is not None
         ]
-        if not given or not self._uses_connections():
+        if not given or not self.uses_connections():
             return None
         if any(each is not given[0] for each in given):
             raise BadConnection(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from mulligan.console.duties import DutyPlan
@@ -16,7 +17,7 @@ from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDutie
 from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
 from mulligan.policies import PolicyFile
-from mulligan.settings import Settings
+from mulligan.settings import DutyBounds, Settings
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.task.schedule import Timetable
@@ -30,31 +31,20 @@ MANUALLY = "by hand"
 NO_WORKER = "no worker"
 
 
+@dataclass(frozen=True, slots=True)
 class DutyBuilder:
     """`probe_task` is None in an app whose services have no probe."""
 
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        clock: Callable[[], Clock],
-        settings: Callable[[], Settings],
-        *,
-        tasks: Registry,
-        timetable: Timetable,
-        judge: Judge,
-        policies: PolicyFile,
-        stuck: StuckJobs,
-        probe_task: Task[..., object, object] | None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._tasks = tasks
-        self._timetable = timetable
-        self._judge = judge
-        self._policies = policies
-        self._stuck = stuck
-        self._probe_task = probe_task
+    store: Callable[[], Store]
+    clock: Callable[[], Clock]
+    settings: Callable[[], Settings]
+    _: KW_ONLY
+    tasks: Registry
+    timetable: Timetable
+    judge: Judge
+    policies: PolicyFile
+    stuck: StuckJobs
+    probe_task: Task[..., object, object] | None
 
     def for_worker(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
         """All duties of a worker."""
@@ -64,11 +54,11 @@ class DutyBuilder:
             self._expire(),
             self._redrive(incarnation),
             self._prune(),
-            *([self._tick(incarnation)] if self._timetable else []),
+            *([self._tick(incarnation)] if self.timetable else []),
             *self.probes(options.queues[0] if options.queues else None),
         ]
-        pending = PendingDuties(self._store(), self._clock())
-        return self._file_duty() + list(self._runners(works, pending, RunRecorder(self._store(), worker=incarnation)))
+        pending = PendingDuties(self.store(), self.clock())
+        return self._file_duty() + list(self._runners(works, pending, RunRecorder(self.store(), worker=incarnation)))
 
     def for_sandbox(self, ticker: DutyGroup) -> Callable[[str, WorkerOptions], list[Duty]]:
         """The duties of a worker in virtual time: `ticker` does most of them."""
@@ -81,12 +71,12 @@ class DutyBuilder:
 
     def ticker(self) -> DutyGroup:
         """The duties that `app.tick()` runs."""
-        pending = PendingDuties(self._store(), self._clock())
-        recorder = RunRecorder(self._store(), worker=NO_WORKER, every=math.inf)
+        pending = PendingDuties(self.store(), self.clock())
+        recorder = RunRecorder(self.store(), worker=NO_WORKER, every=math.inf)
         tick = self._tick(NO_WORKER, has_ticks=lambda: pending.now().has_ticks)
         works: list[DutyWork] = [tick, self._redrive(NO_WORKER), self._expire(), *self.probes()]
         runners = list(self._runners(works, pending, recorder))
-        return DutyGroup(runners, pending=pending, recorder=recorder, clock=self._clock())
+        return DutyGroup(runners, pending=pending, recorder=recorder, clock=self.clock())
 
     def manual_plans(self) -> dict[str, DutyPlan]:
         """What a manual run of each duty does.
@@ -94,12 +84,9 @@ class DutyBuilder:
         A manual `reclaim` settles stuck jobs only. Expired leases are left to workers: only a process that has
         watched the store long enough can tell a lost worker from an outage.
         """
-        settings = self._settings()
-        limit = settings.duty_reclaim_limit
-        reclaim = DutyPlan(
-            settings.reclaim_interval, limit, lambda actor: len(self._stuck.settle(actor=actor, limit=limit))
-        )
-        others: list[Promote | Expire | RunRedrives | Prune | RunSchedules | Probe] = [
+        reclaim, probe = self._bounds("reclaim"), self._bounds("probe")
+        limit = reclaim["limit"]
+        works: list[DutyWork] = [
             *self._promotions(),
             self._expire(),
             self._redrive(MANUALLY),
@@ -107,91 +94,63 @@ class DutyBuilder:
             self._tick(MANUALLY),
             *self.probes(),
         ]
-        # Without a probe in any service there is nothing to do.
-        no_probe = DutyPlan(settings.duty_probe_interval, settings.duty_probe_limit, lambda _actor: 0)
-        return {"reclaim": reclaim, "probe": no_probe} | {
-            work.name: DutyPlan(timedelta(seconds=work.interval), work.limit, work.run) for work in others
-        }
+        return {
+            "reclaim": _plan(reclaim, lambda actor: len(self.stuck.settle(actor=actor, limit=limit))),
+            # Without a probe in any service there is nothing to do.
+            "probe": _plan(probe, lambda _actor: 0),
+        } | {work.name: _plan({"interval": work.interval, "limit": work.limit}, _manual_run(work)) for work in works}
 
     def probes(self, queue: str | None = None) -> list[Probe]:
         """The probe duty; empty if no service has a probe."""
-        if self._probe_task is None:
+        if self.probe_task is None:
             return []
-        settings = self._settings()
-        return [
-            Probe(
-                self._store(),
-                self._judge.services,
-                self._probe_task,
-                queue=queue,
-                interval=settings.duty_probe_interval.total_seconds(),
-                limit=settings.duty_probe_limit,
-            )
-        ]
+        return [Probe(self.store(), self.judge.services, self.probe_task, queue=queue, **self._bounds("probe"))]
+
+    def _bounds(self, duty: str) -> DutyBounds:
+        return self.settings().duty_bounds(duty)
 
     def _file_duty(self) -> list[Duty]:
         """The duty that reads the policies file again; empty if there is no file."""
-        return [] if self._policies.path is None else [self._policies]
+        return [] if self.policies.path is None else [self.policies]
 
     def _runners(
         self, works: Iterable[DutyWork], pending: PendingDuties, recorder: RunRecorder
     ) -> Iterator[DutyRunner]:
-        return (DutyRunner(work, pending=pending, recorder=recorder, clock=self._clock()) for work in works)
+        return (DutyRunner(work, pending=pending, recorder=recorder, clock=self.clock()) for work in works)
 
     def _reclaim(self, incarnation: str, options: WorkerOptions) -> Reclaim:
-        settings = self._settings()
-        interval = settings.reclaim_interval.total_seconds()
+        bounds = self._bounds("reclaim")
         return Reclaim(
-            self._store(),
-            judge=self._judge,
-            clock=self._clock(),
+            self.store(),
+            judge=self.judge,
+            clock=self.clock(),
             incarnation=incarnation,
-            interval=interval,
             # One beat, plus the time by which the keeper may be late.
-            beat=options.lease.total_seconds() / BEATS_PER_LEASE + 2 * interval,
-            limit=settings.duty_reclaim_limit,
-            stuck_after=settings.stuck_after,
+            beat=options.lease.total_seconds() / BEATS_PER_LEASE + 2 * bounds["interval"],
+            stuck_after=self.settings().stuck_after,
+            **bounds,
         )
 
     def _promotions(self) -> list[Promote]:
-        settings = self._settings()
-        plans = {
-            "retry": (settings.duty_retry_interval, settings.duty_retry_limit),
-            "promote": (settings.duty_promote_interval, settings.duty_promote_limit),
-        }
-        return [
-            Promote(name, self._store(), interval=interval.total_seconds(), limit=limit)
-            for name, (interval, limit) in plans.items()
-        ]
+        return [Promote(name, self.store(), **self._bounds(name)) for name in ("retry", "promote")]
 
     def _expire(self) -> Expire:
-        settings = self._settings()
-        interval = settings.duty_expire_interval.total_seconds()
-        return Expire(self._store(), interval=interval, limit=settings.duty_expire_limit)
+        return Expire(self.store(), **self._bounds("expire"))
 
     def _tick(self, worker: str, *, has_ticks: Callable[[], bool] = lambda: True) -> RunSchedules:
-        settings = self._settings()
-        return RunSchedules(
-            self._store(),
-            self._timetable,
-            worker=worker,
-            interval=settings.duty_schedule_interval.total_seconds(),
-            limit=settings.duty_schedule_limit,
-            has_ticks=has_ticks,
-        )
+        bounds = self._bounds("schedule")
+        return RunSchedules(self.store(), self.timetable, worker=worker, has_ticks=has_ticks, **bounds)
 
     def _redrive(self, worker: str) -> RunRedrives:
-        settings = self._settings()
-        return RunRedrives(
-            self._store(),
-            self._tasks,
-            clock=self._clock(),
-            worker=worker,
-            interval=settings.duty_redrive_interval.total_seconds(),
-            limit=settings.duty_redrive_limit,
-        )
+        return RunRedrives(self.store(), self.tasks, clock=self.clock(), worker=worker, **self._bounds("redrive"))
 
     def _prune(self) -> Prune:
-        settings = self._settings()
-        interval = settings.duty_prune_interval.total_seconds()
-        return Prune(self._store(), keep=settings.retention, interval=interval, limit=settings.duty_prune_limit)
+        return Prune(self.store(), keep=self.settings().retention, **self._bounds("prune"))
+
+
+def _plan(bounds: DutyBounds, run: Callable[[str | None], int]) -> DutyPlan:
+    return DutyPlan(timedelta(seconds=bounds["interval"]), bounds["limit"], run)
+
+
+def _manual_run(work: DutyWork) -> Callable[[str | None], int]:
+    return lambda _actor: work.step_manually() if isinstance(work, Promote) else work.step()

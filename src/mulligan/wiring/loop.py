@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,13 +18,13 @@ from mulligan.worker.worker import Worker
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
+@dataclass(frozen=True, slots=True)
 class WorkerLoop:
     """`app` is passed to the lifespan hook."""
 
-    def __init__(self, app: object, hooks: Hooks, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-        self._app = app
-        self._hooks = hooks
-        self._new_loop = new_loop
+    app: object
+    hooks: Hooks
+    new_loop: Callable[[], asyncio.AbstractEventLoop]
 
     def run_until_signal(self, worker: Worker) -> None:
         before = {number: signal.getsignal(number) for number in STOPPING}
@@ -84,10 +85,10 @@ class WorkerLoop:
 
     @asynccontextmanager
     async def _prepared(self, worker: Worker) -> AsyncIterator[None]:
-        async with enter_lifespan(self._hooks.lifespan, self._app) as resources:
+        async with enter_lifespan(self.hooks.lifespan, self.app) as resources:
             await worker.prepare(resources)
             yield
 
     def _run(self, work: Coroutine[Any, Any, None], *, goes_on: bool = False) -> None:
-        with asyncio.Runner(loop_factory=self._new_loop) as runner:
+        with asyncio.Runner(loop_factory=self.new_loop) as runner:
             run_to_end(runner, work, goes_on=goes_on)

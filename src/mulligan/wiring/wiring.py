@@ -29,7 +29,6 @@ from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
 from mulligan.failure.classify import AnyRule
 from mulligan.failure.error_codes import Catalogue, ErrorCode
-from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import check_rules
 from mulligan.judge import Judge
@@ -250,7 +249,7 @@ class Wiring:
         # What cannot work raises here, once, and is not logged again and again by a running worker.
         for task in self.tasks.values():
             task.prepare()
-        packs()
+        self.judge.prepare()
         self.timetable.prepare()
         self.policies.require()
         self.store().now()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mulligan.failure import evidence
 from mulligan.failure.packs import BUILT_IN
+from mulligan.failure.redact import first_line
 from mulligan.failure.rule import AnyRule, check_rules
-from mulligan.failure.text import first_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,11 +36,6 @@ def packs() -> tuple[Pack, ...]:
     found = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
     ours = (Pack(name, "mulligan", rules) for name, rules in BUILT_IN.items())
     return (*map(_load, found), *ours)
-
-
-@cache
-def rules() -> tuple[AnyRule, ...]:
-    return tuple(rule for pack in packs() for rule in pack.rules)
 
 
 def _load(entry: "EntryPoint") -> Pack:

@@ -11,7 +11,7 @@ _CANNOT_START = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR}
 
 def _was_not_started(failure: Failure) -> bool:
     """a program that could not be started, not a file the task opened itself"""
-    return failure.errno in _CANNOT_START and "in _execute_child" in failure.detail
+    return "in _execute_child" in failure.detail
 
 
 RULES: tuple[Rule, ...] = (
@@ -21,7 +21,7 @@ RULES: tuple[Rule, ...] = (
     Rule("PROGRAM_CRASHED", "retryable", exit=(-11, 139), name="process.segfault"),
     # Retried: a container that started without its volume may get it later.
     Rule("PROGRAM_MISSING", "retryable", exit=(126, 127), name="process.missing"),
-    Rule("PROGRAM_MISSING", "retryable", when=_was_not_started, name="process.not_started"),
+    Rule("PROGRAM_MISSING", "retryable", errno=_CANNOT_START, when=_was_not_started, name="process.not_started"),
     Rule("PROGRAM_FAILED", "retryable", exit=(range(-64, 0), range(129, 193)), name="process.signal"),
     Rule("PROGRAM_FAILED", "retryable", exit=range(1, 256), name="process.exit"),
 )
