@@ -151,7 +151,7 @@ def test_the_version_is_printed(invoke: Invoke) -> None:
 
 def test_the_demo_gets_its_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr("mulligan.cli.demo.run_demo", lambda **options: given.append(options))
+    monkeypatch.setattr("mulligan.cli.demo.session.run_demo", lambda **options: given.append(options))
     assert invoke("demo", "--seconds", "2.5").exit_code == 0
     assert invoke("demo", "--json", "--database", "sqlite:///demo.db").exit_code == 0
     assert given == [

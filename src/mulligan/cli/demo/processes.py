@@ -13,6 +13,7 @@ from mulligan.cli.demo.incidents import EventReader, Incident, Weight
 from mulligan.cli.demo.producer import Producer
 from mulligan.cli.demo.view import Snapshot
 from mulligan.cli.demo.workers import Workers, WorkersFailed
+from mulligan.explain.words import counted
 from mulligan.values.clock import SystemClock
 
 WORKERS = 2
@@ -93,7 +94,7 @@ class DemoProcesses:
         self._workers.kill(victim)
         self._workers.start()
         self.killed += 1
-        self._add_incident(victim, "was killed", f"it held {held} {'job' if held == 1 else 'jobs'}; it is replaced")
+        self._add_incident(victim, "was killed", f"it held {counted(held, 'job')}; it is replaced")
 
     def _busiest(self) -> tuple[int, int]:
         """The pid of the worker with the most jobs, and their number."""
@@ -119,14 +120,11 @@ class DemoProcesses:
             taken_back=self.events.taken_back,
             states=self._states(),
             accepted=len(self.producer.accepted),
-            retries=self.events.count("job.retried"),
+            retries=self.events.retries.total(),
             waits=self.events.rate_limit_waits,
             incidents=incidents,
         )
 
     def _states(self) -> Mapping[str, int]:
-        states: Counter[str] = Counter()
-        for kind, counts in self.app.counts().items():
-            if kind in self.app.tasks:
-                states.update(counts)
-        return states
+        counts = self.app.counts()
+        return sum((Counter(counts.get(kind, {})) for kind in self.app.tasks), Counter())

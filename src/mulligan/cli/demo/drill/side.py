@@ -11,7 +11,7 @@ from urllib.parse import quote
 from mulligan import MulliganError
 from mulligan.cli.demo.drill.figures import CallsByStep
 from mulligan.cli.demo.drill.plan import DrillPlan
-from mulligan.cli.demo.drill.tasks import environment, make_app
+from mulligan.cli.demo.drill.tasks import SERVICE, make_app
 from mulligan.cli.demo.workers import Workers
 
 WORKERS = 2
@@ -29,20 +29,17 @@ class Side:
     def __init__(self, plan: DrillPlan, folder: Path, *, has_service: bool) -> None:
         name = "service" if has_service else "backoff"
         url = f"sqlite:///{quote(str(folder / f'{name}.db'))}"
-        self._plan = plan
-        self._app = make_app(plan, has_service=has_service, url=url)
-        self._gateway = GatewayProcess(plan.step)
-        environ = environment(plan, has_service=has_service, port=self._gateway.port)
-        self._workers = Workers(
-            {
-                **environ,
-                "MULLIGAN_DATABASE_URL": url,
-                "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS),
-            },
-            folder / f"{name}.log",
-            command=COMMAND,
-        )
+        self.gateway = GatewayProcess(plan.step)
         self.enqueued = 0
+        self._app = make_app(plan, has_service=has_service, url=url)
+        environment = {
+            "DRILL_SECONDS": str(plan.seconds),
+            "DRILL_SERVICE": SERVICE if has_service else "",
+            "DRILL_PORT": str(self.gateway.port),
+            "MULLIGAN_DATABASE_URL": url,
+            "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS),
+        }
+        self._workers = Workers(environment, folder / f"{name}.log", command=COMMAND)
 
     def start(self) -> None:
         for _ in range(WORKERS):
@@ -53,23 +50,16 @@ class Side:
         self._workers.check()
         return {worker.pid for worker in self._app.workers()} >= set(self._workers.pids)
 
-    @property
-    def seen(self) -> CallsByStep:
-        return self._gateway.seen
-
-    def command(self, word: str) -> None:
-        """Send `begin`, `down` or `up` to the service."""
-        self._gateway.command(word)
-
     def enqueue(self, number: int) -> None:
-        ask = self._app.tasks["ask"]
-        self._app.enqueue_many([ask.bind(self.enqueued + one) for one in range(number)])
-        self.enqueued += number
+        if number > 0:
+            ask = self._app.tasks["ask"]
+            self._app.enqueue_many([ask.bind(self.enqueued + one) for one in range(number)])
+            self.enqueued += number
 
     def stop(self) -> None:
         with ExitStack() as stack:
             stack.callback(self._app.close)
-            stack.callback(self._gateway.stop)
+            stack.callback(self.gateway.stop)
             self._workers.stop()
 
 
@@ -97,6 +87,7 @@ class GatewayProcess:
             self.seen = CallsByStep(**json.loads(line))
 
     def command(self, word: str) -> None:
+        """Send `begin`, `down` or `up`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n".encode())
         self._process.stdin.flush()
