@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -48,7 +49,6 @@ class DemoProcesses:
             stack.callback(self._workers.stop)
             for _ in range(WORKERS):
                 self._workers.start()
-            stack.callback(self.producer.stop)
             self._stack = stack.pop_all()
         return self
 
@@ -72,13 +72,11 @@ class DemoProcesses:
         return any(worker.pid in self._workers.pids for worker in self.app.workers())
 
     def begin(self) -> None:
-        """Start the clock and the producer."""
+        """Start the clock."""
         self._began, self._began_at = self._clock.monotonic(), self._clock.now()
-        self.producer.start()
 
     def step(self) -> None:
-        if self.seconds is not None and self.elapsed >= self.seconds * PRODUCING:
-            self.producer.stop()
+        self.producer.produce(min(self.elapsed, (self.seconds or inf) * PRODUCING))
         for pid in self._workers.replace_ended():
             self._add_incident(pid, "ended by itself", "it is replaced")
         if self.killed < self._faults.kills_due(self.elapsed):

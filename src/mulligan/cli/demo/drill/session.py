@@ -78,22 +78,16 @@ def _open_display(plan: DrillPlan, *, as_json: bool) -> AbstractContextManager[D
 
 def _run(plan: DrillPlan, both: Sequence[Side], stopped: threading.Event, display: Display[Moment]) -> float:
     """Follow the plan to its end or until Ctrl-C. Returns the seconds since its beginning."""
-    began, is_down, elapsed = monotonic(), False, 0.0
-    _command(both, "begin")
+    began, elapsed = monotonic(), 0.0
+    for side in both:
+        side.gateway.begin()
     while not stopped.wait(TICK) and elapsed < plan.seconds + 2 * plan.step:
         elapsed = monotonic() - began
-        if plan.is_down(elapsed) is not is_down:
-            is_down = not is_down
-            _command(both, "down" if is_down else "up")
         for side in both:
+            side.gateway.is_down = plan.is_down(elapsed)
             side.enqueue(plan.jobs_due(elapsed) - side.enqueued)
         display.update(elapsed, lambda: (monotonic() - began, [side.gateway.seen for side in both]))
     return monotonic() - began
-
-
-def _command(both: Sequence[Side], word: str) -> None:
-    for side in both:
-        side.gateway.command(word)
 
 
 def _report(plan: DrillPlan, seen: Sequence[CallsByStep], elapsed: float) -> Iterator[str]:
