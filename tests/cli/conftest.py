@@ -1,4 +1,4 @@
-"""A small app in a file, the real command as a program, and the same command inside this process."""
+"""A small app in a file, the real command as a subprocess, and the same command inside this process."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def mark(path: str) -> None:
 
 
 class Program:
-    """A command that goes on running."""
+    """A command that keeps running."""
 
     def __init__(self, *args: str, stdout: int = subprocess.PIPE) -> None:
         self.process = subprocess.Popen(
@@ -60,7 +60,7 @@ class Program:
         self.process.send_signal(number)
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and what it said on stderr."""
+        """Wait for its end; returns the exit code and stderr."""
         code = self.process.wait(PATIENCE)
         assert self.process.stderr is not None
         return code, self.process.stderr.read().decode()
@@ -75,7 +75,7 @@ class Program:
 
 @pytest.fixture
 def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may say how wide his terminal is."""
+    """The width of the terminal that runs the tests must not matter."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
@@ -94,7 +94,7 @@ def start(no_terminal: None) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def command(no_terminal: None) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The real program, until it ends."""
+    """Run the real command to its end."""
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -106,7 +106,7 @@ def command(no_terminal: None) -> Callable[..., subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def invoke(no_terminal: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Result]]:
-    """The command inside this process; modules of this test's folder are forgotten afterwards."""
+    """Run the command inside this process. Modules of the test's folder are unloaded afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def call(*args: str) -> Result:
@@ -127,7 +127,7 @@ def shop(tmp_path: Path) -> str:
 
 @pytest.fixture
 def works(app: App) -> App:
-    """An app in this process, on the database of `shop`, with a task that does as it is told."""
+    """An app in this process on the database of `shop`. Its task does what its argument says."""
 
     @app.task(retry=RetryPolicy(max_attempts=3, backoff=Steps(["1h"])))
     def convert(path: str) -> str:
@@ -143,7 +143,7 @@ def works(app: App) -> App:
 
 @pytest.fixture
 def enqueue(works: App) -> Callable[..., str]:
-    """Enqueue a job, run it if wished, and get its id."""
+    """Enqueue a job, optionally run it, and return its id."""
 
     def put(path: str = "fine", *, run: bool = False, **options: Any) -> str:
         job = works.tasks["convert"].options(**options).enqueue(path)
@@ -155,7 +155,7 @@ def enqueue(works: App) -> Callable[..., str]:
 
 
 def until(holds: Callable[[], Any], what: str) -> Any:
-    """Wait for a condition, with a bound."""
+    """Wait for a condition, up to a limit."""
     end = time.monotonic() + PATIENCE
     while not (found := holds()):
         assert time.monotonic() < end, f"never came: {what}"
@@ -170,7 +170,7 @@ def until_fixture() -> Callable[..., Any]:
 
 @pytest.fixture
 def closed_pipe() -> Iterator[int]:
-    """The writing end of a pipe whose reader has left."""
+    """The writing end of a pipe whose reading end is closed."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer

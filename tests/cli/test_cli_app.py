@@ -1,4 +1,4 @@
-"""Which app and which database a command works with, and every way to name them wrongly."""
+"""The app and the database of a command, and the errors for wrong names."""
 
 import json
 import os
@@ -120,23 +120,21 @@ def test_without_an_app_and_a_database_a_command_says_what_to_name(
 
 
 @pytest.mark.parametrize("command", [*READING, ("events", "--follow")])
-def test_a_database_that_is_not_there_is_not_made_by_looking(
-    invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_reading_does_not_create_a_missing_database(invoke: Invoke, tmp_path: Path, command: tuple[str, ...]) -> None:
     refused = invoke(*command, "--database", "sqlite:///missing.db")
     assert refused.exit_code == 5
     assert refused.stderr.startswith("Error: there is no database sqlite:///missing.db; name one with")
     assert not list(tmp_path.glob("*.db*"))
 
 
-def test_an_app_that_was_never_used_is_empty(invoke: Invoke, tmp_path: Path) -> None:
+def test_an_unused_app_is_empty(invoke: Invoke, tmp_path: Path) -> None:
     assert invoke("jobs", "list", "--app", "two:first").stdout.startswith("No jobs yet.")
     assert invoke("jobs", "cancel", "x", "--app", "two:first").exit_code == 4
     assert invoke("events", "--follow", "--app", "two:first").exit_code == 5
     assert not list(tmp_path.glob("*.db*"))
 
 
-def test_the_default_file_is_used_when_it_is_there(invoke: Invoke) -> None:
+def test_the_default_file_is_used_if_it_exists(invoke: Invoke) -> None:
     with App("sqlite:///mulligan.db") as app:
         app.migrate()
     assert invoke("jobs", "list").stdout.startswith("No jobs yet.")
@@ -177,7 +175,7 @@ def test_a_worker_refuses_an_app_without_tasks(command: Callable[..., Any], tmp_
 
 
 @pytest.mark.parametrize("queues", ["", "a,,b", ","])
-def test_a_worker_refuses_queues_without_a_name(invoke: Invoke, queues: str) -> None:
+def test_a_worker_refuses_empty_queue_names(invoke: Invoke, queues: str) -> None:
     assert invoke("worker", "empty:app", "--queues", queues).exit_code == 2
 
 

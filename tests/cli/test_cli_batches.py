@@ -1,4 +1,4 @@
-"""`mulligan batches`: listed, shown, published, retried, cancelled; and for programs."""
+"""`mulligan batches`: list, show, publish, retry and cancel, as text and as JSON."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,12 +17,12 @@ HERE = ("--app", "shop:app")
 
 @pytest.fixture(autouse=True)
 def _a_shop(shop: str) -> None:
-    """The commands load its app; here it is known by `works`."""
+    """The commands load this app; `works` is its task in this process."""
 
 
 @pytest.fixture
 def batch(works: App) -> Batch:
-    """A draft: one of its members cannot succeed."""
+    """A draft with one member that cannot succeed."""
     convert = works.tasks["convert"]
     batch = works.batch("spring")
     batch.add(convert.bind("good"), convert.bind("bad"))
@@ -45,7 +45,7 @@ def test_batches_are_listed_newest_first(invoke: Invoke, read_json: ReadJson, ap
     assert [each["name"] for each in mine["batches"]] == ["summer"]
 
 
-def test_without_batches_it_says_how_to_make_one(invoke: Invoke, app: App) -> None:
+def test_an_empty_list_of_batches_says_how_to_create_one(invoke: Invoke, app: App) -> None:
     app.migrate()
     assert invoke("batches", *HERE).stdout == "No batches. Create one with: app.batch(name)\n"
 
@@ -81,7 +81,7 @@ def test_members_that_cannot_be_retried_are_named(invoke: Invoke, app: App) -> N
     assert said.endswith("0 members of marks retried, 1 skipped; it is failed.\n")
 
 
-def test_a_batch_is_cancelled_and_its_members_brought_back(
+def test_a_batch_is_cancelled_and_its_members_are_retried(
     invoke: Invoke, read_json: ReadJson, app: App, batch: Batch
 ) -> None:
     batch.publish()
@@ -91,7 +91,7 @@ def test_a_batch_is_cancelled_and_its_members_brought_back(
     assert app.find_batch(batch.id).state is BatchState.PROCESSING
 
 
-def test_a_batch_nobody_knows_is_not_found(invoke: Invoke, app: App) -> None:
+def test_an_unknown_batch_is_not_found(invoke: Invoke, app: App) -> None:
     app.migrate()
     for verb in ("show", "publish", "retry", "cancel"):
         answer = invoke("batches", verb, "nothing", *HERE)

@@ -1,4 +1,4 @@
-"""The demo, as a newcomer meets it: the real command, real processes, a real database."""
+"""The demo with the real command, real processes and a real database."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 @pytest.mark.xdist_group("demo")
 class TestTheCommand:
-    def test_nothing_is_lost_and_it_says_so(self, played: Played) -> None:
+    def test_no_job_is_lost_and_the_summary_says_so(self, played: Played) -> None:
         assert played.process.returncode == 0, played.process.stderr
         assert played.process.stderr == ""
         assert played.number("jobs lost") == 0
@@ -90,7 +90,7 @@ class TestTheCommand:
         assert SECONDS - 2 <= len(lines) <= SECONDS + 1
         assert "\x1b" not in played.process.stdout
 
-    def test_the_summary_is_what_the_database_says(self, played: Played) -> None:
+    def test_the_summary_agrees_with_the_database(self, played: Played) -> None:
         states = played.ask("SELECT state, count(*) FROM mulligan_jobs GROUP BY state")
         events = played.ask("SELECT type, count(*) FROM mulligan_events GROUP BY type")
         lost = played.ask("SELECT type, count(*) FROM mulligan_events WHERE code = 'WORKER_LOST' GROUP BY type")
@@ -102,12 +102,12 @@ class TestTheCommand:
         assert played.number("rate limit waits") == events["job.snoozed"] > 0
         assert played.number("taken back") == lost.get("job.released", 0)
 
-    def test_nobody_is_left_behind(self, played: Played) -> None:
+    def test_no_process_is_left_behind(self, played: Played) -> None:
         assert "of 1 worker killed with SIGKILL" in played.process.stdout
         assert processes_that_know(played.url) == []
         assert list(played.folder.iterdir()) == []
 
-    def test_the_commands_it_proposes_work(self, played: Played) -> None:
+    def test_the_proposed_commands_work(self, played: Played) -> None:
         listed = run(played.command("jobs list"), played.folder)
         explained = run(played.command("jobs explain"), played.folder)
         retried = run(played.command("jobs retry"), played.folder)
@@ -118,7 +118,7 @@ class TestTheCommand:
         with working(played.command("worker"), played.folder), App(played.url) as app:
             assert "/results/" in app.wait(job_id, timeout="15s")
 
-    def test_ctrl_c_ends_it_with_the_summary(self, tmp_path: Path) -> None:
+    def test_ctrl_c_ends_the_demo_with_the_summary(self, tmp_path: Path) -> None:
         environment = {**os.environ, "TMPDIR": str(tmp_path)}
         with subprocess.Popen(
             demo(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -133,7 +133,7 @@ class TestTheCommand:
 
 
 def processes_that_know(url: str) -> list[Path]:
-    """By their environment; where there is no /proc, none is found."""
+    """Found by their environment. Without /proc, none is found."""
     return [path for path in Path("/proc").glob("[0-9]*/environ") if url.encode() in environment(path)]
 
 
@@ -145,7 +145,7 @@ def environment(path: Path) -> bytes:
 
 
 class working:  # noqa: N801
-    """A worker beside the test, ended with SIGTERM."""
+    """A worker that runs during the test and is ended with SIGTERM."""
 
     def __init__(self, command: list[str], folder: Path) -> None:
         self._command, self._folder = command, folder
@@ -160,12 +160,12 @@ class working:  # noqa: N801
         assert self._process.wait(10) == 0
 
 
-# The gateway, and what the tasks' rules make of it
+# The gateway, and how the rules of the tasks classify its faults
 
 
 @pytest.fixture
 def phase(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Phase]]:
-    """A gateway whose phase is the last of the list."""
+    """The phase of a running gateway is the last item of this list."""
     phases = [Phase.HEALTHY]
     with Gateway(lambda: phases[-1]) as gateway:
         for name, value in gateway.environment.items():
@@ -189,14 +189,12 @@ def test_a_healthy_gateway_converts(phase: list[Phase]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weather", "code"),
+    ("fault", "code"),
     [(Phase.HICCUPS, "GW_5XX"), (Phase.SLOW, "GW_TIMEOUT"), (Phase.CROWDED, "RATE_LIMITED"), (Phase.DOWN, "GW_DOWN")],
 )
-def test_each_fault_gets_its_code(
-    phase: list[Phase], weather: Phase, code: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_fault_gets_its_code(phase: list[Phase], fault: Phase, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "GATEWAY_TIMEOUT", 0.1)
-    phase.append(weather)
+    phase.append(fault)
     assert code_of_failures(6) == {code}
 
 
@@ -204,7 +202,7 @@ def test_a_damaged_document_is_final(phase: list[Phase]) -> None:
     assert code_of_failures(1, "damaged.pdf") == {"GW_4XX"}
 
 
-def test_a_gateway_that_is_not_there_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_gateway_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway(lambda: Phase.HEALTHY) as gateway:
         environment = gateway.environment
     for name, value in environment.items():
@@ -212,7 +210,7 @@ def test_a_gateway_that_is_not_there_is_down(monkeypatch: pytest.MonkeyPatch) ->
     assert code_of_failures(1) == {"GW_DOWN"}
 
 
-def test_the_wait_is_as_long_as_the_gateway_asks(phase: list[Phase]) -> None:
+def test_the_wait_is_as_long_as_the_gateway_requests(phase: list[Phase]) -> None:
     phase.append(Phase.CROWDED)
     with pytest.raises(OSError, match="429") as raised:
         for _ in range(10):
@@ -220,7 +218,7 @@ def test_the_wait_is_as_long_as_the_gateway_asks(phase: list[Phase]) -> None:
     assert tasks.app.judge.verdict(Failure.of(raised.value), "convert").retry_after == timedelta(seconds=1)
 
 
-def test_who_asks_again_with_the_same_key_gets_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_call_with_the_same_key_gets_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
     with Gateway(lambda: Phase.HEALTHY) as gateway:
         answers = [gateway.answer({"document": "a.pdf"}, "same key") for _ in range(2)]
@@ -232,67 +230,65 @@ def test_who_asks_again_with_the_same_key_gets_the_same_result(monkeypatch: pyte
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoProcesses]:
-    """A stage on which one job was accepted and succeeded."""
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoProcesses]:
+    """A demo in which one job was accepted and succeeded."""
     url = f"sqlite:///{tmp_path}/demo.db"
     monkeypatch.setattr("mulligan.cli.demo.gateway.USUAL_SECONDS", 0)
     monkeypatch.setattr(tasks.app, "settings", replace(tasks.app.settings, database_url=url))
-    stage = DemoProcesses(tasks.app, url, log=tmp_path / "log", seconds=None)
-    with tasks.app, stage.gateway as gateway:
+    processes = DemoProcesses(tasks.app, url, log=tmp_path / "log", seconds=None)
+    with tasks.app, processes.gateway as gateway:
         for name, value in gateway.environment.items():
             monkeypatch.setenv(name, value)
-        stage.producer.accepted.append(submit(1).id)
+        processes.producer.accepted.append(submit(1).id)
         tasks.app.run_until_idle(timeout="10s")
-        yield stage
+        yield processes
 
 
-def test_a_summary_without_losses_is_clean(stage: DemoProcesses) -> None:
-    summary = sum_up(stage)
+def test_a_summary_without_losses_is_clean(processes: DemoProcesses) -> None:
+    summary = sum_up(processes)
     assert (summary.accepted, summary.states, summary.lost) == (1, {State.SUCCEEDED: 1}, 0)
     assert summary.is_clean
 
 
-def test_an_accepted_job_that_is_not_in_the_store_is_lost(stage: DemoProcesses) -> None:
-    stage.producer.accepted.append("gone")
-    assert sum_up(stage).lost == 1
-    assert not sum_up(stage).is_clean
+def test_an_accepted_job_that_is_not_in_the_store_is_lost(processes: DemoProcesses) -> None:
+    processes.producer.accepted.append("gone")
+    assert sum_up(processes).lost == 1
+    assert not sum_up(processes).is_clean
 
 
-def test_a_job_that_succeeded_twice_is_noticed(stage: DemoProcesses, tmp_path: Path) -> None:
+def test_a_job_that_succeeded_twice_is_noticed(processes: DemoProcesses, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "demo.db")) as database, database:
         database.execute(
             "INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)"
             " SELECT type, job, kind, owner, attempt, at FROM mulligan_events WHERE type = 'job.succeeded'"
         )
-    assert sum_up(stage).not_once == 1
-    assert not sum_up(stage).is_clean
+    assert sum_up(processes).not_once == 1
+    assert not sum_up(processes).is_clean
 
 
-# Weather
+# The plan of faults
 
 
-def test_a_round_has_every_phase_in_order_and_ends_well() -> None:
-    weather = FaultPlan(30)
-    seen = [phase for phase, _ in groupby(weather.at(tenth / 10) for tenth in range(300))]
+def test_a_round_has_every_phase_in_order_and_ends_healthy() -> None:
+    plan = FaultPlan(30)
+    seen = [phase for phase, _ in groupby(plan.at(tenth / 10) for tenth in range(300))]
     assert seen == [phase for phase, _ in ROUND]
     assert set(seen) == set(Phase) == set(WORDS)
     assert sum(share for _, share in ROUND) == 100
 
 
 @pytest.mark.parametrize(("seconds", "length"), [(None, 30), (6, 6), (10, 10), (60, 30), (100, 100 / 3)])
-def test_a_demo_is_whole_rounds(seconds: float | None, length: float) -> None:
+def test_a_demo_consists_of_complete_rounds(seconds: float | None, length: float) -> None:
     assert FaultPlan.within(seconds).length == pytest.approx(length)
 
 
-def test_one_worker_a_round_is_killed_while_answers_are_slow() -> None:
-    weather = FaultPlan(10)
-    kills = [
-        second / 10 for second in range(1, 300) if weather.kills_due(second / 10) > weather.kills_due((second - 1) / 10)
-    ]
-    assert [weather.at(kill) for kill in kills] == [Phase.SLOW] * 3
+def test_each_round_kills_one_worker_while_answers_are_slow() -> None:
+    plan = FaultPlan(10)
+    kills = [second / 10 for second in range(1, 300) if plan.kills_due(second / 10) > plan.kills_due((second - 1) / 10)]
+    assert [plan.at(kill) for kill in kills] == [Phase.SLOW] * 3
 
 
-# Words
+# Incidents
 
 
 def event(type_: str, code: str | None = None, attempt: int = 1, **data: object) -> Event:
@@ -334,25 +330,25 @@ def event(type_: str, code: str | None = None, attempt: int = 1, **data: object)
         ),
     ],
 )
-def test_events_are_told_in_plain_words(happened: Event, troubles: list[str], words: str) -> None:
+def test_notable_events_are_described_in_plain_words(happened: Event, troubles: list[str], words: str) -> None:
     assert str(describe_event(happened, troubles)) == words
 
 
 @pytest.mark.parametrize("type_", ["job.enqueued", "job.queued", "job.started", "job.succeeded", "job.released"])
-def test_what_is_nothing_special_is_not_told(type_: str) -> None:
+def test_ordinary_events_are_not_described(type_: str) -> None:
     assert describe_event(event(type_), []) is None
 
 
 # The picture
 
 
-def happening(weight: Weight, seconds: int) -> Incident:
+def an_incident(weight: Weight, seconds: int) -> Incident:
     decided = "retried in 500ms (failure 1 of 3, rule timeout)"
     return Incident(NOW + timedelta(seconds=seconds), "convert …29f7", "failed with GW_TIMEOUT", decided, weight)
 
 
-def test_the_weightiest_are_shown_in_the_order_of_their_happening() -> None:
-    first, second, third = happening(Weight.LOSS, 1), happening(Weight.RECOVERY, 2), happening(Weight.FAILURE, 3)
+def test_the_most_notable_incidents_are_shown_in_order_of_time() -> None:
+    first, second, third = an_incident(Weight.LOSS, 1), an_incident(Weight.RECOVERY, 2), an_incident(Weight.FAILURE, 3)
     assert most_notable([third, second, first], 2) == [first, third]
 
 
@@ -361,8 +357,8 @@ def test_the_picture_fits_a_small_terminal_and_keeps_its_height(phase: Phase) ->
     heights = set()
     for rows in range(9):
         console = Console(width=80, record=True, file=StringIO())
-        scene = a_scene(phase)
-        console.print(picture(scene, [happening(Weight.RETRY, second) for second in range(100, 100 + rows)]))
+        snapshot = a_snapshot(phase)
+        console.print(picture(snapshot, [an_incident(Weight.RETRY, second) for second in range(100, 100 + rows)]))
         lines = console.export_text().splitlines()
         assert "…" not in "".join(lines).replace("convert …29f7", "")
         heights.add(len(lines))
@@ -370,7 +366,7 @@ def test_the_picture_fits_a_small_terminal_and_keeps_its_height(phase: Phase) ->
     assert heights.pop() < 24
 
 
-def a_scene(phase: Phase) -> Snapshot:
+def a_snapshot(phase: Phase) -> Snapshot:
     return Snapshot(
         elapsed=1_234,
         seconds=3_600,
@@ -391,7 +387,7 @@ def a_scene(phase: Phase) -> Snapshot:
 @pytest.mark.parametrize(
     "states", [{}, {"succeeded": 1}, {"succeeded": 100_000, "failed": 1}, {"waiting": 1, "running": 1, "queued": 1}]
 )
-def test_the_bar_is_full_and_shows_every_state_there_is(states: dict[str, int]) -> None:
+def test_the_bar_is_full_and_shows_every_state_with_jobs(states: dict[str, int]) -> None:
     cells = lengths(states, 40)
     assert sum(cells.values()) == (40 if states else 0)
     assert set(cells) == {State(state) for state in states}

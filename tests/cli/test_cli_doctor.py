@@ -15,7 +15,7 @@ HERE = ("--database", "sqlite:///jobs.db")
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "doctor.md"
 
 
-def test_what_is_wrong_comes_first_with_its_remedy_and_the_exit_code_is_5(
+def test_problems_come_first_with_their_remedies_and_the_exit_code_is_5(
     invoke: Invoke, works: App, enqueue: Callable[..., str]
 ) -> None:
     enqueue()
@@ -27,7 +27,7 @@ def test_what_is_wrong_comes_first_with_its_remedy_and_the_exit_code_is_5(
     assert re.fullmatch(r"1 problem, \d warnings?\.", lines[-1])
 
 
-def test_warnings_alone_are_no_failure(invoke: Invoke, works: App) -> None:
+def test_warnings_alone_leave_the_exit_code_at_0(invoke: Invoke, works: App) -> None:
     works.migrate()
     result = invoke("doctor", *HERE)
     assert result.exit_code == 0
@@ -47,7 +47,7 @@ def test_programs_get_codes_and_levels(invoke: Invoke, works: App, enqueue: Call
     assert all(bool(finding["remedy"]) == (finding["level"] != "ok") for finding in told["findings"])
 
 
-def test_a_database_that_is_not_there_is_a_problem_and_is_not_made(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_missing_database_is_a_problem_and_is_not_created(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("doctor", "--database", "sqlite:///none.db")
     assert (result.exit_code, result.stdout.splitlines()[0]) == (
         5,
@@ -56,7 +56,7 @@ def test_a_database_that_is_not_there_is_a_problem_and_is_not_made(invoke: Invok
     assert not (tmp_path / "none.db").exists()
 
 
-def test_every_check_is_documented_and_no_other() -> None:
+def test_exactly_the_existing_checks_are_documented() -> None:
     rows = re.findall(r"^\| `([a-z.]+)` \|(.*)\|$", PAGE.read_text("utf-8"), re.MULTILINE)
     assert [code for code, _ in rows] == [str(code) for code in Check], "in the order of the code"
     assert all(len([cell for cell in about.split(" | ") if cell.strip()]) == 3 for _, about in rows)

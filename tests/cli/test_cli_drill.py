@@ -1,4 +1,4 @@
-"""`mulligan demo --drill`: two real gateways, a real outage, and what is told of it, as in the guide `outage-drill`."""
+"""`mulligan demo --drill`: two real gateways, a real outage and its report, as in the guide `outage-drill`."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def drill(*arguments: str) -> list[str]:
 
 
 def processes_of(mark: str) -> list[Path]:
-    """By their environment; where there is no /proc, none is found."""
+    """Found by their environment. Without /proc, none is found."""
     return [path for path in Path("/proc").glob("[0-9]*/environ") if mark.encode() in environment(path)]
 
 
@@ -38,7 +38,7 @@ def environment(path: Path) -> bytes:
 
 @pytest.mark.xdist_group("demo")
 class TestTheCommand:
-    def test_far_fewer_calls_go_into_the_outage_with_a_service(self, tmp_path: Path) -> None:
+    def test_a_service_makes_far_fewer_calls_during_the_outage(self, tmp_path: Path) -> None:
         process = subprocess.run(
             drill("--seconds", "12", "--json"),
             env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -56,7 +56,7 @@ class TestTheCommand:
         assert processes_of(str(tmp_path)) == []
         assert list(tmp_path.iterdir()) == []
 
-    def test_ctrl_c_ends_it_and_all_it_started(self, tmp_path: Path) -> None:
+    def test_ctrl_c_ends_the_drill_and_its_processes(self, tmp_path: Path) -> None:
         environ = {**os.environ, "TMPDIR": str(tmp_path)}
         with subprocess.Popen(
             drill(), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -80,7 +80,9 @@ class TestTheCommand:
         (["--drill", "--app", "shop:app"], "the drill has its own app and databases"),
     ],
 )
-def test_what_does_not_go_together_is_refused(arguments: list[str], said: str, invoke: Callable[..., Result]) -> None:
+def test_options_that_exclude_each_other_are_refused(
+    arguments: list[str], said: str, invoke: Callable[..., Result]
+) -> None:
     result = invoke("demo", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
@@ -94,20 +96,20 @@ WELL = CallsByStep(calls=steps(40, 1, 40), firsts=steps(40, 0, 39), good=steps(4
 BADLY = CallsByStep(calls=steps(40, 300, 100), firsts=steps(40, 100, 10), good=steps(40, 0, 5))
 
 
-def test_the_figures_of_a_service_that_comes_back() -> None:
+def test_the_figures_of_a_service_that_recovers() -> None:
     found = figures(PLAN, WELL)
     assert (found.calls_into_the_outage, found.back_after, found.peak) == (20, 0, 1)
     assert (found.goodput_before, found.goodput_after) == (40, 40)
     assert found.amplification == pytest.approx(1_220 / 1_170)
 
 
-def test_the_figures_of_a_service_that_does_not() -> None:
+def test_the_figures_of_a_service_that_does_not_recover() -> None:
     found = figures(PLAN, BADLY)
     assert (found.calls_into_the_outage, found.back_after, found.peak) == (6_000, None, 2.5)
     assert found.amplification == pytest.approx(9_000 / 2_300)
 
 
-def test_a_service_is_back_when_it_stays() -> None:
+def test_a_service_has_recovered_when_its_goodput_stays() -> None:
     good = steps(40, 0, 40)
     good[35:39] = [0, 10, 20, 30]
     assert figures(PLAN, CallsByStep(WELL.calls, WELL.firsts, good)).back_after == 3
@@ -116,7 +118,7 @@ def test_a_service_is_back_when_it_stays() -> None:
 
 
 @pytest.mark.parametrize("known", range(0, STEPS + 2, 6))
-def test_a_drill_that_was_ended_early_is_told_as_far_as_it_went(known: int) -> None:
+def test_a_drill_that_was_ended_early_is_reported_as_far_as_it_went(known: int) -> None:
     seen = CallsByStep(BADLY.calls[:known], BADLY.firsts[:known], BADLY.good[:known])
     found = figures(PLAN, seen)
     assert table(found, found)
@@ -124,7 +126,7 @@ def test_a_drill_that_was_ended_early_is_told_as_far_as_it_went(known: int) -> N
     assert moment(PLAN, known, [seen, seen])
 
 
-def test_the_chart_shows_what_was_answered_what_was_not_and_what_does_not_fit() -> None:
+def test_the_chart_shows_answered_calls_failed_calls_and_overflow() -> None:
     *rows, axis, times = chart(PLAN, BADLY)
     assert [row[7:].replace(" ", "") for row in rows[-2:]] == ["#" * 15 + "x" * 50, "#" * 15 + "x" * 50]
     assert rows[0] == "      |" + " " * 15 + "^" * 20 + "x" * 30
@@ -143,7 +145,7 @@ def test_the_picture_fits_a_small_terminal(seconds: float) -> None:
     assert len(moment(plan, seconds / 2, [WELL, BADLY])) <= 80
 
 
-def test_what_it_means_is_what_was_seen() -> None:
+def test_the_sentences_agree_with_the_figures() -> None:
     said = " ".join(meaning(PLAN, figures(PLAN, WELL), figures(PLAN, BADLY)))
     assert "20 calls with a service, 6,000 with backoff alone, 300 times as many" in said
     assert "With a service, it had recovered 0 s after the outage." in said

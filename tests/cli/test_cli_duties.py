@@ -1,4 +1,4 @@
-"""`mulligan duties`, `pause`, `resume`, `jobs stuck`, `process-stuck`: upkeep as people see and steer it."""
+"""`mulligan duties`, `pause`, `resume`, `jobs stuck` and `process-stuck`."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def stuck(works: App, enqueue: Enqueue) -> str:
     return job
 
 
-def test_every_duty_is_listed_also_before_any_worker_came(invoke: Invoke, works: App, read_json: ReadJson) -> None:
+def test_every_duty_is_listed_even_before_the_first_worker(invoke: Invoke, works: App, read_json: ReadJson) -> None:
     works.migrate()
     shown = invoke("duties", *HERE).stdout
     names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe", "prune"]
@@ -73,9 +73,7 @@ def test_explain_says_that_retries_are_paused_by_whom_and_why(invoke: Invoke, wo
     assert "mulligan duties resume retry" in said
 
 
-def test_a_duty_is_run_by_hand_while_it_is_paused(
-    invoke: Invoke, works: App, enqueue: Enqueue, read_json: ReadJson
-) -> None:
+def test_a_paused_duty_can_be_run_manually(invoke: Invoke, works: App, enqueue: Enqueue, read_json: ReadJson) -> None:
     job = enqueue(delay="1ms")
     works.pause(duty="promote")
     works.run_until_idle(timeout=20)
@@ -89,7 +87,7 @@ def test_a_duty_is_run_by_hand_while_it_is_paused(
 
 
 @pytest.mark.parametrize("verb", ["run", "pause", "resume"])
-def test_a_duty_nobody_knows_is_not_found(invoke: Invoke, works: App, verb: str) -> None:
+def test_an_unknown_duty_is_not_found(invoke: Invoke, works: App, verb: str) -> None:
     works.migrate()
     refused = invoke("duties", verb, "sweep", "--json", *HERE)
     assert refused.exit_code == 4
@@ -99,18 +97,18 @@ def test_a_duty_nobody_knows_is_not_found(invoke: Invoke, works: App, verb: str)
 
 
 @pytest.mark.parametrize("words", [("pause",), ("duties", "pause", "retry", "--for", "soon"), ("duties", "pause")])
-def test_a_pause_that_is_not_understood_is_refused(invoke: Invoke, works: App, words: tuple[str, ...]) -> None:
+def test_an_invalid_pause_is_refused(invoke: Invoke, works: App, words: tuple[str, ...]) -> None:
     works.migrate()
     assert invoke(*words, *HERE).exit_code == 2
 
 
-def test_nothing_is_paused_in_a_database_that_is_not_there(invoke: Invoke, tmp_path: Path, shop: str) -> None:
+def test_nothing_is_paused_in_a_missing_database(invoke: Invoke, tmp_path: Path, shop: str) -> None:
     refused = invoke("duties", "pause", "retry", "--app", shop)
     assert refused.exit_code == 5
     assert not list(tmp_path.glob("*.db*"))
 
 
-# Stuck
+# Stuck jobs
 
 
 def test_without_stuck_jobs_it_says_so(invoke: Invoke, works: App) -> None:
@@ -142,13 +140,13 @@ def test_processing_stuck_jobs_settles_them_as_timed_out(
     assert (event.code, event.actor) == ("TIMEOUT", "ann")
 
 
-def test_a_stuck_job_is_retried_by_hand(invoke: Invoke, works: App, stuck: str) -> None:
+def test_a_stuck_job_is_retried_manually(invoke: Invoke, works: App, stuck: str) -> None:
     assert invoke("jobs", "retry", stuck, *HERE).exit_code == 0
     job = works.job(stuck)
     assert (job.state, job.failures, job.manual_retries) == (State.QUEUED, 0, 1)
 
 
-def test_a_job_that_runs_as_it_should_is_not_taken_away(invoke: Invoke, works: App, enqueue: Enqueue) -> None:
+def test_a_healthy_running_job_is_not_taken_from_its_worker(invoke: Invoke, works: App, enqueue: Enqueue) -> None:
     job = enqueue()
     works.store.claim(Claim(incarnation="w", number=1, kinds=["convert"], limit=1, lease=timedelta(days=1)))
     refused = invoke("jobs", "retry", job, "--json", *HERE)
@@ -160,7 +158,7 @@ def test_a_job_that_runs_as_it_should_is_not_taken_away(invoke: Invoke, works: A
 
 @pytest.mark.parametrize("words", [("pause", "--duty", "retry"), ("duties", "pause", "retry")])
 @pytest.mark.parametrize(("length", "said"), [("0s", "duration is 0s, but it must"), ("-5s", "not negative")])
-def test_a_pause_of_no_length_is_wrong_usage(
+def test_a_pause_of_zero_length_is_wrong_usage(
     invoke: Invoke, works: App, words: tuple[str, ...], length: str, said: str
 ) -> None:
     works.migrate()

@@ -1,4 +1,4 @@
-"""`mulligan events`, `workers`, `migrate`: the log and who works."""
+"""`mulligan events`, `workers` and `migrate`."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,7 +23,7 @@ def test_the_newest_events_are_shown_oldest_first(invoke: Invoke, enqueue: Enque
     assert [event["job"] for event in found["events"]] == [second, third]
 
 
-def test_the_log_can_be_read_on_from_any_point(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+def test_the_log_can_be_read_from_any_position(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     made = [enqueue() for _ in range(3)]
     first = read_json(invoke("events", "--after", "0", "--limit", "2", "--json", *HERE))
     rest = read_json(invoke("events", "--after", str(first["after"]), "--json", *HERE))
@@ -38,7 +38,7 @@ def test_the_events_of_one_job_are_shown_from_its_beginning(invoke: Invoke, enqu
     assert "NOT_PDF: not a PDF" in shown
 
 
-def test_a_failure_is_shown_with_what_was_raised(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+def test_a_failure_is_shown_with_its_exception(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     job = enqueue("flaky", run=True)
     raised = "(OSError: the disk hiccuped)"
     for words in (("events",), ("jobs", "show", job)):
@@ -48,7 +48,7 @@ def test_a_failure_is_shown_with_what_was_raised(invoke: Invoke, enqueue: Enqueu
     assert read_json(invoke("events", "--json", *HERE))["events"][-1]["data"]["error"] == "OSError: the disk hiccuped"
 
 
-def test_an_event_of_a_service_names_it_and_what_failed(invoke: Invoke) -> None:
+def test_an_event_of_a_service_names_the_service_and_the_failure(invoke: Invoke) -> None:
     with App("sqlite:///jobs.db", services=[Service("gateway", window=2)]) as app:
 
         @app.task(service="gateway")
@@ -62,9 +62,7 @@ def test_an_event_of_a_service_names_it_and_what_failed(invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("option", [(), ("--follow",)])
-def test_the_events_of_a_job_that_is_not_there_are_not_found(
-    invoke: Invoke, enqueue: Enqueue, option: tuple[str, ...]
-) -> None:
+def test_the_events_of_a_missing_job_are_not_found(invoke: Invoke, enqueue: Enqueue, option: tuple[str, ...]) -> None:
     enqueue()
     assert invoke("events", "--job", "nobody", *option, *HERE).exit_code == 4
 
@@ -74,7 +72,7 @@ def test_an_empty_log_says_what_to_do_next(invoke: Invoke, works: App) -> None:
     assert invoke("events", *HERE).stdout.startswith("No events.")
 
 
-def test_workers_are_listed_with_whether_they_are_alive(invoke: Invoke, works: App, read_json: ReadJson) -> None:
+def test_the_list_of_workers_says_which_are_alive(invoke: Invoke, works: App, read_json: ReadJson) -> None:
     works.migrate()
     assert invoke("workers", *HERE).stdout == "No workers. Start one with: mulligan worker MODULE:APP\n"
     worker = WorkerRecord(incarnation="w1", host="box", pid=42, queues=None, kinds=("convert",), concurrency=3)
@@ -87,7 +85,7 @@ def test_workers_are_listed_with_whether_they_are_alive(invoke: Invoke, works: A
     assert "1m 1s ago, silent" in invoke("workers", *HERE).stdout
 
 
-def test_migrate_makes_a_database_and_says_so(invoke: Invoke, tmp_path: Path, read_json: ReadJson) -> None:
+def test_migrate_creates_a_database_and_says_so(invoke: Invoke, tmp_path: Path, read_json: ReadJson) -> None:
     made = invoke("migrate", "--database", "sqlite:///new.db")
     assert made.stdout.endswith("sqlite:///new.db was created and is up to date.\n")
     assert (tmp_path / "new.db").exists()

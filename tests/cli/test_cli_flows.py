@@ -1,4 +1,4 @@
-"""The main ways through the command line, with the real program and a real database file."""
+"""The main workflows, with the real command and a real database file."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def test_a_worker_runs_jobs_and_ends_cleanly_on_sigterm(
     assert works.workers() == []
 
 
-def test_a_worker_logs_as_the_settings_say(
+def test_a_worker_logs_in_the_configured_format(
     start: Callable[..., Any],
     shop: str,
     works: App,
@@ -68,7 +68,9 @@ def test_a_failed_job_is_found_explained_and_retried(command: Run, enqueue: Call
     assert (asked.actor, asked.data["reason"]) == ("anna", "mended")
 
 
-def test_exit_codes_tell_done_from_wrong_usage_not_found_and_not_now(command: Run, enqueue: Callable[..., str]) -> None:
+def test_exit_codes_distinguish_done_wrong_usage_not_found_and_not_now(
+    command: Run, enqueue: Callable[..., str]
+) -> None:
     done = enqueue("fine", run=True)
     database = ("--database", "sqlite:///jobs.db")
     codes = {
@@ -80,9 +82,7 @@ def test_exit_codes_tell_done_from_wrong_usage_not_found_and_not_now(command: Ru
     assert codes == {"done": 0, "usage": 2, "not found": 4, "not now": 5}
 
 
-def test_following_events_sees_new_ones_and_ends_on_ctrl_c(
-    start: Callable[..., Any], enqueue: Callable[..., str]
-) -> None:
+def test_follow_prints_new_events_and_ends_on_ctrl_c(start: Callable[..., Any], enqueue: Callable[..., str]) -> None:
     first = enqueue("fine")
     program = start("events", "--follow", "--json", "--database", "sqlite:///jobs.db")
     assert json.loads(program.line())["job"] == first
@@ -93,7 +93,9 @@ def test_following_events_sees_new_ones_and_ends_on_ctrl_c(
     assert program.end() == (0, "")
 
 
-def test_following_events_ends_when_its_reader_has_left(start: Callable[..., Any], enqueue: Callable[..., str]) -> None:
+def test_follow_ends_when_its_reader_has_closed_the_pipe(
+    start: Callable[..., Any], enqueue: Callable[..., str]
+) -> None:
     enqueue("fine")
     program = start("events", "--follow", "--database", "sqlite:///jobs.db")
     assert "job.enqueued" in program.line()
@@ -102,7 +104,7 @@ def test_following_events_ends_when_its_reader_has_left(start: Callable[..., Any
 
 
 @pytest.mark.parametrize("arguments", [("jobs", "list"), ("events", "--follow"), ("events", "--json")])
-def test_output_into_a_closed_pipe_is_no_error(
+def test_a_closed_pipe_is_not_an_error(
     arguments: tuple[str, ...], start: Callable[..., Any], enqueue: Callable[..., str], closed_pipe: int
 ) -> None:
     enqueue("fine")
@@ -120,7 +122,7 @@ def test_a_schedule_is_printed_attempt_by_attempt(command: Run, shop: str) -> No
     assert ["4", "fails", "for", "good", "21m"] in rows
 
 
-def test_looking_makes_no_database(command: Run, shop: str, tmp_path: Path) -> None:
+def test_reading_creates_no_database(command: Run, shop: str, tmp_path: Path) -> None:
     nothing = command("jobs", "list")
     assert nothing.returncode == 2
     assert "neither an app nor a database is named" in nothing.stderr

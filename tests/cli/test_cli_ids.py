@@ -1,4 +1,4 @@
-"""A part of an id is enough: of its beginning or of its end, as long as it is one id only."""
+"""The beginning or the end of an id is enough, if it is unique."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ HERE = ("--database", "sqlite:///jobs.db")
     ],
     ids=" ".join,
 )
-def test_a_part_of_an_id_names_the_job(
+def test_a_short_id_names_the_job(
     invoke: Invoke, enqueue: Enqueue, cut: Callable[[str], str], words: tuple[str, ...]
 ) -> None:
     enqueue()
@@ -36,7 +36,7 @@ def test_a_part_of_an_id_names_the_job(
 
 
 @pytest.mark.parametrize(("verb", "more"), [("cancel", ()), ("snooze", ("1h",))])
-def test_a_live_job_is_moved_by_the_end_of_its_id(
+def test_the_end_of_an_id_is_enough_to_move_a_job(
     invoke: Invoke, enqueue: Enqueue, works: App, verb: str, more: tuple[str, ...]
 ) -> None:
     job, other = enqueue(), enqueue()
@@ -44,14 +44,16 @@ def test_a_live_job_is_moved_by_the_end_of_its_id(
     assert works.job(job).state != "queued" and works.job(other).state == "queued"
 
 
-def test_two_names_of_one_job_move_it_once(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App) -> None:
+def test_two_short_ids_of_one_job_move_it_once(
+    invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App
+) -> None:
     job = enqueue("bad", run=True)
     found = read_json(invoke("jobs", "retry", job, job[-8:], job[-6:], *HERE, "--json"))
     assert [one["id"] for one in found["jobs"]] == [job] and found["errors"] == []
     assert works.job(job).manual_retries == 1
 
 
-def test_an_ambiguous_part_lists_the_candidates_and_changes_nothing(
+def test_an_ambiguous_short_id_lists_the_candidates_and_changes_nothing(
     invoke: Invoke, enqueue: Enqueue, works: App
 ) -> None:
     jobs = [enqueue() for _ in range(7)]
@@ -63,7 +65,9 @@ def test_an_ambiguous_part_lists_the_candidates_and_changes_nothing(
     assert {works.job(job).state for job in jobs} == {"queued"}
 
 
-def test_parts_name_batches_and_redrives(invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson) -> None:
+def test_short_ids_also_name_batches_and_redrives(
+    invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson
+) -> None:
     batch = works.batch("spring")
     batch.add(works.tasks["convert"].bind("bad"))
     end = batch.id[-8:]
@@ -79,7 +83,7 @@ def test_parts_name_batches_and_redrives(invoke: Invoke, enqueue: Enqueue, works
     assert read_json(invoke("batches", "cancel", end, *HERE, "--json"))["cancelled"] == 1
 
 
-def test_lists_show_an_end_that_names_the_job(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+def test_lists_show_short_ids_that_name_the_job(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     jobs = [enqueue(), enqueue()]
     shown = [line.split()[0] for line in invoke("jobs", "list", *HERE).stdout.splitlines()[1:]]
     assert shown == [job[-12:] for job in reversed(jobs)]

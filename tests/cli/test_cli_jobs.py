@@ -1,4 +1,4 @@
-"""`mulligan jobs`: finding jobs, looking at them, and the moves by hand."""
+"""`mulligan jobs`: list, show and explain jobs, and move them manually."""
 
 import getpass
 import json
@@ -21,7 +21,7 @@ Enqueue = Callable[..., str]
 ReadJson = Callable[[Result], Any]
 HERE = ("--database", "sqlite:///jobs.db")
 
-# The names of the contract.
+# These names are a public contract.
 SURFACE = [
     "id",
     "kind",
@@ -94,7 +94,7 @@ def test_a_list_for_people_says_how_to_see_more(invoke: Invoke, enqueue: Enqueue
     assert f"There are more: repeat the command with --cursor {newest}" in shown.stdout
 
 
-def test_every_filter_finds_its_jobs_only(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App) -> None:
+def test_every_filter_finds_only_its_jobs(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App) -> None:
     failed = enqueue("bad", run=True)
     owned = enqueue(owner="acme", queue="bulk", tags=["eu"])
     group = works.job(failed).group or ""
@@ -118,7 +118,7 @@ def test_every_filter_finds_its_jobs_only(invoke: Invoke, enqueue: Enqueue, read
 
 
 @pytest.mark.parametrize("value", ["yesterday", "", "0001-01-01T00:00+14:00", "2026-13-01"])
-def test_a_time_that_is_none_is_refused_with_what_is_allowed(invoke: Invoke, enqueue: Enqueue, value: str) -> None:
+def test_an_invalid_time_is_refused_with_what_is_allowed(invoke: Invoke, enqueue: Enqueue, value: str) -> None:
     enqueue()
     refused = invoke("jobs", "list", "--since", value, *HERE)
     assert refused.exit_code == 2
@@ -126,7 +126,7 @@ def test_a_time_that_is_none_is_refused_with_what_is_allowed(invoke: Invoke, enq
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
-def test_a_time_without_a_zone_is_utc_wherever_one_sits(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_without_a_zone_is_utc_in_every_timezone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -142,7 +142,7 @@ def test_an_empty_list_says_what_to_do_next(invoke: Invoke, works: App) -> None:
     assert invoke("jobs", "list", "--state", "failed", *HERE).stdout.startswith("No job matches.")
 
 
-def test_a_row_damaged_by_hand_is_named_and_hides_no_other(
+def test_a_damaged_row_is_named_and_hides_no_other(
     invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App
 ) -> None:
     healthy, damaged = enqueue(), enqueue()
@@ -155,7 +155,7 @@ def test_a_row_damaged_by_hand_is_named_and_hides_no_other(
     assert f"Unreadable: the row of job '{damaged}' is damaged" in invoke("jobs", "list", *HERE).stdout
 
 
-def test_a_list_shows_what_was_raised_beside_the_line_for_people(
+def test_a_list_shows_the_exception_beside_the_message_for_people(
     invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson
 ) -> None:
     @works.task(retry=RetryPolicy(1))
@@ -187,7 +187,7 @@ def test_a_list_says_what_blocks_a_job(invoke: Invoke, enqueue: Enqueue, works: 
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "80", "100", "200"])
-def test_what_names_a_job_stays_whole_on_every_terminal(
+def test_ids_are_not_cut_on_narrow_terminals(
     invoke: Invoke, enqueue: Enqueue, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
     job = enqueue("bad", run=True)
@@ -200,7 +200,7 @@ def test_what_names_a_job_stays_whole_on_every_terminal(
 # Show
 
 
-def test_show_tells_all_that_is_known(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_show_prints_every_field(invoke: Invoke, enqueue: Enqueue) -> None:
     job = enqueue("fine", run=True, owner="acme")
     shown = invoke("jobs", "show", job, *HERE).stdout
     assert shown.startswith(f"convert {job} has succeeded: finished ")
@@ -211,7 +211,7 @@ def test_show_tells_all_that_is_known(invoke: Invoke, enqueue: Enqueue) -> None:
     assert [line.split() for line in shown.splitlines() if line.startswith("timeout")] == [["timeout", "15m"]]
 
 
-def test_show_gives_the_technical_detail_only_when_asked(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_show_prints_the_technical_detail_only_on_request(invoke: Invoke, enqueue: Enqueue) -> None:
     job = enqueue("bad", run=True)
     plain = invoke("jobs", "show", job, *HERE).stdout
     assert "Traceback" not in plain
@@ -222,7 +222,7 @@ def test_show_gives_the_technical_detail_only_when_asked(invoke: Invoke, enqueue
     assert "FinalError: not a PDF" in invoke("jobs", "show", job, "--detail", *HERE).stdout
 
 
-def test_show_as_json_brings_the_events(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+def test_show_as_json_includes_the_events(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     job = enqueue("flaky", run=True)
     found = read_json(invoke("jobs", "show", job, "--json", *HERE))
     assert (found["id"], found["state"], found["retry_count"]) == (job, "waiting", 1)
@@ -233,7 +233,7 @@ def test_show_as_json_brings_the_events(invoke: Invoke, enqueue: Enqueue, read_j
 # Explain
 
 
-def test_explain_tells_what_happened_and_what_comes_next(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_explain_says_what_happened_and_what_comes_next(invoke: Invoke, enqueue: Enqueue) -> None:
     job = enqueue("flaky", run=True)
     said = invoke("jobs", "explain", job, *HERE).stdout
     assert said.startswith(f"convert {job} is waiting.")
@@ -243,7 +243,7 @@ def test_explain_tells_what_happened_and_what_comes_next(invoke: Invoke, enqueue
     assert f"mulligan jobs show {job} --detail" in said
 
 
-def test_explain_as_json_gives_the_sentences_apart(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+def test_explain_as_json_separates_past_and_future(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     job = enqueue()
     found = read_json(invoke("jobs", "explain", job, "--json", *HERE))
     assert found["job"]["id"] == job
@@ -252,7 +252,7 @@ def test_explain_as_json_gives_the_sentences_apart(invoke: Invoke, enqueue: Enqu
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])
-def test_a_job_that_is_not_there_is_not_found(invoke: Invoke, enqueue: Enqueue, command: str) -> None:
+def test_a_missing_job_is_not_found(invoke: Invoke, enqueue: Enqueue, command: str) -> None:
     enqueue()
     missing = invoke("jobs", command, "nobody", *HERE)
     assert (missing.exit_code, missing.stdout) == (4, "")
@@ -265,7 +265,7 @@ def test_a_job_that_is_not_there_is_not_found(invoke: Invoke, enqueue: Enqueue, 
     assert few.stderr.endswith("; give the whole id, or at least 6 characters of its beginning or its end\n")
 
 
-# Moves by hand
+# Manual moves
 
 
 def test_every_verb_of_the_lifecycle_is_a_command() -> None:
@@ -285,7 +285,7 @@ def test_cancel_cancels(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     assert moved(works, job).state is State.CANCELLED
 
 
-def test_snooze_lets_a_job_wait_for_so_long(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+def test_snooze_postpones_a_job_by_the_duration(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     job = enqueue()
     before = datetime.now(UTC)
     said = invoke("jobs", "snooze", job, "1h30m", "--reason", "maintenance", *HERE)
@@ -294,7 +294,7 @@ def test_snooze_lets_a_job_wait_for_so_long(invoke: Invoke, enqueue: Enqueue, wo
     assert timedelta(minutes=89) < due - before < timedelta(minutes=91)
 
 
-def test_run_now_runs_what_waits(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+def test_run_now_runs_a_waiting_job(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     job = enqueue(delay="1h")
     assert invoke("jobs", "run-now", job, *HERE).exit_code == 0
     assert moved(works, job).state is State.QUEUED
@@ -316,7 +316,7 @@ def test_a_move_that_the_state_forbids_is_not_possible_now(invoke: Invoke, enque
     )
 
 
-def test_several_jobs_each_get_their_answer(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+def test_each_of_several_jobs_gets_its_own_result(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     first, done, last = enqueue(delay="1h"), enqueue("fine", run=True), enqueue()
     said = invoke("jobs", "cancel", first, "nobody", done, last, first, *HERE)
     assert said.exit_code == 5
@@ -325,7 +325,7 @@ def test_several_jobs_each_get_their_answer(invoke: Invoke, enqueue: Enqueue, wo
     assert {moved(works, job).state for job in (first, last)} == {State.CANCELLED}
 
 
-def test_several_jobs_are_answered_as_json_too(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_the_results_of_several_jobs_are_printed_as_json(invoke: Invoke, enqueue: Enqueue) -> None:
     job = enqueue()
     said = invoke("jobs", "cancel", job, "nobody", "--json", *HERE)
     assert said.exit_code == 5
@@ -358,7 +358,7 @@ def test_a_bad_duration_moves_nothing(invoke: Invoke, enqueue: Enqueue, works: A
     assert moved(works, job).state is State.QUEUED
 
 
-def test_the_precondition_of_a_task_is_asked_when_its_app_is_named(invoke: Invoke, shop: str, tmp_path: Path) -> None:
+def test_the_precondition_of_a_task_is_checked_if_its_app_is_named(invoke: Invoke, shop: str, tmp_path: Path) -> None:
     made = App("sqlite:///jobs.db")
 
     @made.task
@@ -386,7 +386,7 @@ def test_a_user_without_a_name_is_an_actor_too(
 
 @pytest.mark.parametrize("group", ["jobs", "batches"])
 @pytest.mark.parametrize("cursor", ["abc", "'"])
-def test_what_cannot_be_a_cursor_is_wrong_usage(
+def test_an_invalid_cursor_is_wrong_usage(
     invoke: Callable[..., Result], shop: str, enqueue: Callable[..., str], group: str, cursor: str
 ) -> None:
     enqueue()
@@ -395,7 +395,7 @@ def test_what_cannot_be_a_cursor_is_wrong_usage(
     assert "the previous page" in result.stderr
 
 
-def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_several_missing_jobs_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:
     done = enqueue("fine", run=True)
     assert invoke("jobs", "run-now", "x", "y", *HERE).exit_code == 4
     assert invoke("jobs", "run-now", "x", done, *HERE).exit_code == 5
@@ -404,8 +404,6 @@ def test_several_jobs_none_of_which_is_there_are_not_found(invoke: Invoke, enque
 @pytest.mark.parametrize(
     "args", [("jobs", "show"), ("batches", "show"), ("batches", "cancel"), ("redrive", "show"), ("redrive", "cancel")]
 )
-def test_in_an_app_that_was_never_used_nothing_is_found(
-    invoke: Invoke, shop: str, tmp_path: Path, args: tuple[str, ...]
-) -> None:
+def test_nothing_is_found_in_an_unused_app(invoke: Invoke, shop: str, tmp_path: Path, args: tuple[str, ...]) -> None:
     assert invoke("--app", shop, *args, "x").exit_code == 4
     assert not (tmp_path / "jobs.db").exists()

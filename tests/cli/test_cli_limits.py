@@ -1,4 +1,4 @@
-"""`mulligan limits`: what is limited, how many places are taken, what of a budget is spent; and for programs."""
+"""`mulligan limits`: the limits, their taken slots and the spent budgets, as text and as JSON."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -28,13 +28,13 @@ BOOK = LimitBook(
 
 @pytest.fixture(autouse=True)
 def _a_shop(shop: str, app: App) -> None:
-    """The commands load its app; its limits are said here, as by a worker."""
+    """The commands load this app. The test stores its limits, as a worker does."""
     app.migrate()
 
 
 @pytest.fixture
 def limited(app: App) -> App:
-    """Two of three jobs run: one is a retry that cost 40."""
+    """Two of three jobs are running; one of them is a retry with a cost of 40."""
     app.store.limit_by(lambda: BOOK)
     claimed(app, 1)
     options: dict[str, Any] = {"kind": "convert", "arguments": "{}", "owner": "acme", "cost": 40}
@@ -50,7 +50,7 @@ def claimed(app: App, number: int) -> list[Lease]:
     return app.store.claim(wish).leases
 
 
-def test_each_limit_is_listed_with_its_places(invoke: Invoke, limited: App) -> None:
+def test_each_limit_is_listed_with_its_slots(invoke: Invoke, limited: App) -> None:
     said = invoke("limits", *HERE)
     assert said.exit_code == 0
     assert [line.split() for line in said.stdout.splitlines()] == [
@@ -61,12 +61,12 @@ def test_each_limit_is_listed_with_its_places(invoke: Invoke, limited: App) -> N
     ]
 
 
-def test_an_owner_is_told_with_what_his_retries_took(invoke: Invoke, limited: App) -> None:
+def test_an_owner_is_shown_with_the_cost_of_its_retries(invoke: Invoke, limited: App) -> None:
     last = invoke("limits", "--owner", "acme", *HERE).stdout.splitlines()[-1]
     assert last == "Retries of owner 'acme': today 1 of 10, this month 1, cost this month 40 of 2,000."
 
 
-def test_an_owner_who_is_not_named_has_the_places_of_everybody(
+def test_an_owner_without_its_own_limit_has_the_default_slots(
     invoke: Invoke, limited: App, read_json: ReadJson
 ) -> None:
     *_, places, budget = invoke("limits", "--owner", "other", *HERE).stdout.splitlines()
@@ -77,7 +77,7 @@ def test_an_owner_who_is_not_named_has_the_places_of_everybody(
     assert found["spending"] is None
 
 
-def test_limits_are_given_to_programs(invoke: Invoke, limited: App, read_json: ReadJson) -> None:
+def test_limits_are_printed_as_json(invoke: Invoke, limited: App, read_json: ReadJson) -> None:
     found = read_json(invoke("limits", "--json", *HERE))
     assert found == {
         "limits": [
@@ -99,7 +99,7 @@ def test_without_limits_it_says_where_they_come_from(invoke: Invoke, read_json: 
     assert (said.exit_code, said.stdout.splitlines()[-1]) == (0, "Owner 'acme' has no retry budget.")
 
 
-def test_a_limit_that_only_everybody_has_is_no_lack_of_limits(invoke: Invoke, app: App) -> None:
+def test_a_default_owner_limit_alone_is_reported(invoke: Invoke, app: App) -> None:
     book = LimitBook(owners={"*": 5})
     app.store.limit_by(lambda: book)
     claimed(app, 1)
@@ -107,7 +107,7 @@ def test_a_limit_that_only_everybody_has_is_no_lack_of_limits(invoke: Invoke, ap
     assert said == "No named limits; each owner has 5 slots. One owner: mulligan limits --owner NAME\n"
 
 
-def test_no_name_can_steer_the_terminal(invoke: Invoke, app: App) -> None:
+def test_no_name_can_control_the_terminal(invoke: Invoke, app: App) -> None:
     book = LimitBook(owners={"evil\x1b[2J": 1})
     app.store.limit_by(lambda: book)
     claimed(app, 1)
@@ -116,11 +116,11 @@ def test_no_name_can_steer_the_terminal(invoke: Invoke, app: App) -> None:
 
 
 @pytest.mark.parametrize("words", [("--owner",), ("--queue", "bulk"), ("bulk",)])
-def test_what_it_does_not_know_is_wrong_usage(invoke: Invoke, words: tuple[str, ...]) -> None:
+def test_unknown_arguments_are_wrong_usage(invoke: Invoke, words: tuple[str, ...]) -> None:
     assert invoke("limits", *HERE, *words).exit_code == 2
 
 
-def test_the_budget_in_the_code_of_an_app_is_told_before_its_first_worker(invoke: Invoke, tmp_path: Path) -> None:
+def test_the_budget_in_the_code_is_shown_before_the_first_worker(invoke: Invoke, tmp_path: Path) -> None:
     owners = "owners=[Owner('acme', retries_per_day=2)]"
     (tmp_path / "budgeted.py").write_text(f"from mulligan import App, Owner\napp = App('sqlite:///new.db', {owners})")
     said = invoke("limits", "--owner", "acme", "--app", "budgeted:app").stdout.splitlines()

@@ -1,4 +1,4 @@
-"""While another process holds the lock of a SQLite file: everything can be looked at, and a change names the holder."""
+"""Another process holds the lock of a SQLite file: reading works, and a change names the holder."""
 
 import fcntl
 import os
@@ -35,7 +35,7 @@ LOOKS = [
 
 @pytest.fixture
 def job(works: App, enqueue: Callable[..., str]) -> Iterator[str]:
-    """A failed one. Nobody else has the file open, but its lock is held."""
+    """A failed job. No other process has the file open, but its lock is held."""
     job_id = enqueue("bad", run=True)
     works.close()
     with Path("jobs.db-lock").open() as lock:
@@ -44,19 +44,19 @@ def job(works: App, enqueue: Callable[..., str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=" ".join)
-def test_everything_can_be_looked_at(invoke: Invoke, job: str, look: tuple[str, ...]) -> None:
+def test_every_reading_command_works(invoke: Invoke, job: str, look: tuple[str, ...]) -> None:
     result = invoke(*HERE, *look, *([job] if look[1:] in (("show",), ("explain",)) else []))
     assert result.exit_code == 0, result.output
 
 
-def test_the_doctor_names_who_holds_it(invoke: Invoke, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_the_holder_of_the_lock(invoke: Invoke, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = invoke(*HERE, "doctor")
     assert result.exit_code == 5
     assert f"problem  sqlite.lock: process {os.getpid()} (" in result.stdout
     assert "ok       store.reachable: the store answers" in result.stdout
 
 
-def test_a_change_ends_in_time_and_names_who_holds_it(
+def test_a_change_fails_in_time_and_names_the_holder_of_the_lock(
     invoke: Invoke, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MULLIGAN_STORE_TIMEOUT_SEC", "1")

@@ -1,4 +1,4 @@
-"""What is printed, for people and for programs: safe text, JSON everywhere, one clear line for an error."""
+"""The output for people and programs: escaped strings, JSON everywhere, one line for an error."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ NASTY = "\x1b[2J\x9b31m\r\x07\u202eback [bold]not markup[/bold] :smile:"
 
 @pytest.fixture
 def nasty(app: App) -> str:
-    """A job with everything in it that could harm a terminal."""
+    """A job with every string that could control a terminal."""
 
     @app.task
     def fail(text: str) -> None:
@@ -49,7 +49,7 @@ def steers(text: str) -> bool:
     "command", [("jobs", "list"), ("jobs", "show"), ("jobs", "show", "--detail"), ("jobs", "explain"), ("events",)]
 )
 @pytest.mark.parametrize("option", [(), ("--json",)])
-def test_no_text_of_a_job_can_steer_the_terminal(
+def test_no_string_of_a_job_can_control_the_terminal(
     invoke: Invoke, nasty: str, command: tuple[str, ...], option: tuple[str, ...]
 ) -> None:
     names_a_job = command[-1] not in ("list", "events")
@@ -59,20 +59,20 @@ def test_no_text_of_a_job_can_steer_the_terminal(
     assert "[bold]not markup[/bold] :smile:" in shown.stdout
 
 
-def test_an_error_message_cannot_steer_the_terminal(invoke: Invoke, tmp_path: Path) -> None:
+def test_an_error_message_cannot_control_the_terminal(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "nasty.py").write_text(f"raise ValueError({NASTY!r})")
     refused = invoke("jobs", "list", "--app", "nasty:app")
     assert "not markup" in refused.stderr
     assert not steers(refused.stderr)
 
 
-def test_characters_that_steer_are_shown_instead() -> None:
+def test_control_characters_are_escaped() -> None:
     assert safe("a\x1b[2J\nb\t\x9b\u202e\ud800") == "a\\x1b[2J\\nb\\t\\x9b\\u202e\\ud800"
     assert safe("ä ∑ 語 €") == "ä ∑ 語 €"
     assert safe_lines("a\n\tb\x1b") == "a\n    b\\x1b"
 
 
-def test_bytes_that_are_no_text_are_wrong_usage(invoke: Invoke, enqueue: Enqueue) -> None:
+def test_bytes_that_are_not_a_string_are_wrong_usage(invoke: Invoke, enqueue: Enqueue) -> None:
     enqueue()
     for command in (("show", "\udcff"), ("list", "--owner", "a\0b"), ("cancel", "x", "--reason", "\udcff")):
         assert invoke("jobs", *command, *HERE).exit_code == 2
@@ -90,7 +90,7 @@ def test_bytes_that_are_no_text_are_wrong_usage(invoke: Invoke, enqueue: Enqueue
         (*HERE, "jobs", "list", "--json"),
     ],
 )
-def test_global_options_stand_before_or_after_the_command(
+def test_global_options_work_before_and_after_the_command(
     invoke: Invoke, enqueue: Enqueue, arguments: tuple[str, ...]
 ) -> None:
     job = enqueue()
@@ -146,12 +146,12 @@ def test_the_version_is_printed(invoke: Invoke) -> None:
     assert shown.stdout.startswith("mulligan 0.")
 
 
-# The demo is another's; here only that its options arrive
+# The demo: only its options are tested here
 
 
 def test_the_demo_gets_its_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr("mulligan.cli.demo.run_demo", lambda **options: given.append(options))
+    monkeypatch.setattr("mulligan.cli.demo.session.run_demo", lambda **options: given.append(options))
     assert invoke("demo", "--seconds", "2.5").exit_code == 0
     assert invoke("demo", "--json", "--database", "sqlite:///demo.db").exit_code == 0
     assert given == [
@@ -200,7 +200,7 @@ def bare_logging(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
     return bare
 
 
-def test_logging_is_set_up_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging_is_configured_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = bare_logging(monkeypatch)
     configure("DEBUG", "json")
     (handler,) = bare.handlers
@@ -209,7 +209,7 @@ def test_logging_is_set_up_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.undo()
 
 
-def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_logging_of_an_app_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = bare_logging(monkeypatch)
     own = logging.NullHandler()
     bare.addHandler(own)
@@ -219,12 +219,14 @@ def test_an_app_that_set_up_logging_itself_keeps_it(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("group", [(), ("jobs",), ("policies",), ("duties",), ("schedules",)])
-def test_what_a_command_is_for_is_said_whole_in_the_list(invoke: Callable[..., Result], group: tuple[str, ...]) -> None:
+def test_the_summary_of_each_command_is_not_cut_in_the_list(
+    invoke: Callable[..., Result], group: tuple[str, ...]
+) -> None:
     assert "..." not in invoke(*group, "--help").stdout.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("words", [("limits", NASTY), ("jobs", NASTY), (NASTY,), ("events", "--limit", NASTY)])
-def test_wrong_usage_is_told_without_steering_the_terminal(invoke: Invoke, words: tuple[str, ...]) -> None:
+def test_a_usage_error_cannot_control_the_terminal(invoke: Invoke, words: tuple[str, ...]) -> None:
     refused = invoke(*words)
     assert refused.exit_code == 2
     assert not set(refused.stderr) & set("\x1b\x9b\r\x07\u202e")
@@ -236,6 +238,6 @@ def test_without_a_command_the_help_is_shown(invoke: Invoke, words: tuple[str, .
     assert "\nCommands:\n" in shown.stdout + shown.stderr
 
 
-def test_a_command_that_is_mistyped_is_told_which_was_meant(invoke: Invoke) -> None:
+def test_a_mistyped_command_is_answered_with_a_suggestion(invoke: Invoke) -> None:
     assert "No such command 'bathces'. Did you mean 'batches'?" in invoke("bathces").stderr
     assert "No such command 'xyzzy'.\n" in invoke("xyzzy").stderr

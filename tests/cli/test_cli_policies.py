@@ -1,4 +1,4 @@
-"""`mulligan policies`: what the policies say, in words and attempt by attempt."""
+"""`mulligan policies`: the policies in words, and as a schedule of attempts."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -46,7 +46,7 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MULLIGAN_APP", "policed:app")
 
 
-def test_policies_are_told_in_words(invoke: Invoke) -> None:
+def test_policies_are_described_in_words(invoke: Invoke) -> None:
     shown = invoke("policies", "show", "convert").stdout
     assert shown.splitlines() == [
         "convert",
@@ -61,7 +61,7 @@ def test_policies_are_told_in_words(invoke: Invoke) -> None:
     ]
 
 
-def test_all_policies_are_told_without_a_name(invoke: Invoke) -> None:
+def test_without_a_kind_all_policies_are_described(invoke: Invoke) -> None:
     shown = invoke("policies").stdout
     assert shown == invoke("policies", "show").stdout
     assert [line for line in shown.splitlines() if not line.startswith(" ")] == ["convert", "once", "often"]
@@ -69,14 +69,14 @@ def test_all_policies_are_told_without_a_name(invoke: Invoke) -> None:
     assert "  Between attempts it waits as my_backoff() returns." in shown
 
 
-def test_policies_are_given_to_programs(invoke: Invoke, read_json: ReadJson) -> None:
+def test_policies_are_printed_as_json(invoke: Invoke, read_json: ReadJson) -> None:
     found = read_json(invoke("policies", "--json"))["policies"]
     assert [policy["kind"] for policy in found] == ["convert", "once", "often"]
     assert (found[0]["max_attempts"], found[0]["max_retries"], found[0]["timeout"]) == (3, 2, 30)
     assert found[0]["limits"] == {"IO_ERROR": 1, "NOT_PDF": 0}
 
 
-def test_a_schedule_shows_delays_chance_and_what_it_leaves_out(invoke: Invoke) -> None:
+def test_a_schedule_shows_delays_jitter_and_other_terms(invoke: Invoke) -> None:
     lines = invoke("policies", "schedule", "convert").stdout.splitlines()
     assert [line.split() for line in lines[3:6]] == [
         ["1", "retry", "5s", "4s", "to", "6s", "5s"],
@@ -86,7 +86,7 @@ def test_a_schedule_shows_delays_chance_and_what_it_leaves_out(invoke: Invoke) -
     assert "NOT_PDF is never retried." in lines
 
 
-def test_a_schedule_is_given_to_programs_in_seconds(invoke: Invoke, read_json: ReadJson) -> None:
+def test_a_schedule_as_json_is_in_seconds(invoke: Invoke, read_json: ReadJson) -> None:
     found = read_json(invoke("policies", "schedule", "often", "--json"))["schedule"]
     assert [row["delay"] for row in found[:3]] == [1, 2, 3]
     assert (found[-1]["failure"], found[-1]["then"], found[-1]["delay"]) == (1_000, "fails for good", None)

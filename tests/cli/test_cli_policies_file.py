@@ -1,4 +1,4 @@
-"""`mulligan policies` with a file: checked, shown with where each value comes from, and failed jobs judged again."""
+"""`mulligan policies` with a file: check it, show the source of each value, and reclassify failed jobs."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     return write
 
 
-def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> None:
+def test_a_valid_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> None:
     for checked in (invoke("policies", "check"), invoke("policies", "check", "policies.yaml")):
         assert checked.exit_code == 0
         assert checked.stdout.startswith("policies.yaml is valid: version ")
@@ -60,9 +60,7 @@ def test_a_sound_file_passes_the_check(invoke: Invoke, read_json: ReadJson) -> N
     assert (found["file"], found["mistakes"], len(found["version"])) == ("policies.yaml", [], 12)
 
 
-def test_kinds_that_the_app_does_not_have_are_named_and_are_no_mistake(
-    invoke: Invoke, put: Callable[[str], None]
-) -> None:
+def test_unknown_kinds_are_named_and_are_not_a_mistake(invoke: Invoke, put: Callable[[str], None]) -> None:
     put("kinds: {stranger: {max_attempts: 2}}")
     checked = invoke("policies", "check")
     assert (checked.exit_code, checked.stdout.splitlines()[1:]) == (
@@ -89,7 +87,7 @@ def convert() -> None: ...
 """
 
 
-def test_queues_and_services_that_the_app_does_not_have_are_named_too(
+def test_unknown_queues_and_services_are_named_too(
     invoke: Invoke, put: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_json: ReadJson
 ) -> None:
     put(TYPOS)
@@ -111,7 +109,7 @@ def test_queues_and_services_that_the_app_does_not_have_are_named_too(
     ]
 
 
-def test_where_no_app_is_named_nothing_is_said_to_be_unknown(
+def test_without_an_app_no_name_is_reported_as_unknown(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, read_json: ReadJson
 ) -> None:
     monkeypatch.delenv("MULLIGAN_APP")
@@ -119,7 +117,7 @@ def test_where_no_app_is_named_nothing_is_said_to_be_unknown(
     assert (found["unknown_kinds"], found["unknown_queues"], found["unknown_services"]) == (None, None, None)
 
 
-def test_what_the_file_sets_of_queues_services_and_owners_is_shown(
+def test_the_settings_of_queues_services_and_owners_are_shown(
     invoke: Invoke, put: Callable[[str], None], read_json: ReadJson
 ) -> None:
     put(TYPOS)
@@ -132,7 +130,7 @@ def test_what_the_file_sets_of_queues_services_and_owners_is_shown(
     assert file["owners"] == {"acme": {"weight": 2, "submit_rate": "5/s"}}
 
 
-def test_every_mistake_is_listed_and_the_exit_code_says_so(invoke: Invoke, put: Callable[[str], None]) -> None:
+def test_every_mistake_is_listed_and_the_exit_code_is_2(invoke: Invoke, put: Callable[[str], None]) -> None:
     put(BROKEN)
     checked = invoke("policies", "check", "policies.yaml")
     assert (checked.exit_code, checked.stdout) == (2, "")
@@ -166,7 +164,9 @@ def test_the_check_needs_a_file(invoke: Invoke, monkeypatch: pytest.MonkeyPatch)
         ("backup", "it takes more than 1,048,576 bytes, which is the limit"),
     ],
 )
-def test_whatever_is_named_by_mistake_is_answered_at_once(invoke: Invoke, tmp_path: Path, name: str, said: str) -> None:
+def test_a_file_that_cannot_hold_policies_is_refused_at_once(
+    invoke: Invoke, tmp_path: Path, name: str, said: str
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00" * 100_000)
     with (tmp_path / "backup").open("wb") as file:
@@ -175,7 +175,7 @@ def test_whatever_is_named_by_mistake_is_answered_at_once(invoke: Invoke, tmp_pa
     assert (checked.exit_code, checked.stderr) == (2, f"{name}: {said}\n")
 
 
-def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read_json: ReadJson) -> None:
+def test_the_policy_in_force_is_shown_with_its_sources(invoke: Invoke, read_json: ReadJson) -> None:
     shown = invoke("policies", "show", "convert").stdout
     version = read_json(invoke("policies", "check", "--json"))["version"]
     assert shown.splitlines() == [
@@ -207,7 +207,7 @@ def test_what_is_in_force_is_shown_with_where_it_comes_from(invoke: Invoke, read
     }
 
 
-def test_a_broken_file_is_shown_as_such(invoke: Invoke, put: Callable[[str], None]) -> None:
+def test_a_broken_file_is_reported(invoke: Invoke, put: Callable[[str], None]) -> None:
     put(BROKEN)
     shown = invoke("policies", "show", "convert")
     assert shown.exit_code == 0
@@ -216,7 +216,7 @@ def test_a_broken_file_is_shown_as_such(invoke: Invoke, put: Callable[[str], Non
     assert "Running workers keep the previous version." in shown.stdout
 
 
-def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> None:
+def test_a_schedule_follows_the_file(invoke: Invoke, read_json: ReadJson) -> None:
     rows = read_json(invoke("policies", "schedule", "convert", "--json"))["schedule"]
     assert [row["delay"] for row in rows] == [5, None]
     rows = read_json(invoke("policies", "schedule", "convert", "--owner", "acme", "--json"))["schedule"]
@@ -225,14 +225,14 @@ def test_a_schedule_honours_the_file(invoke: Invoke, read_json: ReadJson) -> Non
     assert "Set by the policies file (kinds.convert): max_attempts, timeout, rules." in said
 
 
-def test_looking_for_failed_jobs_makes_no_database(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reclassify_creates_no_database(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No failed job could be classified again." in invoke("policies", "reclassify").stdout
     assert not Path("jobs.db").exists()
     monkeypatch.delenv("MULLIGAN_APP")
     assert "this needs an app" in invoke("policies", "reclassify").stderr
 
 
-def test_failed_jobs_are_judged_again_and_retried(
+def test_failed_jobs_are_reclassified_and_retried(
     invoke: Invoke, read_json: ReadJson, put: Callable[[str], None]
 ) -> None:
     assert invoke("policies", "show").exit_code == 0, "loads the app"

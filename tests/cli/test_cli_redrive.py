@@ -1,4 +1,4 @@
-"""`mulligan redrive`: look, begin, watch, cancel; for people and for programs."""
+"""`mulligan redrive`: preview, start, follow and cancel, as text and as JSON."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def test_a_preview_counts_and_changes_nothing(
 
 
 @pytest.mark.parametrize("sure", [(), ("--yes",), ("--yes", "--follow"), ("--yes", "--request-id", "incident-7")])
-def test_nothing_to_retry_begins_nothing(
+def test_without_matches_no_redrive_begins(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson, sure: tuple[str, ...]
 ) -> None:
     none = ("redrive", "--code", "NONE", *sure, *HERE)
@@ -59,7 +59,7 @@ def test_nothing_to_retry_begins_nothing(
     assert works.redrives() == []
 
 
-def test_a_request_id_is_not_taken_for_other_jobs(invoke: Invoke, works: App, failed: list[str]) -> None:
+def test_a_request_id_is_refused_for_other_jobs(invoke: Invoke, works: App, failed: list[str]) -> None:
     assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
     refused = invoke("redrive", "--owner", "other", "--request-id", "incident-7", "--yes", *HERE)
     assert refused.exit_code == 5 and "use another request id to start a new one" in refused.stderr
@@ -67,7 +67,7 @@ def test_a_request_id_is_not_taken_for_other_jobs(invoke: Invoke, works: App, fa
 
 
 @pytest.mark.parametrize("other", [("--rate", "100/s"), ("--canary", "4"), ("--abort-above", "0.4")])
-def test_a_request_id_is_not_taken_for_other_terms(
+def test_a_request_id_is_refused_for_other_terms(
     invoke: Invoke, works: App, failed: list[str], other: tuple[str, ...]
 ) -> None:
     assert invoke(*ALL, "--request-id", "incident-7", "--yes").exit_code == 0
@@ -78,7 +78,7 @@ def test_a_request_id_is_not_taken_for_other_terms(
     assert (str(one.rate), one.canary, one.abort_above) == ("50/s", 5, 0.5)
 
 
-def test_who_can_be_asked_is_asked(invoke: Invoke, works: App, failed: list[str]) -> None:
+def test_a_person_is_asked_for_confirmation(invoke: Invoke, works: App, failed: list[str]) -> None:
     refused = invoke(*ALL)
     assert refused.exit_code == 2 and "add --yes" in refused.stderr
     shown = in_terminal(*ALL, typed="n\n")
@@ -89,7 +89,7 @@ def test_who_can_be_asked_is_asked(invoke: Invoke, works: App, failed: list[str]
 
 
 def in_terminal(*words: str, typed: str = "") -> str:
-    """The command in a terminal of its own: what it shows."""
+    """Run the command in its own terminal and return what it shows."""
     ours, theirs = pty.openpty()
     program = subprocess.Popen(
         [sys.executable, "-m", "mulligan", *words], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
@@ -105,7 +105,7 @@ def in_terminal(*words: str, typed: str = "") -> str:
     return shown.decode()
 
 
-def test_it_is_begun_listed_shown_and_carried_out_by_workers(
+def test_a_redrive_is_started_listed_shown_and_carried_out_by_workers(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
 ) -> None:
     said = invoke(*ALL, "--yes", "--actor", "ann", "--reason", "rules changed", "--rate", "10/s").stdout
@@ -124,7 +124,7 @@ def test_it_is_begun_listed_shown_and_carried_out_by_workers(
     assert "redrive.finished" in invoke("events", *HERE).stdout
 
 
-def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[str], read_json: ReadJson) -> None:
+def test_the_same_request_id_returns_the_same_redrive(invoke: Invoke, failed: list[str], read_json: ReadJson) -> None:
     first = begun(invoke, read_json, "--request-id", "incident-7")
     assert begun(invoke, read_json, "--request-id", "incident-7") == first | {"is_repeated": True}
     assert first["request_id"] == "incident-7"
@@ -135,7 +135,7 @@ def test_the_same_request_id_is_the_same_operation(invoke: Invoke, failed: list[
         assert "incident-7" in invoke("redrive", *words, *HERE).stdout
 
 
-def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], read_json: ReadJson) -> None:
+def test_a_redrive_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], read_json: ReadJson) -> None:
     one = begun(invoke, read_json)
     enough = ("--reason", "enough", "--actor", "ann", *HERE)
     assert "is cancelled: 0 of 3 jobs retried." in invoke("redrive", "cancel", one["id"], *enough).stdout
@@ -150,7 +150,7 @@ def test_it_is_cancelled_once(invoke: Invoke, works: App, failed: list[str], rea
 
 
 @pytest.mark.parametrize("verb", ["show", "cancel"])
-def test_one_that_is_not_there_is_not_found(invoke: Invoke, failed: list[str], verb: str) -> None:
+def test_a_missing_redrive_is_not_found(invoke: Invoke, failed: list[str], verb: str) -> None:
     refused = invoke("redrive", verb, "nobody", "--json", *HERE)
     assert refused.exit_code == 4
     assert json.loads(refused.stderr)["error"]["type"] == "RedriveNotFound"
@@ -166,18 +166,18 @@ def test_one_that_is_not_there_is_not_found(invoke: Invoke, failed: list[str], v
         (("--code", "X", "--abort-above", "2"), "0<=x<=1"),
     ],
 )
-def test_what_cannot_be_is_wrong_usage(invoke: Invoke, failed: list[str], words: tuple[str, ...], said: str) -> None:
+def test_impossible_terms_are_wrong_usage(invoke: Invoke, failed: list[str], words: tuple[str, ...], said: str) -> None:
     refused = invoke("redrive", *words, *HERE)
     assert refused.exit_code == 2 and said in refused.stderr
 
 
-def test_help_says_what_it_does_and_how(invoke: Invoke) -> None:
+def test_the_help_explains_a_redrive(invoke: Invoke) -> None:
     shown = invoke("redrive", "--help").stdout
     for word in ("canaries", "--preview", "--abort-above", "mulligan redrive list", "15 minutes", "survives"):
         assert word in shown
 
 
-def test_followed_it_says_a_line_for_each_change_and_ends_with_it(
+def test_follow_prints_a_line_for_each_change_and_ends_with_the_redrive(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
 ) -> None:
     one = begun(invoke, read_json)
@@ -189,7 +189,7 @@ def test_followed_it_says_a_line_for_each_change_and_ends_with_it(
     assert [json.loads(one)["state"] for one in lines] == ["done"]
 
 
-def test_one_that_stops_ends_the_command_with_5(invoke: Invoke, works: App, enqueue: Enqueue) -> None:
+def test_follow_exits_with_5_if_the_redrive_stops(invoke: Invoke, works: App, enqueue: Enqueue) -> None:
     for _ in range(8):
         enqueue("bad", run=True)
     with working(works):
@@ -199,14 +199,14 @@ def test_one_that_stops_ends_the_command_with_5(invoke: Invoke, works: App, enqu
     assert last.startswith("stopped: 2 of 8 retried, 2 did not, 2 of 2 canaries did not succeed")
 
 
-def test_in_a_terminal_there_is_a_bar(works: App, failed: list[str]) -> None:
+def test_a_terminal_shows_a_progress_bar(works: App, failed: list[str]) -> None:
     one = works.redrive(JobFilter(code="NOT_PDF"))
     works.tick()
     shown = in_terminal("redrive", "show", one.id, "--follow", *HERE)
     assert "━" in shown and "100%" in shown and "done: 3 of 3" in shown
 
 
-def test_ctrl_c_only_stops_looking(works: App, failed: list[str], start: Callable[..., Any]) -> None:
+def test_ctrl_c_does_not_stop_the_redrive(works: App, failed: list[str], start: Callable[..., Any]) -> None:
     one = works.redrive(JobFilter(code="NOT_PDF"))
     program = start("redrive", "show", one.id, "--follow", *HERE)
     assert program.line() == "canary: 0 of 3 retried\n"

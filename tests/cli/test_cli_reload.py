@@ -1,4 +1,4 @@
-"""A worker that is started anew when its sources change: real processes, real files."""
+"""`mulligan worker --reload` with real processes and real files."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ class Reloading:
         self._replace("def broken(:\n")
 
     def _replace(self, text: str) -> None:
-        # As editors do: at once. All within one second, where compiled code of the file before would pass for its own.
+        # At once, as editors do, and within one second: the compiled code of the previous file would look up to date.
         (self.folder / "new").write_text(text)
         saved = self.begun + next(self._saves)
         os.utime(self.folder / "new", ns=(saved, saved))
@@ -83,7 +83,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
             made.process.wait()
 
 
-def test_a_worker_takes_up_changed_sources_and_ends_with_ctrl_c(reloading: Reloading) -> None:
+def test_a_worker_restarts_with_changed_sources_and_ends_on_ctrl_c(reloading: Reloading) -> None:
     reloading.waits_for("Worker for")
     assert reloading.answer() == "one"
     slow = reloading.app.tasks["slow"].enqueue()
@@ -93,7 +93,7 @@ def test_a_worker_takes_up_changed_sources_and_ends_with_ctrl_c(reloading: Reloa
     reloading.waits_for("shop.py changed: restarting the worker")
     reloading.waits_for("Worker for", times=2)
     assert reloading.answer() == "two"
-    # What ran was released, and nothing was counted.
+    # The running job was released, and no attempt was counted.
     assert (reloading.app.job(slow.id).failures, reloading.app.job(slow.id).losses) == (0, 0)
 
     (reloading.folder / "finish").touch()
@@ -117,7 +117,7 @@ def test_a_worker_does_not_outlive_a_reloader_that_is_killed(reloading: Reloadin
     eventually(lambda: not reloading.app.store.workers())
 
 
-def test_sources_are_those_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_sources_of_the_project_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a.py", "sub/b.py", "mulligan.toml", "c.txt", ".git/d.py", "env/lib/e.py", "__pycache__/f.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""`mulligan schedules`: listed, paused, run by hand, removed; and for programs."""
+"""`mulligan schedules`: list, pause, run and remove, as text and as JSON."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_schedules_are_listed_with_their_next_ticks(invoke: Invoke, read_json: R
     assert (report["last_job"], report["paused"], report["is_orphaned"]) == (None, None, False)
 
 
-def test_without_schedules_it_says_how_to_get_some(invoke: Invoke) -> None:
+def test_an_empty_list_of_schedules_says_how_to_create_one(invoke: Invoke) -> None:
     assert invoke("schedules", *HERE).stdout.startswith("No schedules. Put @app.cron above @app.task")
 
 
@@ -69,7 +69,7 @@ def test_the_list_says_when_none_of_them_runs(invoke: Invoke) -> None:
     assert said.endswith("\n\nNone of them runs: the duty 'schedule' is paused until it is resumed by ann.\n")
 
 
-def test_a_schedule_is_run_by_hand(invoke: Invoke, app: App, read_json: ReadJson) -> None:
+def test_a_schedule_is_run_manually(invoke: Invoke, app: App, read_json: ReadJson) -> None:
     job = read_json(invoke("schedules", "run", "nightly", "--actor", "ann", "--json", *THERE))
     assert (job["kind"], job["state"], job["tags"]) == ("report", "queued", ["schedule:nightly"])
     said = invoke("schedules", "run", "nightly", *THERE).stdout
@@ -79,7 +79,7 @@ def test_a_schedule_is_run_by_hand(invoke: Invoke, app: App, read_json: ReadJson
     assert nightly["last_state"] == "queued"
 
 
-def test_a_schedule_in_use_is_not_removed_and_an_orphan_is(invoke: Invoke, app: App) -> None:
+def test_only_an_orphaned_schedule_is_removed(invoke: Invoke, app: App) -> None:
     invoke("duties", "run", "schedule", *THERE)
     refused = invoke("schedules", "remove", "nightly", "--json", *THERE)
     assert refused.exit_code == 5
@@ -92,7 +92,7 @@ def test_a_schedule_in_use_is_not_removed_and_an_orphan_is(invoke: Invoke, app: 
     assert [record.name for record in app.store.schedules()] == ["report"]
 
 
-def test_what_is_run_by_hand_needs_its_app(invoke: Invoke) -> None:
+def test_a_manual_run_needs_the_app(invoke: Invoke) -> None:
     invoke("duties", "run", "schedule", *THERE)
     refused = invoke("schedules", "run", "nightly", *HERE)
     assert refused.exit_code == 2
@@ -100,7 +100,7 @@ def test_what_is_run_by_hand_needs_its_app(invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("verb", ["run", "pause", "resume", "remove"])
-def test_a_schedule_nobody_knows_is_not_found(invoke: Invoke, verb: str) -> None:
+def test_an_unknown_schedule_is_not_found(invoke: Invoke, verb: str) -> None:
     refused = invoke("schedules", verb, "weekly", *THERE)
     assert refused.exit_code == 4
     assert "no schedule is named 'weekly'; known are: 'nightly', 'report'" in refused.stderr

@@ -1,4 +1,4 @@
-"""`mulligan services`, and `pause`, `resume`, `pauses` of lanes: for people, and for programs."""
+"""`mulligan services`, `pause`, `resume` and `pauses`, as text and as JSON."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def till(app: App, tmp_path: Any) -> None:
 
 
 def open_by_calls(app: App) -> None:
-    """Ten calls of the gateway that failed, and two jobs that wait for it."""
+    """The gateway has failed ten calls, and two jobs wait for it."""
     app.store.enqueue([NewJob(id=f"a{n}", kind="pay", arguments="{}", service="gateway") for n in range(10)])
     claim = Claim(incarnation="w", number=1, kinds=["pay"], limit=10, lease=timedelta(hours=1))
     leases = app.store.claim(claim).leases
@@ -43,7 +43,7 @@ def open_by_calls(app: App) -> None:
     app.store.enqueue([NewJob(id=f"b{n}", kind="pay", arguments="{}", service="gateway") for n in range(2)])
 
 
-def test_services_are_listed_with_how_they_stand(invoke: Invoke, app: App, read_json: ReadJson) -> None:
+def test_services_are_listed_with_their_states(invoke: Invoke, app: App, read_json: ReadJson) -> None:
     open_by_calls(app)
     lines = invoke("services", *THERE).stdout.splitlines()
     assert lines[0].split() == ["Service", "State", "Since", "Until", "Failures", "Waiting", "About"]
@@ -55,7 +55,7 @@ def test_services_are_listed_with_how_they_stand(invoke: Invoke, app: App, read_
     assert (ledger["is_known"], ledger["state"], ledger["paused"]) == (False, "closed", None)
 
 
-def test_without_services_it_says_how_to_get_some(invoke: Invoke) -> None:
+def test_an_empty_list_of_services_says_how_to_declare_one(invoke: Invoke) -> None:
     assert invoke("services", *HERE).stdout.startswith("No services. A task names its service")
 
 
@@ -74,7 +74,7 @@ def test_one_service_is_shown_with_its_figures_and_settings(invoke: Invoke, app:
     assert read_json(invoke("services", "show", "gateway", "--json", *THERE))["budget"] == 0.1
 
 
-def test_of_a_service_without_trouble_nothing_is_claimed_about_its_calls(invoke: Invoke) -> None:
+def test_a_healthy_service_is_shown_without_counts_of_calls(invoke: Invoke) -> None:
     shown = invoke("services", "show", "ledger", *THERE).stdout
     assert "closed; no failure is known" in shown
     assert "calls" not in shown
@@ -93,7 +93,7 @@ def test_a_pattern_is_shown_as_it_is_configured(invoke: Invoke, tmp_path: Any) -
     assert invoke("services", "show", "page:*", "--app", "sites:app").exit_code == 4
 
 
-def test_a_service_is_forced_by_hand(invoke: Invoke, read_json: ReadJson) -> None:
+def test_a_service_is_forced_manually(invoke: Invoke, read_json: ReadJson) -> None:
     said = invoke("services", "open", "gateway", "--actor", "ann", "--reason", "maintenance", *THERE)
     assert (said.exit_code, said.stdout) == (0, 'gateway is open, forced open by ann because "maintenance".\n')
     assert 'forced open by ann because "maintenance"' in invoke("services", *THERE).stdout
@@ -109,7 +109,7 @@ def test_a_service_that_is_shared_says_so(invoke: Invoke, app: App) -> None:
     assert "above the limit of this pattern" in invoke("services", "show", "site:*", *THERE).stdout
 
 
-def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
+def test_exit_codes_distinguish_the_errors(invoke: Invoke) -> None:
     missing = invoke("services", "open", "gatway", "--json", *THERE)
     assert missing.exit_code == 4
     assert json.loads(missing.stderr)["error"]["type"] == "UnknownService"
@@ -120,7 +120,9 @@ def test_exit_codes_tell_what_was_wrong(invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("what", [("--queue", "money"), ("--kind", "pay"), ("--service", "gateway")])
-def test_a_lane_is_paused_listed_and_resumed(invoke: Invoke, read_json: ReadJson, what: tuple[str, str]) -> None:
+def test_a_queue_kind_or_service_is_paused_listed_and_resumed(
+    invoke: Invoke, read_json: ReadJson, what: tuple[str, str]
+) -> None:
     said = invoke("pause", *what, "--for", "30m", "--actor", "ann", "--reason", "a move", *THERE)
     assert said.exit_code == 0
     assert said.stdout.startswith(f"{what[1]} is paused until ")
@@ -132,7 +134,7 @@ def test_a_lane_is_paused_listed_and_resumed(invoke: Invoke, read_json: ReadJson
     assert invoke("pauses", *HERE).stdout == "Nothing is paused.\n"
 
 
-def test_a_name_of_nothing_is_not_paused(invoke: Invoke) -> None:
+def test_an_unknown_name_is_not_paused(invoke: Invoke) -> None:
     refused = invoke("pause", "--queue", "monney", *THERE)
     assert refused.exit_code == 4
     assert "no queue is named 'monney'; did you mean 'money'? known are: " in refused.stderr

@@ -1,21 +1,18 @@
 """`mulligan jobs export` and `purge`: write jobs as JSON lines, delete jobs that are over."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.opening import open_existing
-from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.options import CliCommand, SharedOptions, filter_options, job_filter, pass_shared, signed
 from mulligan.cli.output import echo, print_json, print_json_line, print_table
-from mulligan.cli.parameters import duration, login, text
+from mulligan.cli.parameters import duration
+from mulligan.console.dead_letters import Purge
 from mulligan.console.documents import document_of, event_document, job_document
 from mulligan.explain.words import counted
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.console.dead_letters import Purge
 
 
 @click.command("export", cls=CliCommand)
@@ -36,16 +33,9 @@ def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wan
 
 @click.command("purge", cls=CliCommand)
 @filter_options
-@click.option(
-    "--older-than",
-    type=duration,
-    metavar="DURATION",
-    required=True,
-    help="Over for longer than this.",
-)
+@click.option("--older-than", type=duration, metavar="DURATION", required=True, help="Over for longer than this.")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them. Without it, the jobs are only counted.")
-@click.option("--reason", type=text, help="Why; stored in the log.")
-@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@signed()
 @pass_shared
 def purge(
     shared: SharedOptions, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
@@ -55,13 +45,12 @@ def purge(
         filter_ = job_filter(app, wanted)
         done = app.purge(filter_, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
     if shared.as_json:
-        piles = [document_of(pile) for pile in done.piles]
-        print_json(document_of(done) | {"piles": piles, "found": done.found, "held": done.held})
+        print_json(document_of(done) | {"found": done.found, "held": done.held})
     else:
         _print_purge(done)
 
 
-def _print_purge(done: "Purge") -> None:
+def _print_purge(done: Purge) -> None:
     if done.piles:
         rows = [
             (pile.kind, str(pile.state), pile.code or "", f"{pile.number:,}", "held" if pile.is_held else "")

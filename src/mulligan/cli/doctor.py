@@ -1,7 +1,5 @@
 """`mulligan doctor`: examine the store, the workers and the jobs."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mulligan.cli.errors import NotNow
@@ -10,11 +8,8 @@ from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json
 from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
-from mulligan.records.finding import Level
+from mulligan.records.finding import Finding, Level
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.records.finding import Finding
 
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 WIDTH = max(map(len, Level))
@@ -41,11 +36,11 @@ def doctor(shared: SharedOptions) -> None:
         raise click.exceptions.Exit(NotNow.exit_code)
 
 
-def _of(findings: "list[Finding]", level: Level) -> "list[Finding]":
+def _of(findings: list[Finding], level: Level) -> list[Finding]:
     return [finding for finding in findings if finding.level is level]
 
 
-def _print_finding(finding: "Finding") -> None:
+def _print_finding(finding: Finding) -> None:
     level = click.style(f"{finding.level:<{WIDTH}}", fg=COLOURS[finding.level])
     echo(f"{level}  {finding.code}: {safe(finding.found)}")
     if finding.remedy:

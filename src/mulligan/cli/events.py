@@ -1,23 +1,21 @@
 """`mulligan events`: print the event log, and follow it."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
+from mulligan.app import App
 from mulligan.cli.opening import open_existing, open_for_watching
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, has_reader, print_json, print_json_line, print_table
+from mulligan.cli.output import echo, has_reader, print_json_line, show_table
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
 from mulligan.console.documents import event_document
 from mulligan.explain.words import stamp
+from mulligan.records.event import Event
 from mulligan.values.text import safe
 
-if TYPE_CHECKING:
-    from mulligan.app import App
-    from mulligan.records.event import Event
-
+HEADINGS = ("Position", "At", "Event", "Job", "Kind", "Attempt", "About")
 PAGE = 500
 LISTED, FOLLOWED = 50, 10
 # Notifications may be lost: read again after this many seconds.
@@ -44,21 +42,21 @@ LOOK_AGAIN = 1.0
 @pass_shared
 def events(shared: SharedOptions, *, follow: bool, job_id: str | None, after: int | None, limit: int | None) -> None:
     """Show the event log, oldest first. With --follow, --json prints one object a line."""
-    if follow:
-        with open_for_watching(shared) as app:
-            job_id = job_id and app.find_id("job", job_id)
+    with open_for_watching(shared) if follow else open_existing(shared) as app:
+        job_id = job_id and app.find_id("job", job_id)
+        if follow:
             _follow(app, shared, job_id, _start(app, job_id, after, limit or FOLLOWED))
-    else:
-        with open_existing(shared) as app:
-            job_id = job_id and app.find_id("job", job_id)
-            limit = limit or LISTED
-            asked = job_id is not None or after is not None
-            _list(
-                shared, _read(app, job_id, _start(app, job_id, after, limit), limit) if asked else _newest(app, limit)
-            )
+        else:
+            _list(shared, _find(app, job_id, after, limit or LISTED))
 
 
-def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int:
+def _find(app: App, job_id: str | None, after: int | None, limit: int) -> list[Event]:
+    if job_id is None and after is None:
+        return _newest(app, limit)
+    return app.events(job_id, after=_start(app, job_id, after, limit), limit=limit)
+
+
+def _start(app: App, job_id: str | None, after: int | None, limit: int) -> int:
     """The position to read from: the given one, the beginning of the job, or that of the newest events."""
     if job_id is not None:
         app.job(job_id)
@@ -67,32 +65,24 @@ def _start(app: "App", job_id: str | None, after: int | None, limit: int) -> int
     return 0 if job_id is not None else app.last_position(back=limit)
 
 
-def _read(app: "App", job_id: str | None, after: int, limit: int) -> "list[Event]":
-    return app.events(job_id, after=after, limit=limit)
-
-
-def _newest(app: "App", limit: int) -> "list[Event]":
+def _newest(app: App, limit: int) -> list[Event]:
     """Read to the end of the log. A page ends earlier if the next transaction does not fit."""
     end, after = app.last_position(), app.last_position(back=limit)
     found: list[Event] = []
-    while after < end and (page := _read(app, None, after, limit)):
+    while after < end and (page := app.events(after=after, limit=limit)):
         found += page
         after = page[-1].position
     return found
 
 
-def _list(shared: SharedOptions, found: "list[Event]") -> None:
-    if shared.as_json:
-        last = found[-1].position if found else None
-        print_json({"events": [event_document(event) for event in found], "after": last})
-    elif found:
-        headings = ("Position", "At", "Event", "Job", "Kind", "Attempt", "About")
-        print_table(headings, [_cells(event) for event in found])
-    else:
-        echo("No events. Enqueue a job, or see some with: mulligan demo")
+def _list(shared: SharedOptions, found: list[Event]) -> None:
+    last = found[-1].position if found else None
+    document = {"events": [event_document(event) for event in found], "after": last}
+    none = "No events. Enqueue a job, or see some with: mulligan demo"
+    show_table(shared, document, HEADINGS, [_cells(event) for event in found], empty=none)
 
 
-def _cells(event: "Event") -> tuple[str, ...]:
+def _cells(event: Event) -> tuple[str, ...]:
     return (
         str(event.position),
         stamp(event.at),
@@ -104,11 +94,11 @@ def _cells(event: "Event") -> tuple[str, ...]:
     )
 
 
-def _follow(app: "App", shared: SharedOptions, job_id: str | None, after: int) -> None:
+def _follow(app: App, shared: SharedOptions, job_id: str | None, after: int) -> None:
     changes = app.store.changes()
     try:
         while has_reader():
-            while found := _read(app, job_id, after, PAGE):
+            while found := app.events(job_id, after=after, limit=PAGE):
                 _print_new(shared, found)
                 after = found[-1].position
             changes.wait(LOOK_AGAIN)
@@ -118,7 +108,7 @@ def _follow(app: "App", shared: SharedOptions, job_id: str | None, after: int) -
         changes.close()
 
 
-def _print_new(shared: SharedOptions, found: "Iterable[Event]") -> None:
+def _print_new(shared: SharedOptions, found: Iterable[Event]) -> None:
     for event in found:
         if shared.as_json:
             print_json_line(event_document(event))

@@ -2,31 +2,35 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import click
 
 from mulligan.cli.dead_letters import export, purge
-from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.moves import add_moves
 from mulligan.cli.opening import open_existing
-from mulligan.cli.options import Group, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table
+from mulligan.cli.options import (
+    Group,
+    SharedOptions,
+    filter_options,
+    job_filter,
+    limit_option,
+    one_argument,
+    pass_shared,
+)
+from mulligan.cli.output import echo, print_fields, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.cli.summaries import about_event, about_job, short
 from mulligan.console.documents import document_of, event_document, job_document, listed_document
 from mulligan.explain.event_data import EventData
-from mulligan.explain.words import at, relative, stamp, state_phrase
+from mulligan.explain.words import relative, stamp, state_phrase
 from mulligan.lifecycle import State
+from mulligan.records.event import Event
+from mulligan.records.job import Job, Page
 from mulligan.values.clock import SystemClock
-from mulligan.values.duration import describe
 from mulligan.values.text import safe, safe_lines
-
-if TYPE_CHECKING:
-    from mulligan.records.event import Event
-    from mulligan.records.job import Job, Page
 
 # Fields that are printed elsewhere.
 APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
@@ -52,7 +56,7 @@ jobs.add_command(purge)
 
 @jobs.command("list")
 @filter_options
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
+@limit_option(50)
 @click.option("--cursor", type=text, help="The cursor of the previous list.")
 @pass_shared
 def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
@@ -67,7 +71,7 @@ def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wan
     _print_page(page, blocked, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
 
 
-def _print_page(page: "Page[Any]", blocked: Mapping[str, str], *, is_filtered: bool) -> None:
+def _print_page(page: Page[Any], blocked: Mapping[str, str], *, is_filtered: bool) -> None:
     now = SystemClock().now()
     if page.jobs:
         headings = ("Job", "Kind", "State", "Retries", "About")
@@ -82,13 +86,13 @@ def _print_page(page: "Page[Any]", blocked: Mapping[str, str], *, is_filtered: b
         echo(f"\nThere are more: repeat the command with --cursor {safe(page.cursor)}")
 
 
-def _row(job: "Job[Any]", now: datetime, blocked_by: str | None) -> tuple[str, ...]:
+def _row(job: Job[Any], now: datetime, blocked_by: str | None) -> tuple[str, ...]:
     retries = f"{job.retry_count}/{job.max_retries}" if job.retry_count else ""
     return short(job.id), job.kind, str(job.state), retries, about_job(job, now, blocked_by)
 
 
 @jobs.command("show")
-@click.argument("job_id", metavar="ID", type=text)
+@one_argument("job_id", "ID")
 @click.option("--detail", is_flag=True, help="Include the technical detail of the last failure, such as its traceback.")
 @pass_shared
 def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
@@ -106,10 +110,9 @@ def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
     _print_detail(job, events, wanted=detail)
 
 
-def _print_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
+def _print_job(job: Job[Any], now: datetime, blocked_by: str | None) -> None:
     echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}: {safe(about_job(job, now, blocked_by))}\n")
-    fields = _fields(job) | {"blocked_by": blocked_by}
-    print_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
+    print_fields(_fields(job) | {"blocked_by": blocked_by}, now)
     print_heading("Arguments")
     echo(_pretty(job.arguments))
     if job.state is State.SUCCEEDED:
@@ -117,33 +120,21 @@ def _print_job(job: "Job[Any]", now: datetime, blocked_by: str | None) -> None:
         echo(_pretty(job.result))
 
 
-def _fields(job: "Job[Any]") -> dict[str, Any]:
+def _fields(job: Job[Any]) -> dict[str, Any]:
     apart = (*APART, *LAST) if job.last_code == job.error_code else APART
     names = [name for name in document_of(job) if name not in apart]
     return {name: getattr(job, name) for name in [*names, "retry_count", "max_retries"]}
-
-
-def _value(value: Any, now: datetime) -> str:
-    if isinstance(value, datetime):
-        return at(value, now)
-    if isinstance(value, timedelta):
-        return describe(value)
-    if isinstance(value, tuple):
-        return safe(", ".join(value))
-    if isinstance(value, Mapping):
-        return safe(", ".join(f"{name} {one}" for name, one in value.items()))
-    return safe(value)
 
 
 def _pretty(value: Any) -> str:
     return safe_lines(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _event_row(event: "Event", now: datetime) -> tuple[str, ...]:
+def _event_row(event: Event, now: datetime) -> tuple[str, ...]:
     return f"{stamp(event.at)}, {relative(event.at, now)}", event.type, str(event.attempt or ""), about_event(event)
 
 
-def _print_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = False) -> None:
+def _print_detail(job: Job[Any], events: list[Event], *, wanted: bool = False) -> None:
     """Print the last exception. To fix a failure, its one-line message is often not enough."""
     detail = next((text for event in reversed(events) if (text := EventData(event.data).text("detail"))), None)
     if detail is None:
@@ -156,7 +147,7 @@ def _print_detail(job: "Job[Any]", events: list["Event"], *, wanted: bool = Fals
 
 
 @jobs.command("explain")
-@click.argument("job_id", metavar="ID", type=text)
+@one_argument("job_id", "ID")
 @pass_shared
 def explain(shared: SharedOptions, job_id: str) -> None:
     """Explain what happened to a job and what comes next."""
@@ -169,11 +160,9 @@ def explain(shared: SharedOptions, job_id: str) -> None:
         print_json({"job": job_document(job), **sentences})
         return
     echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
-    print_heading("What happened")
-    for sentence in explanation.happened:
-        echo(f"- {safe(sentence)}")
-    print_heading("What comes next")
-    for sentence in explanation.next:
-        echo(f"- {safe(sentence)}")
+    for heading, found in (("What happened", explanation.happened), ("What comes next", explanation.next)):
+        print_heading(heading)
+        for sentence in found:
+            echo(f"- {safe(sentence)}")
     if job.state is not State.SUCCEEDED:
         _print_detail(job, events)

@@ -4,10 +4,10 @@ import click
 
 from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_json, print_table
+from mulligan.cli.output import echo, show_table
 from mulligan.cli.parameters import text
 from mulligan.console.documents import Document, document_of
-from mulligan.records.limit import LimitRecord, SpendingRecord
+from mulligan.records.limit import SpendingRecord
 from mulligan.values.text import safe
 
 
@@ -19,26 +19,19 @@ def limits(shared: SharedOptions, *, owner: str | None) -> None:
     with open_existing(shared) as app:
         found, everybody = app.limits(owner=owner), app.default_owner_limit()
         spending = None if owner is None else app.spending(owner)
-    if shared.as_json:
-        documents = {"limits": [document_of(limit) for limit in found]}
-        print_json(documents if owner is None else documents | {"spending": spending and _document(spending)})
-        return
-    if found:
-        print_table(("Limit", "Name", "Taken", "Of"), [_row(limit) for limit in found])
-    elif everybody is not None:
-        echo(f"No named limits; each owner has {everybody:,} slots. One owner: mulligan limits --owner NAME")
-    else:
-        echo("No limits. Workers store the limits of their app when they claim jobs.")
+    document: Document = {"limits": [document_of(limit) for limit in found]}
     if owner is not None:
+        document["spending"] = spending and document_of(spending)
+    rows = [(limit.what, limit.name, f"{limit.taken:,}", f"{limit.most:,}") for limit in found]
+    show_table(shared, document, ("Limit", "Name", "Taken", "Of"), rows, empty=_no_limits(everybody))
+    if owner is not None and not shared.as_json:
         echo(safe(_spent(owner, spending)))
 
 
-def _document(spent: SpendingRecord) -> Document:
-    return document_of(spent) | {"budget": document_of(spent.budget)}
-
-
-def _row(limit: LimitRecord) -> tuple[str, ...]:
-    return limit.what, limit.name, f"{limit.taken:,}", f"{limit.most:,}"
+def _no_limits(everybody: int | None) -> str:
+    if everybody is None:
+        return "No limits. Workers store the limits of their app when they claim jobs."
+    return f"No named limits; each owner has {everybody:,} slots. One owner: mulligan limits --owner NAME"
 
 
 def _spent(owner: str, spent: SpendingRecord | None) -> str:

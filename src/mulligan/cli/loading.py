@@ -4,21 +4,17 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+from mulligan.app import App
 from mulligan.errors import ConfigurationError, MulliganError
 from mulligan.failure.redact import mask_secrets
 from mulligan.values.file import special_file
 
-if TYPE_CHECKING:
-    from mulligan.app import App
 
-
-def load_app(name: str) -> "App":
+def load_app(name: str) -> App:
     """Load the app that `shop.tasks:app` or `shop/tasks.py:app` names; raise ConfigurationError."""
-    from mulligan.app import App
-
     source, colon, attribute = name.rpartition(":")
     if not colon or not source or not attribute:
         raise ConfigurationError(f"{name!r} does not name an app: write MODULE:APP, such as 'shop.tasks:app'")
@@ -32,8 +28,6 @@ def load_app(name: str) -> "App":
 
 
 def _apps_in(module: ModuleType, source: str) -> str:
-    from mulligan.app import App
-
     names = [name for name, value in vars(module).items() if isinstance(value, App)]
     return f"its apps are: {', '.join(f'{source}:{name}' for name in names)}" if names else "it has no App"
 
@@ -80,9 +74,5 @@ def _not_found(source: str, missing: str) -> ConfigurationError:
 
 
 def _where(error: BaseException) -> str:
-    if isinstance(error, SyntaxError) or error.__traceback__ is None:
-        return ""
-    last = error.__traceback__
-    while last.tb_next is not None:
-        last = last.tb_next
-    return f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})"
+    frames = [] if isinstance(error, SyntaxError) else extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

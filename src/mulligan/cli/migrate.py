@@ -4,9 +4,8 @@ import click
 
 from mulligan.cli.opening import open_app
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_json
+from mulligan.cli.output import show
 from mulligan.errors import without_password
-from mulligan.values.text import safe
 
 
 @click.command("migrate", cls=CliCommand)
@@ -17,9 +16,9 @@ def migrate(shared: SharedOptions) -> None:
         is_new = not app.has_database
         applied = app.migrate()
         database = without_password(app.settings.database_url)
-    if shared.as_json:
-        print_json({"database": database, "is_new": is_new, "applied": applied})
-        return
-    for name in applied:
-        echo(f"Applied {name}.")
-    echo(safe(f"{database} was created and is up to date." if is_new else f"{database} is up to date."))
+    show(
+        shared,
+        {"database": database, "is_new": is_new, "applied": applied},
+        *(f"Applied {name}." for name in applied),
+        f"{database} was created and is up to date." if is_new else f"{database} is up to date.",
+    )

@@ -3,22 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from mulligan.app import App
 from mulligan.cli.loading import load_app
 from mulligan.cli.options import SharedOptions
 from mulligan.errors import ConfigurationError, MulliganError, StoreUnavailable, without_password
-
-if TYPE_CHECKING:
-    from mulligan.app import App
+from mulligan.settings import Settings, load
 
 EMPTY = "sqlite:///:memory:"
 
 
 @contextmanager
-def open_app(shared: SharedOptions) -> Iterator["App"]:
-    """Open the named app, or one without tasks. A missing database is created."""
-    app = _app(shared)
+def open_app(shared: SharedOptions, *, needs_tasks: bool = False) -> Iterator[App]:
+    """Open the named app, or one without tasks unless they are needed. A missing database is created."""
+    name = app_name(shared)
+    if needs_tasks and not name:
+        raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
+    app = load_app(name) if name else App(settings=load())
     settings = app.settings
     try:
         if shared.database:
@@ -32,30 +33,9 @@ def open_app(shared: SharedOptions) -> Iterator["App"]:
 
 
 @contextmanager
-def open_with_tasks(shared: SharedOptions) -> Iterator["App"]:
-    """Open the named app; raise ConfigurationError without one."""
-    _require_app(shared)
-    with open_app(shared) as app:
-        yield app
-
-
-@contextmanager
-def open_existing_with_tasks(shared: SharedOptions) -> Iterator["App"]:
-    """Open the named app on an existing database."""
-    _require_app(shared)
-    with open_existing(shared) as app:
-        yield app
-
-
-def _require_app(shared: SharedOptions) -> None:
-    if not app_name(shared):
-        raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
-
-
-@contextmanager
-def open_existing(shared: SharedOptions) -> Iterator["App"]:
+def open_existing(shared: SharedOptions, *, needs_tasks: bool = False) -> Iterator[App]:
     """Open an existing database. If the app has none yet, it appears empty and is not created."""
-    with open_app(shared) as app:
+    with open_app(shared, needs_tasks=needs_tasks) as app:
         if not app.has_database:
             if shared.database or not app_name(shared):
                 raise _no_database(shared, app)
@@ -64,7 +44,7 @@ def open_existing(shared: SharedOptions) -> Iterator["App"]:
 
 
 @contextmanager
-def open_for_watching(shared: SharedOptions) -> Iterator["App"]:
+def open_for_watching(shared: SharedOptions) -> Iterator[App]:
     """Open an existing database; raise if there is none, because one created later would not be watched."""
     with open_app(shared) as app:
         if not app.has_database:
@@ -72,24 +52,12 @@ def open_for_watching(shared: SharedOptions) -> Iterator["App"]:
         yield app
 
 
-def _app(shared: SharedOptions) -> "App":
-    from mulligan.app import App
-    from mulligan.settings import load
-
-    name = app_name(shared)
-    return load_app(name) if name else App(settings=load())
-
-
 def app_name(shared: SharedOptions) -> str | None:
     """The name of the app, from the command line, the environment or the settings."""
-    from mulligan.settings import load
-
     return shared.app or load().app
 
 
-def _no_database(shared: SharedOptions, app: "App") -> MulliganError:
-    from mulligan.settings import Settings
-
+def _no_database(shared: SharedOptions, app: App) -> MulliganError:
     url = app.settings.database_url
     missing = (
         f"there is no database {without_password(url)}; "

@@ -1,14 +1,24 @@
-"""The options of every command, before or after its name: app, database, output format."""
+"""The options of several commands, each declared once."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
 import click
 
+from mulligan.app import App
+from mulligan.cli.parameters import login, text, when
+from mulligan.lifecycle import State
+from mulligan.records.job import JobFilter
+
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
+
 
 @dataclass(slots=True)
 class SharedOptions:
-    """The values of these options."""
+    """The options of every command, before or after its name: app, database, output format."""
 
     app: str | None = None
     database: str | None = None
@@ -21,44 +31,98 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(shared, parameter.name or "", value)
 
 
-def _options() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--app"],
-            metavar="MODULE:APP",
-            help="The app to use, with its tasks and its database; also FILE.py:APP.  [env: MULLIGAN_APP]",
-            expose_value=False,
-            callback=_keep,
-        ),
-        click.Option(
-            ["--database"],
-            metavar="URL",
-            help="The database, such as sqlite:///jobs.db.  [env: MULLIGAN_DATABASE_URL]",
-            expose_value=False,
-            callback=_keep,
-        ),
-        click.Option(
-            ["--json", "as_json"],
-            is_flag=True,
-            help='For programs: JSON on stdout, an error as {"error": {"type", "message"}} on stderr.',
-            expose_value=False,
-            callback=_keep,
-        ),
-    ]
+_shared = partial(click.Option, expose_value=False, callback=_keep)
+SHARED = (
+    _shared(
+        ["--app"],
+        metavar="MODULE:APP",
+        help="The app to use, with its tasks and its database; also FILE.py:APP.  [env: MULLIGAN_APP]",
+    ),
+    _shared(
+        ["--database"],
+        metavar="URL",
+        help="The database, such as sqlite:///jobs.db.  [env: MULLIGAN_DATABASE_URL]",
+    ),
+    _shared(
+        ["--json", "as_json"],
+        is_flag=True,
+        help='For programs: JSON on stdout, an error as {"error": {"type", "message"}} on stderr.',
+    ),
+)
 
 
 class CliCommand(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.params += _options()
+        self.params += SHARED
 
 
-class Group(click.Group):
+class Group(CliCommand, click.Group):
     command_class = CliCommand
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.params += _options()
 
 
 pass_shared = click.make_pass_decorator(SharedOptions, ensure=True)
+
+
+def without_subcommand(function: Function) -> Function:
+    """The function of a group is called only if no subcommand is named."""
+
+    @click.pass_context
+    @wraps(function)
+    def call(context: click.Context, /, **options: Any) -> None:
+        if context.invoked_subcommand is None:
+            function(context.ensure_object(SharedOptions), **options)
+
+    return call
+
+
+def together(*options: Decorator) -> Decorator:
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def one_argument(name: str, metavar: str) -> Decorator:
+    return click.argument(name, metavar=metavar, type=text)
+
+
+def limit_option(default: int, *, most: int = 1_000) -> Decorator:
+    return click.option("--limit", type=click.IntRange(1, most), default=default, show_default=True)
+
+
+ACTOR = click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+
+
+def signed(where: str = "the log") -> Decorator:
+    """Add --reason and --actor, which are stored in `where`."""
+    return together(click.option("--reason", type=text, help=f"Why; stored in {where}."), ACTOR)
+
+
+KIND = click.option("--kind", type=text, help="The task's name.")
+OWNER = click.option("--owner", type=text)
+SINCE = click.option("--since", type=when, help="Enqueued since: a time, or a duration such as 2h.")
+
+# One for each field of JobFilter, passed as keyword arguments.
+filter_options = together(
+    click.option("--state", type=click.Choice([str(state) for state in State])),
+    KIND,
+    OWNER,
+    click.option("--queue", type=text),
+    click.option("--code", type=text, help="The error code of failed jobs."),
+    click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
+    click.option("--group", type=text, help="The error group of failed jobs."),
+    click.option("--batch", type=text, help="The id of the batch, or six characters of its end."),
+    click.option("--tag", type=text),
+    click.option("--version", type=text, help="The version of the app that ran the last attempt."),
+    SINCE,
+    click.option("--until", type=when, help="Enqueued before: a time, or a duration such as 2h."),
+)
+
+
+def job_filter(app: App, wanted: Mapping[str, Any]) -> JobFilter:
+    """The filter of these options. The id of a batch may be shortened."""
+    batch = wanted.get("batch")
+    return JobFilter(**{**wanted, "batch": batch and app.find_id("batch", batch)})

@@ -4,11 +4,15 @@ import json
 import os
 import select
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mulligan.cli.options import SharedOptions
+from mulligan.explain.words import at
+from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
 if TYPE_CHECKING:
@@ -37,6 +41,25 @@ def print_json(document: Any) -> None:
 
 def print_json_line(document: Any) -> None:
     echo(json.dumps(document))
+
+
+def show(shared: SharedOptions, document: Any, *sentences: str) -> None:
+    """Print the document for programs, the sentences for people."""
+    if shared.as_json:
+        print_json(document)
+        return
+    for sentence in sentences:
+        echo(safe(sentence))
+
+
+def show_table(
+    shared: SharedOptions, document: Any, headings: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str
+) -> None:
+    """Print the document for programs; the table for people, or a sentence if it is empty."""
+    if rows and not shared.as_json:
+        print_table(headings, rows)
+    else:
+        show(shared, document, empty)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -70,6 +93,25 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     for name, value in pairs:
         table.add_row(name, value)
     _print(table)
+
+
+def print_fields(fields: Mapping[str, Any], now: datetime) -> None:
+    """Print the fields of a record that have a value."""
+    print_pairs((name, _value(value, now)) for name, value in fields.items() if value not in (None, "", (), {}))
+
+
+def _value(value: Any, now: datetime) -> str:
+    match value:
+        case datetime():
+            return at(value, now)
+        case timedelta():
+            return describe(value)
+        case tuple():
+            return safe(", ".join(value))
+        case Mapping():
+            return safe(", ".join(f"{name} {one}" for name, one in value.items()))
+        case _:
+            return safe(value)
 
 
 def print_heading(text: str) -> None:

@@ -1,21 +1,25 @@
 """`mulligan pause`, `resume` and `pauses`: queues, kinds, services, duties and schedules."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mulligan.cli.opening import open_existing, open_for_watching
-from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_json, print_table
-from mulligan.cli.parameters import duration, login, text
+from mulligan.cli.options import (
+    CliCommand,
+    Group,
+    SharedOptions,
+    one_argument,
+    pass_shared,
+    signed,
+    together,
+)
+from mulligan.cli.output import show, show_table
+from mulligan.cli.parameters import duration, text
 from mulligan.console.documents import document_of
 from mulligan.explain.words import at, quoted, relative
-from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.records.pause import Pause
+from mulligan.records.pause import Pause
 
 # Options of both `pause` and `resume`.
 TARGETS = {
@@ -25,16 +29,15 @@ TARGETS = {
     "duty": "The duty; see: mulligan duties",
     "schedule": "The schedule; see: mulligan schedules",
 }
-LENGTH = click.Option(
-    ["--for", "length"], metavar="DURATION", type=duration, help="Resume automatically after this time, such as 30m."
+target_options = together(
+    *(click.option(f"--{what}", metavar="NAME", type=text, help=about) for what, about in TARGETS.items())
 )
-SIGNED: list[click.Parameter] = [
-    click.Option(["--reason"], type=text, help="Why; stored in the log."),
-    click.Option(["--actor"], type=text, default=login, help="Who; stored too.  [default: your login name]"),
-]
+for_length = click.option(
+    "--for", "length", metavar="DURATION", type=duration, help="Resume automatically after this time, such as 30m."
+)
 
 
-def describe_pause(pause: "Pause", now: datetime) -> str:
+def describe_pause(pause: Pause, now: datetime) -> str:
     """`paused until … by … because "…"`."""
     until = f" until {at(pause.until, now)}" if pause.until else " until it is resumed"
     by = f" by {pause.actor}" if pause.actor else ""
@@ -42,62 +45,69 @@ def describe_pause(pause: "Pause", now: datetime) -> str:
     return f"paused{until}{by}{why}"
 
 
-def pause_command(what: str) -> Callable[..., None]:
-    """The callback of a command that pauses one queue, kind, service, duty or schedule by name."""
+def _pause(shared: SharedOptions, target: dict[str, str], length: timedelta | None, **sign: Any) -> None:
+    with open_for_watching(shared) as app:
+        made = app.pause(length, **target, **sign)
+        now = app.store.now()
+    show(shared, document_of(made), f"{made.name} is {describe_pause(made, now)}.")
 
+
+def _resume(shared: SharedOptions, target: dict[str, str], **sign: Any) -> None:
+    with open_for_watching(shared) as app:
+        ended = app.resume(**target, **sign)
+    (name,) = target.values()
+    said = f"{name} was not paused." if ended is None else f"{ended.name} is resumed."
+    show(shared, {"ended": ended and document_of(ended)}, said)
+
+
+def add_pause_commands(group: Group, what: str, about: str) -> None:
+    """Add `pause NAME` and `resume NAME` to the group of schedules or of duties."""
+
+    @group.command("pause", help=about)
+    @one_argument("name", "NAME")
+    @for_length
+    @signed()
     @pass_shared
-    def pause(shared: SharedOptions, *, name: str, length: timedelta | None, actor: str, reason: str | None) -> None:
-        with open_for_watching(shared) as app:
-            made = app.pause(length, **{what: name}, actor=actor, reason=reason)
-            now = app.store.now()
-        if shared.as_json:
-            print_json(document_of(made))
-        else:
-            echo(safe(f"{made.name} is {describe_pause(made, now)}."))
+    def pause(shared: SharedOptions, /, *, name: str, **options: Any) -> None:
+        _pause(shared, {what: name}, **options)
 
-    return pause
-
-
-def resume_command(what: str) -> Callable[..., None]:
+    @group.command("resume", help="End a pause.")
+    @one_argument("name", "NAME")
+    @signed()
     @pass_shared
-    def resume(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
-        with open_for_watching(shared) as app:
-            ended = app.resume(**{what: name}, actor=actor, reason=reason)
-        if shared.as_json:
-            print_json({"ended": None if ended is None else document_of(ended)})
-        elif ended is None:
-            echo(safe(f"{name} was not paused."))
-        else:
-            echo(safe(f"{ended.name} is resumed."))
-
-    return resume
+    def resume(shared: SharedOptions, /, *, name: str, **options: Any) -> None:
+        _resume(shared, {what: name}, **options)
 
 
-def _for_one_target(command: Callable[[str], Callable[..., None]]) -> Callable[..., None]:
-    def call(**options: Any) -> None:
-        names = {what: options.pop(what) for what in TARGETS}
-        named = [(what, name) for what, name in names.items() if name is not None]
-        if len(named) != 1:
-            raise click.UsageError(f"Name exactly one: {' or '.join(f'--{what} NAME' for what in TARGETS)}.")
-        ((what, name),) = named
-        command(what)(name=name, **options)
-
-    return call
+def _target(options: dict[str, Any]) -> dict[str, str]:
+    """Take the target from the options."""
+    names = {what: options.pop(what) for what in TARGETS}
+    named = {what: name for what, name in names.items() if name is not None}
+    if len(named) != 1:
+        raise click.UsageError(f"Name exactly one: {' or '.join(f'--{what} NAME' for what in TARGETS)}.")
+    return named
 
 
-def _options() -> list[click.Parameter]:
-    return [click.Option([f"--{what}"], metavar="NAME", type=text, help=about) for what, about in TARGETS.items()]
+@click.command("pause", cls=CliCommand)
+@target_options
+@for_length
+@signed()
+@pass_shared
+def pause(shared: SharedOptions, /, **options: Any) -> None:
+    """Pause something in all workers.
+
+    For a while, or until resumed. Running jobs go on.
+    """
+    _pause(shared, _target(options), **options)
 
 
-pause = CliCommand(
-    "pause",
-    callback=_for_one_target(pause_command),
-    params=[*_options(), LENGTH, *SIGNED],
-    help="Pause something in all workers.\n\nFor a while, or until resumed. Running jobs go on.",
-)
-resume = CliCommand(
-    "resume", callback=_for_one_target(resume_command), params=[*_options(), *SIGNED], help="End a pause."
-)
+@click.command("resume", cls=CliCommand)
+@target_options
+@signed()
+@pass_shared
+def resume(shared: SharedOptions, /, **options: Any) -> None:
+    """End a pause."""
+    _resume(shared, _target(options), **options)
 
 
 @click.command("pauses", cls=CliCommand)
@@ -107,10 +117,6 @@ def pauses(shared: SharedOptions) -> None:
     with open_existing(shared) as app:
         found = app.pauses()
         now = app.store.now()
-    if shared.as_json:
-        print_json({"pauses": [document_of(pause) for pause in found]})
-    elif not found:
-        echo("Nothing is paused.")
-    else:
-        rows = [(pause.what, pause.name, relative(pause.since, now), describe_pause(pause, now)) for pause in found]
-        print_table(("What", "Name", "Since", "About"), rows)
+    document = {"pauses": [document_of(pause) for pause in found]}
+    rows = [(pause.what, pause.name, relative(pause.since, now), describe_pause(pause, now)) for pause in found]
+    show_table(shared, document, ("What", "Name", "Since", "About"), rows, empty="Nothing is paused.")

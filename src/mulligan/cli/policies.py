@@ -1,30 +1,29 @@
 """`mulligan policies`: the retry policies in force, and the file that overrides them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mulligan.cli.errors import WrongUsage
-from mulligan.cli.opening import app_name, open_app, open_with_tasks
+from mulligan.cli.opening import app_name, open_app
 from mulligan.cli.options import Group, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.reclassify import reclassify
-from mulligan.console.documents import document_of
-from mulligan.errors import ConfigurationError
+from mulligan.console.documents import Document, document_of
+from mulligan.errors import BadPolicies, ConfigurationError
 from mulligan.explain.words import counted, end_sentence, quoted, times
+from mulligan.failure.packs.installed import Pack
+from mulligan.failure.packs.installed import packs as installed_packs
+from mulligan.failure.policy import RetryPolicy, Row
+from mulligan.failure.policy import schedule as delays_of
+from mulligan.failure.rule import AnyRule, Rule, name_of
+from mulligan.policies import InForce, Names, Policies, PolicyFile, UnknownNames, find_unknown_names, load
+from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.failure.packs.installed import Pack
-    from mulligan.failure.policy import RetryPolicy, Row
-    from mulligan.failure.rule import AnyRule
-    from mulligan.policies import InForce, Names, Policies, PolicyFile, UnknownNames
-    from mulligan.task.task import Task
-
 
 OWNER = click.option("--owner", type=text, default="", help="The policy for the jobs of this owner.")
 
@@ -45,9 +44,6 @@ policies.add_command(reclassify)
 @pass_shared
 def check(shared: SharedOptions, file: Path | None) -> None:
     """Check a policies file. By default the one in the settings; each mistake is printed with its path."""
-    from mulligan.errors import BadPolicies
-    from mulligan.policies import Policies, find_unknown_names, load
-
     path, names = _find_file(shared, file)
     found, mistakes = Policies(), tuple[str, ...]()
     try:
@@ -68,17 +64,12 @@ def check(shared: SharedOptions, file: Path | None) -> None:
         raise click.exceptions.Exit(WrongUsage.exit_code)
 
 
-def _size(found: "Policies") -> str:
-    sizes = {
-        "kind": found.all_kinds,
-        "queue": found.queues,
-        "service": found.services,
-        "owner": found.owners,
-    }
+def _size(found: Policies) -> str:
+    sizes = {"kind": found.all_kinds, "queue": found.queues, "service": found.services, "owner": found.owners}
     return ", ".join(counted(len(names), what) for what, names in sizes.items())
 
 
-def _find_file(shared: SharedOptions, file: Path | None) -> "tuple[Path, Names | None]":
+def _find_file(shared: SharedOptions, file: Path | None) -> tuple[Path, Names | None]:
     """The file to check, and the names of the app, if one is named."""
     if file is not None and app_name(shared) is None:
         return file, None
@@ -97,10 +88,8 @@ def _find_file(shared: SharedOptions, file: Path | None) -> "tuple[Path, Names |
 @pass_shared
 def show(shared: SharedOptions, kind: str | None, owner: str) -> None:
     """Show the policy in force. For each task or for one, with the sections of the policies file that set it."""
-    from mulligan.policies import find_unknown_names
-
-    with open_with_tasks(shared) as app:
-        tasks = [app.tasks[kind]] if kind else [app.tasks[name] for name in app.tasks]
+    with open_app(shared, needs_tasks=True) as app:
+        tasks = [app.tasks[kind]] if kind else list(app.tasks.values())
         found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
         file, unknown = app.policies, find_unknown_names(app.policies.current, app.names())
     if shared.as_json:
@@ -116,14 +105,14 @@ def show(shared: SharedOptions, kind: str | None, owner: str) -> None:
     _print_file(file, unknown)
 
 
-def _sources(standing: "InForce") -> list[str]:
+def _sources(standing: InForce) -> list[str]:
     sections: dict[str, list[str]] = {}
     for key, section in standing.sources.items():
         sections.setdefault(section, []).append(key)
     return [f"Set by the policies file ({section}): {', '.join(keys)}." for section, keys in sections.items()]
 
 
-def _print_file(file: "PolicyFile", unknown: "UnknownNames") -> None:
+def _print_file(file: PolicyFile, unknown: UnknownNames) -> None:
     if file.path is None:
         return
     echo()
@@ -138,7 +127,7 @@ def _print_file(file: "PolicyFile", unknown: "UnknownNames") -> None:
     _print_unknown_names(unknown)
 
 
-def _other_sections(found: "Policies") -> dict[str, Mapping[str, Mapping[str, Any]]]:
+def _other_sections(found: Policies) -> dict[str, Mapping[str, Mapping[str, Any]]]:
     return {"queues": found.queues, "services": found.services, "owners": found.quotas}
 
 
@@ -146,18 +135,18 @@ def _settings(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in values.items()) or "nothing"
 
 
-def _print_unknown_names(unknown: "UnknownNames | None") -> None:
+def _print_unknown_names(unknown: UnknownNames | None) -> None:
     for what, names in unknown or ():
         echo(safe(f"It names {what} that this app does not have: {', '.join(names)}."))
 
 
-def _unknown_document(unknown: "UnknownNames | None") -> dict[str, Any]:
+def _unknown_document(unknown: UnknownNames | None) -> Document:
     """Null if no app was named, so that names could not be compared."""
     kinds = ("kinds", "queues", "services")
     return {f"unknown_{what}": None if unknown is None else list(getattr(unknown, what)) for what in kinds}
 
 
-def _file_document(file: "PolicyFile", unknown: "UnknownNames") -> dict[str, Any] | None:
+def _file_document(file: PolicyFile, unknown: UnknownNames) -> Document | None:
     if file.path is None:
         return None
     mistakes = list(file.problem.mistakes) if file.problem else []
@@ -171,12 +160,10 @@ def _file_document(file: "PolicyFile", unknown: "UnknownNames") -> dict[str, Any
 @pass_shared
 def schedule(shared: SharedOptions, kind: str, owner: str) -> None:
     """Show when a job that keeps failing is retried."""
-    from mulligan.failure.policy import schedule as rows_of
-
-    with open_with_tasks(shared) as app:
+    with open_app(shared, needs_tasks=True) as app:
         task = app.tasks[kind]
         standing = app.judge.in_force(task.name, owner)
-    rows = rows_of(standing.policy)
+    rows = delays_of(standing.policy)
     if shared.as_json:
         version = standing.version
         print_json({"kind": task.name, "policies": version, "schedule": [document_of(row) for row in rows]})
@@ -193,99 +180,87 @@ def schedule(shared: SharedOptions, kind: str, owner: str) -> None:
 @pass_shared
 def packs(shared: SharedOptions) -> None:
     """List the packs of rules. They are tried after the rules of the task and of the app."""
-    from mulligan.failure.packs.installed import packs as found
-
     if shared.as_json:
-        print_json({"packs": [_pack_document(pack) for pack in found()]})
+        print_json({"packs": [_pack_document(pack) for pack in installed_packs()]})
         return
-    for pack in found():
+    for pack in installed_packs():
         print_heading(safe(f"{pack.name}, from {pack.source}"))
         if pack.problem is None:
             rules = [_rule_document(rule) for rule in pack.rules]
-            columns = ("name", "code", "class", "when")
-            print_table(("Rule", "Code", "Class", "When"), [tuple(rule[name] for name in columns) for rule in rules])
+            rows = [(rule["name"], rule["code"], rule["class"], rule["when"]) for rule in rules]
+            print_table(("Rule", "Code", "Class", "When"), rows)
         else:
             echo(safe(f"Not loaded: {pack.problem}"))
 
 
-def _pack_document(pack: "Pack") -> dict[str, Any]:
+def _pack_document(pack: Pack) -> Document:
     return document_of(pack) | {"rules": [_rule_document(rule) for rule in pack.rules]}
 
 
-def _rule_document(rule: "AnyRule") -> dict[str, str]:
+def _rule_document(rule: AnyRule) -> dict[str, str]:
     """A function returns its code and class only when it is called."""
-    from mulligan.failure.rule import Rule, name_of
-
     if not isinstance(rule, Rule):
         return {"name": name_of(rule), "code": "", "class": "", "when": "decided by the function", "line": ""}
     document = {"name": rule.name, "code": rule.code, "class": str(rule.error_class)}
     return document | {"when": rule.describe(), "line": rule.line}
 
 
-def in_words(standing: "InForce") -> list[str]:
+def in_words(standing: InForce) -> Iterator[str]:
     policy = standing.policy
-    is_retried = policy.max_attempts > 1
-    return [
-        f"It is tried at most {times(policy.max_attempts)}.",
-        *([f"Between attempts it waits {_backoff(policy)}."] if is_retried else []),
-        *_other_terms(policy),
-        f"An attempt may take {describe(standing.timeout)}.",
-        _ends(standing),
-        *(
-            end_sentence(
-                f"Rule {rule.name} is tried before those of the code: {rule.code}, {rule.error_class}"
-                f"{f', {quoted(rule.line)}' if rule.line else ''}"
-            )
-            for rule in standing.rules
-        ),
-    ]
+    yield f"It is tried at most {times(policy.max_attempts)}."
+    if policy.max_attempts > 1:
+        yield f"Between attempts it waits {_backoff(policy)}."
+    yield from _other_terms(policy)
+    yield f"An attempt may take {describe(standing.timeout)}."
+    yield _ends(standing)
+    for rule in standing.rules:
+        line = f", {quoted(rule.line)}" if rule.line else ""
+        yield end_sentence(f"Rule {rule.name} is tried before those of the code: {rule.code}, {rule.error_class}{line}")
 
 
-def _ends(standing: "InForce") -> str:
+def _ends(standing: InForce) -> str:
     crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
     if standing.at_most_once:
         return "It runs at most once: once started, it fails if its worker is lost, its process dies or it is snoozed."
     return f"It fails at crash {crashes:,} in a row, or if it is snoozed more than {snoozes:,} times."
 
 
-def _backoff(policy: "RetryPolicy") -> str:
+def _backoff(policy: RetryPolicy) -> str:
     described = getattr(policy.backoff, "describe", None)
     if callable(described):
         return str(described())
     return f"as {getattr(policy.backoff, '__name__', type(policy.backoff).__name__)}() returns"
 
 
-def _other_terms(policy: "RetryPolicy") -> list[str]:
+def _other_terms(policy: RetryPolicy) -> Iterator[str]:
     """The terms of a policy that its delays do not show."""
-    terms = [
-        f"{code} is never retried." if limit == 0 else f"{code} is retried at most {times(limit)}."
-        for code, limit in policy.limits.items()
-    ]
+    for code, limit in policy.limits.items():
+        yield f"{code} is never retried." if limit == 0 else f"{code} is retried at most {times(limit)}."
     if policy.deadline is not None:
-        terms.append(f"It must be done within {describe(policy.deadline)} of its enqueue.")
-    return terms + [f"Retries run {window.describe()}." for window in policy.windows]
+        yield f"It must be done within {describe(policy.deadline)} of its enqueue."
+    for window in policy.windows:
+        yield f"Retries run {window.describe()}."
 
 
-def _cut(rows: "list[Row]") -> list[tuple[str, ...]]:
+def _cut(rows: list[Row]) -> list[tuple[str, ...]]:
     """The rows as cells, with a row of dots where many were left out."""
     *before, last = [_cells(row) for row in rows]
     is_whole = rows[-1].failure == len(rows)
     return [*before, last] if is_whole else [*before, ("…", "", "", "", ""), last]
 
 
-def _cells(row: "Row") -> tuple[str, ...]:
-    if row.delay is None:
-        return f"{row.failure:,}", row.then, "", "", describe(row.elapsed)
-    return f"{row.failure:,}", row.then, describe(row.delay), _range(row), describe(row.elapsed)
+def _cells(row: Row) -> tuple[str, ...]:
+    delay = "" if row.delay is None else describe(row.delay)
+    return f"{row.failure:,}", row.then, delay, _range(row), describe(row.elapsed)
 
 
-def _range(row: "Row") -> str:
+def _range(row: Row) -> str:
     if row.shortest is None or row.longest is None or row.shortest == row.longest:
         return ""
     return f"{describe(row.shortest)} to {describe(row.longest)}"
 
 
-def _document(task: "Task[..., Any, Any]", standing: "InForce") -> dict[str, Any]:
+def _document(task: Task[..., Any, Any], standing: InForce) -> Document:
     policy = standing.policy
     return document_of(policy) | {
         "kind": task.name,
@@ -299,5 +274,5 @@ def _document(task: "Task[..., Any, Any]", standing: "InForce") -> dict[str, Any
         "rules": [_rule_document(rule) for rule in standing.rules],
         "sources": dict(standing.sources),
         "version": standing.version,
-        "in_words": in_words(standing),
+        "in_words": list(in_words(standing)),
     }

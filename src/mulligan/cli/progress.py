@@ -2,22 +2,18 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mulligan.app import App
 from mulligan.cli.output import echo, has_reader, print_json_line
+from mulligan.records.redrive import Redrive
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.app import App
-    from mulligan.records.redrive import Redrive
 
 # Notifications may be lost: read again after this many seconds.
 LOOK_AGAIN = 1.0
 
-Show = Callable[["Redrive"], None]
 
-
-def follow(app: "App", redrive_id: str, *, as_json: bool, document: Callable[["Redrive"], dict[str, Any]]) -> bool:
+def follow(app: App, redrive_id: str, *, as_json: bool, document: Callable[[Redrive], dict[str, Any]]) -> bool:
     """Show a redrive until it is over, or Ctrl-C; False if it was stopped or cancelled."""
     found = app.redrive_status(redrive_id)
     try:
@@ -36,7 +32,7 @@ def follow(app: "App", redrive_id: str, *, as_json: bool, document: Callable[["R
     return str(found.state) not in ("stopped", "cancelled")
 
 
-def _changes(app: "App", redrive_id: str) -> Iterator["Redrive"]:
+def _changes(app: App, redrive_id: str) -> Iterator[Redrive]:
     """The redrive after each visible change, until it is over."""
     changes, shown = app.store.changes(), ""
     try:
@@ -52,7 +48,7 @@ def _changes(app: "App", redrive_id: str) -> Iterator["Redrive"]:
         changes.close()
 
 
-def line(found: "Redrive") -> str:
+def line(found: Redrive) -> str:
     """The state of a redrive in one line."""
     skipped = sum(found.skipped.values())
     parts = [
@@ -65,7 +61,7 @@ def line(found: "Redrive") -> str:
     return f"{found.state}: {', '.join(filter(None, parts))}"
 
 
-def _with_bar(changes: Iterator["Redrive"], found: "Redrive") -> "Redrive":
+def _with_bar(changes: Iterator[Redrive], found: Redrive) -> Redrive:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))

@@ -1,57 +1,42 @@
 """`mulligan policies reclassify`: which failed jobs the current rules would retry; with --apply, retry them."""
 
 from collections import Counter
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing_with_tasks
-from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import KIND, OWNER, SINCE, CliCommand, SharedOptions, limit_option, pass_shared, signed
 from mulligan.cli.output import echo, print_json, print_table
-from mulligan.cli.parameters import login, text, when
+from mulligan.cli.parameters import text
 from mulligan.console.documents import document_of
+from mulligan.console.reclassify import Reclassification, Reclassified
 from mulligan.explain.words import counted
+from mulligan.records.job import JobFilter
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.console.reclassify import Reclassification, Reclassified
 
 NAMED = 20
 _THEN = {"retry": "retry", "snooze": "retry after the requested wait", "fail": "stays failed"}
 
 
 @click.command("reclassify", cls=CliCommand)
-@click.option("--kind", type=text, help="The task's name.")
+@KIND
 @click.option("--code", type=text, help="The error code of the failed jobs.")
-@click.option("--owner", type=text)
-@click.option("--since", type=when, help="Enqueued since: a time, or a duration such as 2h.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1_000, show_default=True)
+@OWNER
+@SINCE
+@limit_option(1_000, most=100_000)
 @click.option("--apply", "is_applied", is_flag=True, help="Retry them. Without it, nothing is changed.")
-@click.option("--reason", type=text, help="Why; stored in the history of each job.")
-@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@signed("the history of each job")
 @pass_shared
 def reclassify(
-    shared: SharedOptions,
-    *,
-    kind: str | None,
-    code: str | None,
-    owner: str | None,
-    since: datetime | None,
-    limit: int,
-    is_applied: bool,
-    reason: str | None,
-    actor: str,
+    shared: SharedOptions, /, *, limit: int, is_applied: bool, reason: str | None, actor: str, **wanted: Any
 ) -> None:
     """Classify failed jobs again. Shows which of them the current rules and policies would retry.
 
     With --apply, those jobs are retried manually.
     """
-    from mulligan.records.job import JobFilter
-
-    wanted = JobFilter(kind=kind, code=code, owner=owner, since=since)
-    with open_existing_with_tasks(shared) as app:
-        found = app.reclassify(wanted, dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
+    with open_existing(shared, needs_tasks=True) as app:
+        found = app.reclassify(JobFilter(**wanted), dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
     if shared.as_json:
         print_json(_document(found, is_applied=is_applied))
         return
@@ -62,7 +47,7 @@ def reclassify(
         echo("\nNothing was changed. Retry them with: --apply")
 
 
-def _print_found(found: "Reclassification", *, is_applied: bool) -> None:
+def _print_found(found: Reclassification, *, is_applied: bool) -> None:
     counts = Counter(_change(job) for job in found.jobs)
     if counts:
         headings = ("Jobs", "Kind", "Was", "Is", "Rule", "Then")
@@ -78,7 +63,7 @@ def _print_found(found: "Reclassification", *, is_applied: bool) -> None:
         echo("\nThere are more: only the newest were read. See --limit, --since, --kind, --code")
 
 
-def _change(job: "Reclassified") -> tuple[str, ...]:
+def _change(job: Reclassified) -> tuple[str, ...]:
     was, is_now = f"{job.old_code} ({job.old_class})", f"{job.new_code} ({job.new_class})"
     then = _THEN[job.decision] + (f": {job.because}" if job.because else "")
     return job.kind, was, is_now, job.rule, then
@@ -91,23 +76,17 @@ def _print_ids(ids: tuple[str, ...]) -> None:
         echo(f"  … and {len(ids) - NAMED:,} more; --json prints all")
 
 
-def _print_retried(found: "Reclassification") -> None:
+def _print_retried(found: Reclassification) -> None:
     echo(f"\n{counted(len(found.retried), 'job')} retried, {len(found.skipped):,} skipped.")
     for job_id, why in list(found.skipped.items())[:NAMED]:
         echo(safe(f"  {job_id}: {why}"))
 
 
-def _document(found: "Reclassification", *, is_applied: bool) -> dict[str, Any]:
+def _document(found: Reclassification, *, is_applied: bool) -> dict[str, Any]:
     counts = Counter((job.kind, job.old_code, job.new_code, job.new_class, job.decision) for job in found.jobs)
     names = ("kind", "old_code", "new_code", "new_class", "decision")
-    return {
+    return document_of(found) | {
         "is_applied": is_applied,
-        "policies": found.policies,
-        "is_complete": found.is_complete,
-        "counts": [dict(zip(names, key, strict=True)) | {"jobs": count} for key, count in counts.most_common()],
-        "jobs": [document_of(job) for job in found.jobs],
         "would_retry": list(found.would_retry),
-        "unjudged": list(found.unjudged),
-        "retried": list(found.retried),
-        "skipped": dict(found.skipped),
+        "counts": [dict(zip(names, key, strict=True)) | {"jobs": count} for key, count in counts.most_common()],
     }

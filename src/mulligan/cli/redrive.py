@@ -1,30 +1,39 @@
 """`mulligan redrive`: retry many failed jobs at a rate; list, show and cancel redrives."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mulligan.app import App
 from mulligan.cli.errors import NotNow
-from mulligan.cli.filters import filter_options, job_filter
 from mulligan.cli.opening import open_existing, open_for_watching
-from mulligan.cli.options import CliCommand, Group, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table
-from mulligan.cli.parameters import login, text
+from mulligan.cli.options import (
+    Group,
+    SharedOptions,
+    filter_options,
+    job_filter,
+    limit_option,
+    one_argument,
+    pass_shared,
+    signed,
+    without_subcommand,
+)
+from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table, show, show_table
+from mulligan.cli.parameters import text
 from mulligan.cli.progress import follow
 from mulligan.cli.summaries import short
-from mulligan.console.documents import document_of
+from mulligan.console.documents import Document, document_of
 from mulligan.explain.words import at, counted, relative
+from mulligan.records.job import JobFilter
+from mulligan.records.redrive import Redrive
 from mulligan.values.clock import SystemClock
 from mulligan.values.text import safe
 
-if TYPE_CHECKING:
-    from mulligan.app import App
-    from mulligan.records.redrive import Redrive
-
-LIST_FIRST = 20
+HEADINGS = ("Id", "State", "Began", "Matched", "Retried", "Skipped", "About", "Request id")
 
 
 @click.group("redrive", cls=Group, invoke_without_command=True)
@@ -46,22 +55,13 @@ LIST_FIRST = 20
     help="Stop if more than this fraction does not succeed at the next attempt.",
 )
 @click.option("--request-id", type=text, help="Your own id: a repeated request with it returns the same redrive.")
-@click.option("--reason", type=text, help="Why; stored in the history of each job.")
-@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@signed("the history of each job")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--follow", "is_followed", is_flag=True, help="Show the progress until the end. Ctrl-C does not stop the redrive."
 )
-@click.pass_context
-def redrive(
-    context: click.Context,
-    /,
-    *,
-    preview: bool,
-    is_sure: bool,
-    is_followed: bool,
-    **options: Any,
-) -> None:
+@without_subcommand
+def redrive(shared: SharedOptions, /, *, preview: bool, is_sure: bool, is_followed: bool, **options: Any) -> None:
     """Retry many failed jobs at a rate, canaries first.
 
     Select jobs with --kind, --code, --group, --owner, --tag, --version, --since … (all of them must match). --state
@@ -79,32 +79,14 @@ def redrive(
     the redrive stops itself; later, the newest fifty jobs are judged alike. With --follow, the exit code is 0 if it is
     done, 5 if it was stopped or cancelled. ID may be shortened to six characters of its beginning or its end.
     """
-    from mulligan.records.job import JobFilter
-
-    if context.invoked_subcommand is not None:
-        return
-    shared = context.ensure_object(SharedOptions)
-    names = {field.name for field in fields(JobFilter)}
-    wanted = {name: options.pop(name) for name in names if name in options}
-    if not any(value is not None for value in wanted.values()):
+    selected = {field.name: options.pop(field.name) for field in fields(JobFilter) if field.name in options}
+    if not any(value is not None for value in selected.values()):
         raise click.UsageError("select jobs: --kind, --code, --group …, or --state failed for all; see --help")
-    _start(shared, wanted, options, is_preview=preview, is_sure=is_sure, is_followed=is_followed)
-
-
-def _start(
-    shared: SharedOptions,
-    selected: dict[str, Any],
-    options: dict[str, Any],
-    *,
-    is_preview: bool,
-    is_sure: bool,
-    is_followed: bool,
-) -> None:
     with open_for_watching(shared) as app:
         wanted = job_filter(app, selected)
-        if is_preview or not is_sure:
+        if preview or not is_sure:
             found = app.redrive(wanted, dry_run=True, **options)
-            if is_preview or not found.matched:
+            if preview or not found.matched:
                 _show_preview(shared, found)
                 return
             if not _is_agreed(shared, found):
@@ -113,79 +95,76 @@ def _start(
         begun = app.redrive(wanted, **options)
         if not begun.id:
             _show_preview(shared, begun)
-            return
-        if not is_followed:
-            _show_begun(shared, app, begun)
-            return
-        if not follow(app, begun.id, as_json=shared.as_json, document=redrive_document):
-            raise click.exceptions.Exit(NotNow.exit_code)
+        elif is_followed:
+            _follow(shared, app, begun)
+        else:
+            show(shared, redrive_document(begun), *_begun(app, begun))
 
 
-def _is_agreed(shared: SharedOptions, found: "Redrive") -> bool:
+def _follow(shared: SharedOptions, app: App, found: Redrive) -> None:
+    if not follow(app, found.id, as_json=shared.as_json, document=redrive_document):
+        raise click.exceptions.Exit(NotNow.exit_code)
+
+
+def _is_agreed(shared: SharedOptions, found: Redrive) -> bool:
     """Ask for confirmation in a terminal; a program must pass --yes."""
     if shared.as_json or not sys.stdin.isatty():
         raise click.UsageError("cannot ask for confirmation here: add --yes to begin, or --preview to look")
-    _print_matches(found)
+    _print_preview(found)
     return click.confirm(f"Retry {counted(found.matched, 'job')} at {found.rate}?")
 
 
-def _show_preview(shared: SharedOptions, found: "Redrive") -> None:
+def _show_preview(shared: SharedOptions, found: Redrive) -> None:
     if shared.as_json:
         print_json(redrive_document(found))
-        return
-    _print_matches(found)
-    if found.matched:
-        echo()
-        echo(safe(f"For example: {', '.join(map(short, found.sample[:3]))}"))
+    elif not found.matched:
+        echo("No job matches.")
+    else:
+        _print_preview(found)
+        echo(f"\nFor example: {safe(', '.join(map(short, found.sample[:3])))}")
         echo("Nothing was changed. To begin, repeat the command without --preview")
 
 
-def _print_matches(found: "Redrive") -> None:
-    if not found.matched:
-        echo("No job matches.")
-        return
-    rows = [(match.kind, match.code or "", f"{match.number:,}") for match in found.matches]
-    print_table(("Kind", "Code", "Jobs"), rows)
+def _print_preview(found: Redrive) -> None:
+    _print_matches(found)
     echo(f"\n{counted(found.matched, 'job')} would be retried, {_pace(found)}.")
 
 
-def _pace(found: "Redrive") -> str:
+def _print_matches(found: Redrive) -> None:
+    rows = [(match.kind, match.code or "", f"{match.number:,}") for match in found.matches]
+    print_table(("Kind", "Code", "Jobs"), rows)
+
+
+def _pace(found: Redrive) -> str:
     first = f", the first {found.canary} alone" if found.canary else ""
     return f"at most {found.rate}{first}"
 
 
-def _show_begun(shared: SharedOptions, app: "App", begun: "Redrive") -> None:
-    if shared.as_json:
-        print_json(redrive_document(begun))
-        return
+def _begun(app: App, begun: Redrive) -> Iterator[str]:
     size = f"{counted(begun.matched, 'job')}, {_pace(begun)}"
     if begun.is_repeated:
-        echo(safe(f"Redrive {begun.id} exists already with this request id: {size}. It is {begun.state}."))
+        yield f"Redrive {begun.id} exists already with this request id: {size}. It is {begun.state}."
     else:
-        echo(safe(f"Redrive {begun.id} has begun: {size}."))
-    echo(safe(f"See its progress with: mulligan redrive show {begun.id}"))
+        yield f"Redrive {begun.id} has begun: {size}."
+    yield f"See its progress with: mulligan redrive show {begun.id}"
     if not begun.state.is_over and not app.workers():
-        echo("Workers carry it out, and none is running. Start one with: mulligan worker MODULE:APP")
+        yield "Workers carry it out, and none is running. Start one with: mulligan worker MODULE:APP"
 
 
-@redrive.command("list", cls=CliCommand)
-@click.option("--limit", type=click.IntRange(1, 1_000), default=LIST_FIRST, show_default=True)
+@redrive.command("list")
+@limit_option(20)
 @pass_shared
 def list_(shared: SharedOptions, *, limit: int) -> None:
     """List the redrives, newest first. They are kept for 90 days after their end."""
     with open_existing(shared) as app:
         found = app.redrives(limit=limit)
-    if shared.as_json:
-        print_json({"redrives": [redrive_document(one) for one in found]})
-    elif found:
-        now = SystemClock().now()
-        headings = ("Id", "State", "Began", "Matched", "Retried", "Skipped", "About", "Request id")
-        print_table(headings, [_row(one, now) for one in found])
-    else:
-        echo("No redrives. Start one with: mulligan redrive --code CODE")
+    now = SystemClock().now()
+    document = {"redrives": [redrive_document(one) for one in found]}
+    none = "No redrives. Start one with: mulligan redrive --code CODE"
+    show_table(shared, document, HEADINGS, [_row(one, now) for one in found], empty=none)
 
 
-def _row(found: "Redrive", now: datetime) -> tuple[str, ...]:
+def _row(found: Redrive, now: datetime) -> tuple[str, ...]:
     return (
         short(found.id),
         str(found.state),
@@ -193,43 +172,39 @@ def _row(found: "Redrive", now: datetime) -> tuple[str, ...]:
         f"{found.matched:,}",
         f"{found.retried:,}",
         f"{sum(found.skipped.values()):,}",
-        found.because
-        or ", ".join(filter(None, [_selection(found), found.actor and f"by {found.actor}", found.reason])),
+        found.because or _origin(found),
         _request(found),
     )
 
 
-def _origin(found: "Redrive") -> str:
+def _origin(found: Redrive) -> str:
     return ", ".join(filter(None, [_selection(found), found.actor and f"by {found.actor}", found.reason]))
 
 
-def _request(found: "Redrive") -> str:
+def _request(found: Redrive) -> str:
     """The request id of the caller; without one, the redrive has its own id."""
     return found.request_id if found.request_id != found.id else ""
 
 
-@redrive.command("show", cls=CliCommand)
-@click.argument("redrive_id", metavar="ID", type=text)
+@redrive.command("show")
+@one_argument("redrive_id", "ID")
 @click.option("--follow", "is_followed", is_flag=True, help="Show the progress until the end.")
 @pass_shared
-def show(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> None:
+def show_one(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> None:
     """Show one redrive: its progress, the skipped jobs, and how the retried jobs ended."""
     with open_existing(shared) as app:
         found = app.redrive_status(app.find_id("redrive", redrive_id))
         if is_followed:
-            if not follow(app, found.id, as_json=shared.as_json, document=redrive_document):
-                raise click.exceptions.Exit(NotNow.exit_code)
-            return
-    if shared.as_json:
-        print_json(redrive_document(found))
-    else:
-        _print_redrive(found)
+            _follow(shared, app, found)
+        elif shared.as_json:
+            print_json(redrive_document(found))
+        else:
+            _print_redrive(found)
 
 
-@redrive.command("cancel", cls=CliCommand)
-@click.argument("redrive_id", metavar="ID", type=text)
-@click.option("--reason", type=text, help="Why; stored in the log.")
-@click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
+@redrive.command("cancel")
+@one_argument("redrive_id", "ID")
+@signed()
 @pass_shared
 def cancel(shared: SharedOptions, *, redrive_id: str, reason: str | None, actor: str) -> None:
     """Cancel a redrive. Jobs that it has retried stay retried."""
@@ -237,26 +212,17 @@ def cancel(shared: SharedOptions, *, redrive_id: str, reason: str | None, actor:
         found = app.cancel_redrive(app.find_id("redrive", redrive_id), actor=actor, reason=reason)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", shared)
-    if shared.as_json:
-        print_json(redrive_document(found))
-    else:
-        echo(
-            safe(
-                f"Redrive {found.id} {_cancelled(found)}: {found.retried:,} of {counted(found.matched, 'job')} retried."
-            )
-        )
+    retried = f"{found.retried:,} of {counted(found.matched, 'job')} retried"
+    show(shared, redrive_document(found), f"Redrive {found.id} {_cancelled(found)}: {retried}.")
 
 
-def _cancelled(found: "Redrive") -> str:
+def _cancelled(found: Redrive) -> str:
     """A second cancellation reports the first one."""
-    return (
-        f"was cancelled earlier{f' ({found.because})' if found.because else ''}"
-        if found.is_repeated
-        else "is cancelled"
-    )
+    because = f" ({found.because})" if found.because else ""
+    return f"was cancelled earlier{because}" if found.is_repeated else "is cancelled"
 
 
-def _print_redrive(found: "Redrive") -> None:
+def _print_redrive(found: Redrive) -> None:
     now = SystemClock().now()
     state = f"{found.state}: {found.because}" if found.because else str(found.state)
     pairs = {
@@ -277,29 +243,23 @@ def _print_redrive(found: "Redrive") -> None:
     print_pairs((name, safe(value)) for name, value in pairs.items() if value)
     if found.matches:
         print_heading("Matched")
-        print_table(("Kind", "Code", "Jobs"), [(one.kind, one.code or "", f"{one.number:,}") for one in found.matches])
+        _print_matches(found)
 
 
-def _answers(found: "Redrive") -> str:
+def _answers(found: Redrive) -> str:
     counts = {"succeeded": found.succeeded, "did not": found.failed_again, "not ended in time": found.silent}
     return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
 
 
-def _selection(found: "Redrive") -> str:
-    return ", ".join(f"{name} {value}" for name, value in _filter_values(found).items())
+def _selection(found: Redrive) -> str:
+    return ", ".join(f"{name} {value}" for name, value in redrive_document(found)["filter"].items())
 
 
-def _filter_values(found: "Redrive") -> dict[str, Any]:
-    values = document_of(found.filter)
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def redrive_document(found: "Redrive") -> dict[str, Any]:
+def redrive_document(found: Redrive) -> Document:
     document = document_of(found)
     del document["course"]
     return document | {
-        "filter": _filter_values(found),
-        "matches": [document_of(match) for match in found.matches],
+        "filter": {name: value for name, value in document["filter"].items() if value is not None},
         "kinds_left": list(found.course.cursors),
         "looked_at": found.looked_at,
     }

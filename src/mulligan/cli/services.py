@@ -2,55 +2,46 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.cli.opening import open_existing, open_existing_with_tasks
-from mulligan.cli.options import CliCommand, Group, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_json, print_pairs, print_table
-from mulligan.cli.parameters import text
-from mulligan.cli.pauses import SIGNED, describe_pause
+from mulligan.cli.opening import open_existing
+from mulligan.cli.options import CliCommand, Group, SharedOptions, one_argument, pass_shared, signed, without_subcommand
+from mulligan.cli.output import print_json, print_pairs, show, show_table
+from mulligan.cli.pauses import describe_pause
 from mulligan.console.documents import document_of
 from mulligan.console.services import MANY
 from mulligan.explain.holds import a_second, reason_open
 from mulligan.explain.words import at, counted, quoted, relative
+from mulligan.service.records import ServiceStatus
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
-if TYPE_CHECKING:
-    from mulligan.service.records import ServiceStatus
-
-NAME = click.Argument(["name"], metavar="NAME", type=text)
 SHARED = "shared by names above the limit of this pattern"
 HEADINGS = ("Service", "State", "Since", "Until", "Failures", "Waiting", "About")
+NONE = "No services. A task names its service: @app.task(service=…)"
+FORCES = {
+    "open": "Force a service open. Its jobs wait, or fail fast; needs its app.",
+    "close": "Force a service closed. Its jobs run, even if calls fail; needs its app.",
+    "auto": "Let calls decide again. After a forced open, a probe comes first; needs its app.",
+}
 
 
 @click.group("services", cls=Group, invoke_without_command=True)
-@click.pass_context
-def services(context: click.Context) -> None:
+@without_subcommand
+def services(shared: SharedOptions) -> None:
     """List services with their state and their waiting jobs."""
-    if context.invoked_subcommand is None:
-        _list(context.ensure_object(SharedOptions))
-
-
-def _list(shared: SharedOptions) -> None:
     with open_existing(shared) as app:
         found = app.services()
         now = app.store.now()
-    if shared.as_json:
-        print_json({"services": [_document(service) for service in found]})
-    elif not found:
-        echo("No services. A task names its service: @app.task(service=…)")
-    else:
-        print_table(HEADINGS, [_row(service, now) for service in found])
+    document = {"services": [document_of(service) for service in found]}
+    show_table(shared, document, HEADINGS, [_row(service, now) for service in found], empty=NONE)
 
 
-def _document(service: "ServiceStatus") -> dict[str, Any]:
-    return document_of(service) | {"paused": service.paused and document_of(service.paused)}
+services.add_command(CliCommand("list", callback=services.callback, help="List the services."))
 
 
-def _row(service: "ServiceStatus", now: datetime) -> tuple[str, ...]:
+def _row(service: ServiceStatus, now: datetime) -> tuple[str, ...]:
     return (
         service.name,
         _state(service),
@@ -66,11 +57,11 @@ def _many(number: int) -> str:
     return f"{number:,}" if number < MANY else f"{MANY:,} or more"
 
 
-def _state(service: "ServiceStatus") -> str:
+def _state(service: ServiceStatus) -> str:
     return service.state.replace("_", "-")
 
 
-def _about(service: "ServiceStatus", now: datetime) -> Iterator[str]:
+def _about(service: ServiceStatus, now: datetime) -> Iterator[str]:
     if service.name.endswith("*"):
         yield SHARED
     if service.paused:
@@ -85,23 +76,26 @@ def _about(service: "ServiceStatus", now: datetime) -> Iterator[str]:
         yield "failing: retries wait for their budget"
 
 
-def _forced(service: "ServiceStatus") -> str:
+def _forced(service: ServiceStatus) -> str:
     why = f" because {quoted(service.reason)}" if service.reason else ""
     return f"forced {service.forced} by {service.actor or 'unknown'}{why}"
 
 
+@services.command("show")
+@one_argument("name", "NAME")
 @pass_shared
-def _show(shared: SharedOptions, *, name: str) -> None:
+def show_one(shared: SharedOptions, *, name: str) -> None:
+    """Show one service in detail."""
     with open_existing(shared) as app:
         service = app.service(name).status
         now = app.store.now()
     if shared.as_json:
-        print_json(_document(service))
+        print_json(document_of(service))
     else:
         print_pairs([(label, safe(value)) for label, value in _pairs(service, now)])
 
 
-def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]:
+def _pairs(service: ServiceStatus, now: datetime) -> Iterator[tuple[str, str]]:
     yield "service", service.name
     since = f" since {at(service.since, now)}" if service.since else ""
     yield "state", f"{_state(service)}{since}{'' if service.is_known else '; no failure is known'}"
@@ -125,7 +119,7 @@ def _pairs(service: "ServiceStatus", now: datetime) -> Iterator[tuple[str, str]]
     yield from _settings(service)
 
 
-def _settings(service: "ServiceStatus") -> Iterator[tuple[str, str]]:
+def _settings(service: ServiceStatus) -> Iterator[tuple[str, str]]:
     if service.pace is not None:
         before = f", {a_second(service.rate_before)} before the outage" if service.rate_before else ""
         yield "pace", f"{a_second(service.pace)}{before}"
@@ -140,26 +134,18 @@ def _settings(service: "ServiceStatus") -> Iterator[tuple[str, str]]:
     yield "mode", f"{service.mode}; after {describe(service.cooldown)}, {probes} may probe it"
 
 
-def _force(verb: str) -> Any:
+def _add_force(verb: str, about: str) -> None:
+    @services.command(verb, help=about)
+    @one_argument("name", "NAME")
+    @signed()
     @pass_shared
     def force(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
         # The stored state depends on the configuration in the app: its mode and its rate.
-        with open_existing_with_tasks(shared) as app:
+        with open_existing(shared, needs_tasks=True) as app:
             service = getattr(app.service(name), verb)(actor=actor, reason=reason)
-        if shared.as_json:
-            print_json(_document(service))
-        else:
-            how = _forced(service) if service.forced else "set to automatic"
-            echo(safe(f"{service.name} is {_state(service)}, {how}."))
-
-    return force
+        how = _forced(service) if service.forced else "set to automatic"
+        show(shared, document_of(service), f"{service.name} is {_state(service)}, {how}.")
 
 
-OPEN = "Force a service open. Its jobs wait, or fail fast; needs its app."
-CLOSE = "Force a service closed. Its jobs run, even if calls fail; needs its app."
-AUTO = "Let calls decide again. After a forced open, a probe comes first; needs its app."
-
-services.add_command(CliCommand("list", callback=pass_shared(_list), help="List the services."))
-services.add_command(CliCommand("show", callback=_show, params=[NAME], help="Show one service in detail."))
-for verb, about in (("open", OPEN), ("close", CLOSE), ("auto", AUTO)):
-    services.add_command(CliCommand(verb, callback=_force(verb), params=[NAME, *SIGNED], help=about))
+for verb, about in FORCES.items():
+    _add_force(verb, about)

@@ -22,7 +22,7 @@ def demo(context: click.Context, *, seconds: float | None, drill: bool) -> None:
     shared = context.ensure_object(SharedOptions)
     if drill:
         context.exit(_drill(shared, seconds))
-    from mulligan.cli.demo import run_demo
+    from mulligan.cli.demo.session import run_demo
 
     context.exit(run_demo(seconds=seconds, database=shared.database, as_json=shared.as_json))
 
@@ -32,6 +32,6 @@ def _drill(shared: SharedOptions, seconds: float | None) -> int:
         raise click.UsageError("the drill has its own app and databases; omit --app and --database")
     if seconds is not None and not SHORTEST <= seconds <= LONGEST:
         raise click.BadParameter(f"a drill takes {SHORTEST:.0f} to {LONGEST:.0f} seconds", param_hint="'--seconds'")
-    from mulligan.cli.demo.drill import run_drill
+    from mulligan.cli.demo.drill.session import run_drill
 
     return run_drill(seconds=seconds, as_json=shared.as_json)

@@ -1,20 +1,16 @@
 """Short summaries of jobs and events, for one cell of a table."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.explain.event_data import EventData
 from mulligan.explain.holds import describe_trouble
 from mulligan.explain.words import relative
 from mulligan.lifecycle import BATCH_EVENTS, PURGED, State
-from mulligan.records.job import ANOTHER_VERSION
+from mulligan.records.event import Event
+from mulligan.records.job import ANOTHER_VERSION, Job
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
-
-if TYPE_CHECKING:
-    from mulligan.records.event import Event
-    from mulligan.records.job import Job
-
 
 WHOLE_ID = 36
 
@@ -24,7 +20,7 @@ def short(id_: str) -> str:
     return id_.rpartition("-")[2] if len(id_) == WHOLE_ID else id_
 
 
-def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> str:
+def about_job(job: Job[Any], now: datetime, blocked_by: str | None = None) -> str:
     """The most useful facts in the current state of a job."""
     match job.state:
         case State.WAITING if job.waiting_for == "batch":
@@ -44,7 +40,7 @@ def about_job(job: "Job[Any]", now: datetime, blocked_by: str | None = None) -> 
             return f"finished {relative(job.finished_at or job.updated_at, now)}"
 
 
-def _about_live(job: "Job[Any]", state: str, blocked_by: str | None) -> str:
+def _about_live(job: Job[Any], state: str, blocked_by: str | None) -> str:
     blocked = f", blocked by {blocker(blocked_by)}" if blocked_by else ""
     last = f"; last {job.last_code}: {with_detail(job.last_message, job.last_detail)}" if job.last_code else ""
     return f"{state}{blocked}{last}"
@@ -58,7 +54,7 @@ def blocker(blocked_by: str) -> str:
     return f"the {what} of {name.replace('/', ' ', 1)}"
 
 
-def _about_running(job: "Job[Any]", now: datetime) -> str:
+def _about_running(job: Job[Any], now: datetime) -> str:
     if job.lease_until and job.lease_until <= now:
         return f"its worker is silent, its lease expired {relative(job.lease_until, now)}"
     parts = [f"started {relative(job.last_attempt_at or job.updated_at, now)}"]
@@ -69,7 +65,7 @@ def _about_running(job: "Job[Any]", now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _about_no_job(event: "Event", facts: EventData) -> list[str]:
+def _about_no_job(event: Event, facts: EventData) -> list[str]:
     """The subject of an event that belongs to no job."""
     parts = [facts.text("name") or facts.text("service")]
     if event.type in BATCH_EVENTS:
@@ -92,7 +88,7 @@ def _counts(facts: EventData) -> str:
     return f"{facts.text('state')}: {facts.integer('total') or 0:,} members{f', {ended}' if ended else ''}"
 
 
-def about_event(event: "Event") -> str:
+def about_event(event: Event) -> str:
     facts = EventData(event.data)
     parts = [] if event.job else _about_no_job(event, facts)
     if (seconds := facts.duration("seconds")) is not None:

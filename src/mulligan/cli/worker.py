@@ -5,22 +5,22 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
+from mulligan.app import App
 from mulligan.cli.errors import CommandFailed, command_error
-from mulligan.cli.opening import app_name, open_with_tasks
+from mulligan.cli.opening import app_name, open_app
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line
 from mulligan.cli.parameters import names, text
 from mulligan.cli.reload import folders_of, run_with_reload
 from mulligan.errors import ConfigurationError, WornOut, without_password
+from mulligan.explain.words import counted
+from mulligan.logs import configure
 from mulligan.values.suggest import unknown
 from mulligan.values.text import safe
-
-if TYPE_CHECKING:
-    from mulligan.app import App
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -44,12 +44,10 @@ def worker(
     reloads: bool,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C. Running jobs finish first; a second signal releases them."""
-    from mulligan.logs import configure
-
     shared.app = name or shared.app
     if reloads:
         sys.exit(run_with_reload(folders_of(app_name(shared))))
-    with open_with_tasks(shared) as app:
+    with open_app(shared, needs_tasks=True) as app:
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them")
         configure(app.settings.log_level, app.settings.log_format)
@@ -67,7 +65,7 @@ def worker(
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _warn_of_unknown(app: "App", queues: tuple[str, ...]) -> None:
+def _warn_of_unknown(app: App, queues: tuple[str, ...]) -> None:
     """Warn about unknown queues: `options(queue=…)` may name any, but mostly it is a typing error."""
     known = {task.queue for task in app.tasks.values()} | set(app.quotas.in_force.queues)
     for queue in queues:
@@ -89,7 +87,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
     sys.exit(0)
 
 
-def _print_start(shared: SharedOptions, app: "App", concurrency: int, queues: tuple[str, ...] | None) -> None:
+def _print_start(shared: SharedOptions, app: App, concurrency: int, queues: tuple[str, ...] | None) -> None:
     database = without_password(app.settings.database_url)
     kinds = sorted(app.tasks)
     if shared.as_json:
@@ -97,5 +95,5 @@ def _print_start(shared: SharedOptions, app: "App", concurrency: int, queues: tu
         print_json_line({"worker": document})
         return
     served = "all queues" if queues is None else f"queues {', '.join(queues)}"
-    tasks = f"{len(kinds)} {'task' if len(kinds) == 1 else 'tasks'} ({', '.join(kinds)})"
+    tasks = f"{counted(len(kinds), 'task')} ({', '.join(kinds)})"
     echo(safe(f"Worker for {tasks} on {served}, {concurrency} jobs at a time, database {database}. Ctrl-C stops it."))

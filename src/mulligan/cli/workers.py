@@ -7,11 +7,13 @@ import click
 
 from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, print_json, print_table
+from mulligan.cli.output import show_table
 from mulligan.console.documents import document_of
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import relative
 from mulligan.values.clock import SystemClock
+
+HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Queues", "Kinds")
 
 
 @click.command("workers", cls=CliCommand)
@@ -21,13 +23,9 @@ def workers(shared: SharedOptions) -> None:
     with open_existing(shared) as app:
         found = app.workers()
     now = SystemClock().now()
-    if shared.as_json:
-        print_json({"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]})
-    elif found:
-        headings = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Queues", "Kinds")
-        print_table(headings, [_row(worker, now) for worker in found])
-    else:
-        echo("No workers. Start one with: mulligan worker MODULE:APP")
+    document = {"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]}
+    rows = [_row(worker, now) for worker in found]
+    show_table(shared, document, HEADINGS, rows, empty="No workers. Start one with: mulligan worker MODULE:APP")
 
 
 def _row(worker: Any, now: datetime) -> tuple[str, ...]:

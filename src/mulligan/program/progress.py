@@ -27,7 +27,10 @@ class Reporter:
         if self._progress is None:
             return
         try:
-            self._forward(self._progress(line))
+            found = self._progress(line)
+            if found is not None:
+                ratio, text = found if isinstance(found, tuple) else (found, "")
+                self._report(float(ratio), str(text))
         except (TaskError, Snooze):
             raise
         except Exception:
@@ -37,12 +40,3 @@ class Reporter:
                 sanitize(line, 200),
                 exc_info=True,
             )
-
-    def _forward(self, progress: float | tuple[float, str] | None) -> None:
-        match progress:
-            case None:
-                pass
-            case (ratio, text):
-                self._report(float(ratio), str(text))
-            case ratio:
-                self._report(float(ratio), "")

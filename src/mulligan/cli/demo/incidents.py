@@ -16,7 +16,6 @@ PAGE = 1_000
 class Weight(IntEnum):
     """How notable an incident is."""
 
-    USUAL = 0
     RECOVERY = 1
     RETRY = 2
     WAIT = 3
@@ -66,11 +65,10 @@ class EventReader:
     def rate_limit_waits(self) -> int:
         return self.counts["job.snoozed", "RATE_LIMITED"]
 
-    def count(self, event: str) -> int:
-        return sum(self.codes(event).values())
-
-    def codes(self, event: str) -> Counter[str]:
-        return Counter({code: number for (type_, code), number in self.counts.items() if type_ == event})
+    @property
+    def retries(self) -> Counter[str]:
+        """The number of retries by code."""
+        return Counter({code: number for (type_, code), number in self.counts.items() if type_ == "job.retried"})
 
     def _note(self, event: Event) -> Incident | None:
         self.counts[event.type, event.code or ""] += 1
@@ -84,51 +82,27 @@ class EventReader:
 
 def describe_event(event: Event, codes_so_far: Iterable[str]) -> Incident | None:
     """One event in words, or None if it is not notable. `codes_so_far` are the earlier codes of its job."""
-    subject, code = f"{event.kind} …{event.job[-4:]}", event.code or ""
+    reasons, code = event.data.get("reasons", {}), event.code or ""
+    delay = describe(timedelta(seconds=event.data.get("delay", 0)))
     match event.type:
         case "job.retried":
-            return Incident(event.at, subject, f"failed with {code}", _retried(event), Weight.RETRY)
+            count = f"failure {reasons.get('failure')} of {reasons.get('of')}, rule {reasons.get('rule')}"
+            found = f"failed with {code}", f"retried in {delay} ({count})", Weight.RETRY
         case "job.snoozed":
-            return Incident(event.at, subject, f"met {code}", _snoozed(event), Weight.WAIT)
+            found = f"met {code}", f"waits {delay} as requested; no attempt is used up", Weight.WAIT
         case "job.failed":
-            return Incident(event.at, subject, f"failed with {code}", _failed(event), Weight.FAILURE)
+            because = reasons.get("because", "the deadline passed while it waited")
+            # A deadline is decided by the engine; the rule belongs to the previous failure.
+            rule = f" (rule {reasons['rule']})" if reasons.get("code") == code else ""
+            found = f"failed with {code}", f"no retry, {because}{rule}", Weight.FAILURE
         case "job.released" if code == "WORKER_LOST":
-            return Incident(event.at, subject, "lost its worker", _taken_back(event), Weight.LOSS)
+            count = f"loss {reasons.get('loss')} of {reasons.get('of')}"
+            found = "lost its worker", f"taken back, queued again ({count})", Weight.LOSS
         case "job.refused":
-            return Incident(event.at, subject, "settled too late", "its outcome was refused", Weight.LOSS)
+            found = "settled too late", "its outcome was refused", Weight.LOSS
         case "job.succeeded" if codes_so_far:
-            return Incident(event.at, subject, "succeeded", _recovered(event, codes_so_far), Weight.RECOVERY)
-    return None
-
-
-def _retried(event: Event) -> str:
-    reasons = event.data.get("reasons", {})
-    return (
-        f"retried in {_delay(event)} "
-        f"(failure {reasons.get('failure')} of {reasons.get('of')}, rule {reasons.get('rule')})"
-    )
-
-
-def _snoozed(event: Event) -> str:
-    return f"waits {_delay(event)} as requested; no attempt is used up"
-
-
-def _failed(event: Event) -> str:
-    reasons = event.data.get("reasons", {})
-    because = reasons.get("because", "the deadline passed while it waited")
-    # A deadline is decided by the engine; the rule belongs to the previous failure.
-    rule = f" (rule {reasons['rule']})" if reasons.get("code") == event.code else ""
-    return f"no retry, {because}{rule}"
-
-
-def _taken_back(event: Event) -> str:
-    reasons = event.data.get("reasons", {})
-    return f"taken back, queued again (loss {reasons.get('loss')} of {reasons.get('of')})"
-
-
-def _recovered(event: Event, codes_so_far: Iterable[str]) -> str:
-    return f"on attempt {event.attempt}, after {', '.join(dict.fromkeys(codes_so_far))}"
-
-
-def _delay(event: Event) -> str:
-    return describe(timedelta(seconds=event.data.get("delay", 0)))
+            codes = ", ".join(dict.fromkeys(codes_so_far))
+            found = "succeeded", f"on attempt {event.attempt}, after {codes}", Weight.RECOVERY
+        case _:
+            return None
+    return Incident(event.at, f"{event.kind} …{event.job[-4:]}", *found)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,7 @@ from mulligan.cli.demo.incidents import EventReader, Incident, Weight
 from mulligan.cli.demo.producer import Producer
 from mulligan.cli.demo.view import Snapshot
 from mulligan.cli.demo.workers import Workers, WorkersFailed
+from mulligan.explain.words import counted
 from mulligan.values.clock import SystemClock
 
 WORKERS = 2
@@ -47,7 +49,6 @@ class DemoProcesses:
             stack.callback(self._workers.stop)
             for _ in range(WORKERS):
                 self._workers.start()
-            stack.callback(self.producer.stop)
             self._stack = stack.pop_all()
         return self
 
@@ -71,13 +72,11 @@ class DemoProcesses:
         return any(worker.pid in self._workers.pids for worker in self.app.workers())
 
     def begin(self) -> None:
-        """Start the clock and the producer."""
+        """Start the clock."""
         self._began, self._began_at = self._clock.monotonic(), self._clock.now()
-        self.producer.start()
 
     def step(self) -> None:
-        if self.seconds is not None and self.elapsed >= self.seconds * PRODUCING:
-            self.producer.stop()
+        self.producer.produce(min(self.elapsed, (self.seconds or inf) * PRODUCING))
         for pid in self._workers.replace_ended():
             self._add_incident(pid, "ended by itself", "it is replaced")
         if self.killed < self._faults.kills_due(self.elapsed):
@@ -93,7 +92,7 @@ class DemoProcesses:
         self._workers.kill(victim)
         self._workers.start()
         self.killed += 1
-        self._add_incident(victim, "was killed", f"it held {held} {'job' if held == 1 else 'jobs'}; it is replaced")
+        self._add_incident(victim, "was killed", f"it held {counted(held, 'job')}; it is replaced")
 
     def _busiest(self) -> tuple[int, int]:
         """The pid of the worker with the most jobs, and their number."""
@@ -119,14 +118,11 @@ class DemoProcesses:
             taken_back=self.events.taken_back,
             states=self._states(),
             accepted=len(self.producer.accepted),
-            retries=self.events.count("job.retried"),
+            retries=self.events.retries.total(),
             waits=self.events.rate_limit_waits,
             incidents=incidents,
         )
 
     def _states(self) -> Mapping[str, int]:
-        states: Counter[str] = Counter()
-        for kind, counts in self.app.counts().items():
-            if kind in self.app.tasks:
-                states.update(counts)
-        return states
+        counts = self.app.counts()
+        return sum((Counter(counts.get(kind, {})) for kind in self.app.tasks), Counter())

@@ -1,6 +1,6 @@
 """The producer: enqueues jobs at a steady rate and records the accepted ids."""
 
-import threading
+from contextlib import suppress
 from typing import Any
 
 from mulligan import Job, MulliganError
@@ -19,37 +19,25 @@ class Producer:
     def __init__(self) -> None:
         self.accepted: list[str] = []
         self.duplicates = 0
-        self.refused = 0
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
+        self._produced = 0
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _produce(self) -> None:
-        number = 0
-        while not self._stopped.wait(1 / PER_SECOND):
-            number += 1
-            self._enqueue(number)
-            if number % AGAIN_EVERY == 0:
+    def produce(self, elapsed: float) -> None:
+        """Enqueue the jobs that are due by now."""
+        while self._produced < int(elapsed * PER_SECOND):
+            self._produced += 1
+            self._enqueue(self._produced)
+            if self._produced % AGAIN_EVERY == 0:
                 # As if a user had clicked twice.
-                self._enqueue(number)
+                self._enqueue(self._produced)
 
     def _enqueue(self, number: int) -> None:
-        try:
+        # A refused job is not accepted, so it cannot be lost.
+        with suppress(MulliganError):
             job = submit(number)
-        except MulliganError:
-            self.refused += 1
-            return
-        if job.is_duplicate:
-            self.duplicates += 1
-        else:
-            self.accepted.append(job.id)
+            if job.is_duplicate:
+                self.duplicates += 1
+            else:
+                self.accepted.append(job.id)
 
 
 def submit(number: int) -> Job[Any]:

@@ -4,15 +4,15 @@ import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mulligan import App, Job, State
-from mulligan.cli.demo.incidents import PAGE
+from mulligan import Job, State
 from mulligan.cli.demo.processes import DemoProcesses
 from mulligan.console.documents import Document, document_of
+from mulligan.explain.words import counted
 from mulligan.lifecycle import LIVE
 
 REPAIRED = "mulligan.cli.demo.repaired:app"
@@ -48,7 +48,7 @@ def sum_up(processes: DemoProcesses) -> DemoSummary:
     events, producer, gateway = processes.events, processes.producer, processes.gateway
     events.follow()
     ledger = set(producer.accepted)
-    jobs = [job for job in _all_jobs(processes.app) if job.id in ledger]
+    jobs = [exported.job for exported in processes.app.export() if exported.job.id in ledger]
     failed = [job for job in jobs if job.state is State.FAILED]
     return DemoSummary(
         seconds=processes.elapsed,
@@ -56,7 +56,7 @@ def sum_up(processes: DemoProcesses) -> DemoSummary:
         duplicates=producer.duplicates,
         states=Counter(job.state for job in jobs),
         failed=Counter(job.error_code or "" for job in failed),
-        retries=events.codes("job.retried"),
+        retries=events.retries,
         waits=events.rate_limit_waits,
         killed=processes.killed,
         taken_back=events.taken_back,
@@ -69,58 +69,31 @@ def sum_up(processes: DemoProcesses) -> DemoSummary:
     )
 
 
-def _all_jobs(app: App) -> Iterator[Job[Any]]:
-    cursor = None
-    while True:
-        page = app.jobs(limit=PAGE, cursor=cursor)
-        yield from page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
 def summary_document(summary: DemoSummary) -> Document:
     example = summary.example and summary.example.id
     return document_of(summary) | {"example": example, "is_clean": summary.is_clean}
 
 
 def summary_lines(summary: DemoSummary) -> Iterator[str]:
+    states, not_once = summary.states, summary.not_once
+    once = f"{not_once} of them not exactly once" if not_once else "each exactly once, by the event log"
+    killed = f"jobs of {counted(summary.killed, 'worker')} killed with SIGKILL"
+    gateway = f"{summary.converted} conversions; {summary.repeated} calls repeated a finished one"
+    lost = "accepted, but not in the store" if summary.lost else "every accepted id was found in the store"
+    rows = (
+        ("accepted", summary.accepted, f"jobs; {summary.duplicates} more were enqueued twice and stored once"),
+        ("succeeded", states.get(State.SUCCEEDED, 0), once),
+        ("failed", sum(summary.failed.values()), _codes(summary.failed)),
+        ("unfinished", sum(states.get(state, 0) for state in LIVE), _under_way(states)),
+        ("retries", sum(summary.retries.values()), _codes(summary.retries)),
+        ("rate limit waits", summary.waits, "as long as the gateway requested; no attempt is used up"),
+        ("taken back", summary.taken_back, killed if summary.killed else "no worker was killed"),
+        ("gateway calls", summary.calls, gateway),
+        ("jobs lost", summary.lost, lost),
+    )
     yield f"Summary after {summary.seconds:.0f} s"
     yield ""
-    yield _line("accepted", summary.accepted, f"jobs; {summary.duplicates} more were enqueued twice and stored once")
-    yield _line("succeeded", summary.states.get(State.SUCCEEDED, 0), _once(summary.not_once))
-    yield _line("failed", sum(summary.failed.values()), _codes(summary.failed))
-    yield _line("unfinished", sum(summary.states.get(state, 0) for state in LIVE), _under_way(summary.states))
-    yield _line("retries", sum(summary.retries.values()), _codes(summary.retries))
-    yield _line("rate limit waits", summary.waits, "as long as the gateway requested; no attempt is used up")
-    yield _line("taken back", summary.taken_back, _taken_back(summary.killed))
-    yield _line(
-        "gateway calls",
-        summary.calls,
-        f"{summary.converted} conversions; {summary.repeated} calls repeated a finished one",
-    )
-    yield _line("jobs lost", summary.lost, _lost(summary.lost))
-
-
-def _line(name: str, number: int, words: str) -> str:
-    return f"  {name:<17}{number:>5}  {words}".rstrip()
-
-
-def _once(not_once: int) -> str:
-    return f"{not_once} of them not exactly once" if not_once else "each exactly once, by the event log"
-
-
-def _lost(lost: int) -> str:
-    return "accepted, but not in the store" if lost else "every accepted id was found in the store"
-
-
-def _taken_back(killed: int) -> str:
-    match killed:
-        case 0:
-            return "no worker was killed"
-        case 1:
-            return "jobs of 1 worker killed with SIGKILL"
-    return f"jobs of {killed} workers killed with SIGKILL"
+    yield from (f"  {name:<17}{number:>5}  {words}".rstrip() for name, number, words in rows)
 
 
 def _codes(codes: Mapping[str, int]) -> str:
@@ -133,19 +106,18 @@ def _under_way(states: Mapping[State, int]) -> str:
 
 
 def next_lines(summary: DemoSummary, url: str, folder: Path) -> Iterator[str]:
-    mulligan = f"{program()} --database {shlex.quote(url)}"
+    mulligan, example = f"{program()} --database {shlex.quote(url)}", summary.example
+    steps = {"list the failed jobs": f"{mulligan} jobs list --state failed"}
+    if example is not None:
+        steps["explain what happened to one"] = f"{mulligan} jobs explain {example.id}"
+    if example is not None and example.state is State.FAILED:
+        steps["retry it"] = f"{mulligan} jobs retry {example.id}"
+    steps["run it with a repaired gateway (Ctrl-C stops it)"] = f"{mulligan} worker {REPAIRED}"
+    steps["delete the database and the log of the workers"] = f"rm -r {folder}"
     yield "What to try next"
-    yield from _step("list the failed jobs", f"{mulligan} jobs list --state failed")
-    if summary.example is not None:
-        yield from _step("explain what happened to one", f"{mulligan} jobs explain {summary.example.id}")
-    if summary.example is not None and summary.example.state is State.FAILED:
-        yield from _step("retry it", f"{mulligan} jobs retry {summary.example.id}")
-    yield from _step("run it with a repaired gateway (Ctrl-C stops it)", f"{mulligan} worker {REPAIRED}")
-    yield from _step("delete the database and the log of the workers", f"rm -r {folder}")
-
-
-def _step(words: str, command: str) -> Iterable[str]:
-    return f"  # {words}", f"  {command}"
+    for words, command in steps.items():
+        yield f"  # {words}"
+        yield f"  {command}"
 
 
 def program() -> str:

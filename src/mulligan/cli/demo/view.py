@@ -1,17 +1,11 @@
-"""What the demo shows while it runs: a live picture in a terminal, one line a second elsewhere."""
+"""The picture of the demo, and its lines for a log."""
 
-import os
-import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Protocol, Self
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from mulligan.cli.demo.faults import WORDS, Phase
@@ -34,7 +28,6 @@ SHAPES = {
 }
 COLOURS = {Phase.HEALTHY: "green", Phase.DOWN: "red"}
 STYLES = {
-    Weight.USUAL: "bold",
     Weight.RECOVERY: "green",
     Weight.RETRY: "yellow",
     Weight.WAIT: "yellow",
@@ -62,88 +55,11 @@ class Snapshot:
     incidents: list[Incident]
 
 
-class View(Protocol):
-    interval: float
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
-    def show(self, snapshot: Snapshot) -> None: ...
-
-
-def choose_view() -> View:
-    # The stream itself decides: with FORCE_COLOR, rich takes any output for a terminal.
-    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return DemoPicture(Console()) if is_terminal else DemoLines()
-
-
-class QuietDemo:
-    """Shows nothing: a program reads only the summary."""
-
-    interval = 1.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        pass
-
-    def show(self, snapshot: Snapshot) -> None:
-        pass
-
-
-class DemoPicture:
-    """Redrawn in place, always with the same height, so that it does not jump."""
-
-    interval = 0.5
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, auto_refresh=False)
-        self._rows: deque[Incident] = deque(maxlen=ROWS)
-        self._last: dict[str, datetime] = {}
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def show(self, snapshot: Snapshot) -> None:
-        self._rows.extend(most_notable(self._news(snapshot.incidents), ROWS_AT_ONCE))
-        self._live.update(picture(snapshot, self._rows), refresh=True)
-
-    def _news(self, incidents: Iterable[Incident]) -> list[Incident]:
-        """The incidents that were not just shown."""
-        news = []
-        for incident in incidents:
-            last = self._last.get(incident.what)
-            if last is None or incident.at - last >= SAME_AGAIN or incident.weight >= Weight.FAILURE:
-                self._last[incident.what] = incident.at
-                news.append(incident)
-        return news
-
-
-class DemoLines:
-    """One plain line a second, for logs."""
-
-    interval = 1.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def show(self, snapshot: Snapshot) -> None:
-        states = " ".join(f"{state} {snapshot.states.get(state, 0)}" for state in SHAPES)
-        notable = "".join(f" · {incident}" for incident in most_notable(snapshot.incidents, 1))
-        print(f"{snapshot.elapsed:4.0f}s gateway {snapshot.phase} · {states}{notable}", flush=True)
+def line(snapshot: Snapshot) -> str:
+    """One plain line for a log."""
+    states = " ".join(f"{state} {snapshot.states.get(state, 0)}" for state in SHAPES)
+    notable = "".join(f" · {incident}" for incident in most_notable(snapshot.incidents, 1))
+    return f"{snapshot.elapsed:4.0f}s gateway {snapshot.phase} · {states}{notable}"
 
 
 def most_notable(incidents: Iterable[Incident], limit: int) -> list[Incident]:
@@ -152,56 +68,58 @@ def most_notable(incidents: Iterable[Incident], limit: int) -> list[Incident]:
     return sorted(weightiest, key=lambda incident: incident.at)
 
 
+class DemoPicture:
+    """Draws snapshots, and keeps the newest incidents of the previous ones."""
+
+    def __init__(self) -> None:
+        self._rows: deque[Incident] = deque(maxlen=ROWS)
+        self._last: dict[str, datetime] = {}
+
+    def draw(self, snapshot: Snapshot) -> Group:
+        self._rows.extend(most_notable(self._news(snapshot.incidents), ROWS_AT_ONCE))
+        return picture(snapshot, self._rows)
+
+    def _news(self, incidents: Iterable[Incident]) -> Iterator[Incident]:
+        """The incidents that were not just shown."""
+        for incident in incidents:
+            last = self._last.get(incident.what)
+            if last is None or incident.at - last >= SAME_AGAIN or incident.weight >= Weight.FAILURE:
+                self._last[incident.what] = incident.at
+                yield incident
+
+
 def picture(snapshot: Snapshot, rows: Iterable[Incident]) -> Group:
-    return Group(
-        _title(snapshot),
-        Text(),
-        _facts(snapshot),
-        Text(),
-        _bar(snapshot.states),
-        _legend(snapshot.states),
-        Text(),
-        Text("What happened", style="bold"),
-        _table(snapshot, list(rows)),
-    )
+    """Always of the same height, so that it does not jump."""
+    shown = [_row(incident, snapshot.began_at) for incident in rows]
+    empty = [Text()] * (ROWS - len(shown))
+    happened = Text("What happened", style="bold")
+    return Group(*_facts(snapshot), Text(), *_bar(snapshot.states), Text(), happened, *shown, *empty)
 
 
-def _title(snapshot: Snapshot) -> Table:
-    left = "" if snapshot.seconds is None else f" of {snapshot.seconds:.0f} s"
-    line = Table.grid(expand=True)
-    line.add_column()
-    line.add_column(justify="right")
-    line.add_row(
-        Text("mulligan demo", style="bold"),
-        Text(f"{snapshot.elapsed:.0f} s{left} · Ctrl-C stops it with a summary", style="dim"),
-    )
-    return line
-
-
-def _facts(snapshot: Snapshot) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim")
-    grid.add_column(no_wrap=True)
-    gateway = Text.assemble(
+def _facts(snapshot: Snapshot) -> Iterator[Text]:
+    of = "" if snapshot.seconds is None else f" of {snapshot.seconds:.0f} s"
+    lost = f" · {snapshot.killed} killed and replaced, {snapshot.taken_back} jobs taken back"
+    jobs = f"{snapshot.accepted} accepted · {snapshot.retries} retries · {snapshot.waits} rate limit waits"
+    yield _line(("mulligan demo", "bold"), (f" · {snapshot.elapsed:.0f} s{of} · Ctrl-C stops it with a summary", "dim"))
+    yield Text()
+    yield _line(
+        ("Gateway  ", "dim"),
         ("● ", COLOURS.get(snapshot.phase, "yellow")),
         (WORDS[snapshot.phase], "bold"),
         (f" · {snapshot.calls} calls", "dim"),
     )
-    lost = f" · {snapshot.killed} killed and replaced, {snapshot.taken_back} jobs taken back"
-    grid.add_row("Gateway", gateway)
-    grid.add_row("Workers", f"{snapshot.workers} running{lost if snapshot.killed else ''}")
-    grid.add_row(
-        "Jobs", f"{snapshot.accepted} accepted · {snapshot.retries} retries · {snapshot.waits} rate limit waits"
-    )
-    return grid
+    yield _line(("Workers  ", "dim"), f"{snapshot.workers} running{lost if snapshot.killed else ''}")
+    yield _line(("Jobs     ", "dim"), jobs)
 
 
-def _bar(states: Mapping[str, int]) -> Text:
-    bar = Text(no_wrap=True, overflow="crop")
-    for state, cells in lengths(states, LONGEST_BAR).items():
-        shape, colour = SHAPES[state]
-        bar.append(shape * cells, colour)
-    return bar
+def _bar(states: Mapping[str, int]) -> tuple[Text, Text]:
+    """A bar of the states, and its legend."""
+    cells = lengths(states, LONGEST_BAR)
+    bar, legend = Text(no_wrap=True, overflow="crop"), Text(no_wrap=True)
+    for state, (shape, colour) in SHAPES.items():
+        bar.append(shape * cells.get(state, 0), colour)
+        legend.append(f"{shape} ", colour).append(f"{state} {states.get(state, 0):<5}")
+    return bar, legend
 
 
 def lengths(states: Mapping[str, int], width: int) -> dict[State, int]:
@@ -214,29 +132,17 @@ def lengths(states: Mapping[str, int], width: int) -> dict[State, int]:
     return cells
 
 
-def _legend(states: Mapping[str, int]) -> Text:
-    legend = Text(no_wrap=True)
-    for state, (shape, colour) in SHAPES.items():
-        legend.append(f"{shape} ", colour).append(f"{state} {states.get(state, 0):<5}")
-    return legend
-
-
-def _table(snapshot: Snapshot, rows: list[Incident]) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", justify="right", min_width=3, no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    for incident in rows:
-        table.add_row(_seconds(incident.at - snapshot.began_at), _row(incident))
-    for _ in range(ROWS - len(rows)):
-        table.add_row()
-    return table
-
-
-def _row(incident: Incident) -> Text:
+def _row(incident: Incident, began_at: datetime) -> Text:
+    seconds = max(0.0, (incident.at - began_at).total_seconds())
     # Shortened to fit: the colour shows that it failed.
     what = incident.what.removeprefix("failed with ").removeprefix("met ")
-    return Text.assemble(incident.subject, " ", (what, STYLES[incident.weight]), f": {incident.decided}")
+    return _line(
+        (f"{f'{seconds:.0f}s':>3} ", "dim"),
+        f"{incident.subject} ",
+        (what, STYLES[incident.weight]),
+        f": {incident.decided}",
+    )
 
 
-def _seconds(since: timedelta) -> str:
-    return f"{max(0.0, since.total_seconds()):.0f}s"
+def _line(*parts: str | tuple[str, str]) -> Text:
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

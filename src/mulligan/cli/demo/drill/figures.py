@@ -1,10 +1,9 @@
 """The calls of a service by step, and the figures computed from them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from mulligan.cli.demo.drill.plan import STEPS, DrillPlan
+from mulligan.cli.demo.drill.plan import BEGINS, RECOVERS, STEPS, DrillPlan
 
 BACK = 0.95
 # Goodput is averaged over this many steps, because one alone is noise.
@@ -35,23 +34,21 @@ class DrillFigures:
     calls: int
     done: int
 
-    def as_json(self, seen: CallsByStep) -> dict[str, Any]:
-        return {**asdict(self), "by_step": {name: list(numbers) for name, numbers in asdict(seen).items()}}
-
 
 def figures(plan: DrillPlan, seen: CallsByStep) -> DrillFigures:
     # The last step may be incomplete.
     known = min(max(0, len(seen.calls) - 1), STEPS)
-    first, last = round(plan.begins / plan.step), round(plan.recovers / plan.step)
-    before = _rate(plan, seen.good[first // 3 : first])
-    after = seen.good[last + SMOOTH : known]
+    before = slice(BEGINS // 3, BEGINS)
+    goodput = _rate(plan, seen.good[before])
+    after = seen.good[RECOVERS + SMOOTH : known]
+    firsts = sum(seen.firsts[BEGINS:known])
     return DrillFigures(
-        calls_into_the_outage=sum(seen.calls[first:last]),
-        goodput_before=before,
+        calls_into_the_outage=sum(seen.calls[BEGINS:RECOVERS]),
+        goodput_before=goodput,
         goodput_after=_rate(plan, after) if after else None,
-        back_after=_back_after(plan, seen.good[last:known], BACK * before),
-        peak=_peak(plan, seen.calls[last:known], _rate(plan, seen.calls[first // 3 : first])),
-        amplification=_ratio(sum(seen.calls[first:known]), sum(seen.firsts[first:known])),
+        back_after=_back_after(plan, seen.good[RECOVERS:known], BACK * goodput),
+        peak=_peak(plan, seen.calls[RECOVERS:known], _rate(plan, seen.calls[before])),
+        amplification=sum(seen.calls[BEGINS:known]) / firsts if firsts else None,
         calls=sum(seen.calls[:known]),
         done=sum(seen.good[:known]),
     )
@@ -74,7 +71,3 @@ def _peak(plan: DrillPlan, calls: Sequence[int], before: float) -> float | None:
     if not before or len(calls) < length:
         return None
     return max(_rate(plan, calls[at : at + length]) for at in range(len(calls) - length + 1)) / before
-
-
-def _ratio(one: int, other: int) -> float | None:
-    return one / other if other else None

@@ -3,12 +3,22 @@
 from collections.abc import Iterable
 from textwrap import wrap
 
-from mulligan.cli.demo.drill.chart import GOOD, MORE, VAIN, chart, side_by_side
+from mulligan.cli.demo.drill.chart import GOOD, MORE, VAIN, chart
 from mulligan.cli.demo.drill.figures import CallsByStep, DrillFigures
-from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, DrillPlan
+from mulligan.cli.demo.drill.plan import CAPACITY, LOAD, PATIENCE_SECONDS, DrillPlan
 
 WIDTH = 78
 NAMES = ("with a service", "with backoff alone")
+# The name, the field, its format, and the words for None.
+ROWS = (
+    ("calls during the outage", "calls_into_the_outage", "{:,}", ""),
+    ("answered a second before it", "goodput_before", "{:.1f}", ""),
+    ("answered a second after it", "goodput_after", "{:.1f}", "-"),
+    ("back at 95 % after", "back_after", "{:.0f} s", "not in this time"),
+    ("busiest second after it", "peak", "{:.2f} times before", "-"),
+    ("calls for each attempted job", "amplification", "{:.2f}", "-"),
+    ("jobs done", "done", "{:,}", ""),
+)
 TITLES = ("service=Service(…): breaker, retry budget and pace", "service=None: exponential backoff alone")
 
 
@@ -30,8 +40,8 @@ def _title(plan: DrillPlan, elapsed: float) -> str:
 
 def _setting(plan: DrillPlan) -> list[str]:
     text = (
-        f"Two gateways, each with a capacity of {plan.capacity:.0f} calls a second and a load of {plan.load:.0f}. "
-        f"For {plan.lasts:.0f} s both reset every call, and {plan.waiting:,} more jobs are enqueued. "
+        f"Two gateways, each with a capacity of {CAPACITY:.0f} calls a second and a load of {LOAD:.0f}. "
+        f"For {plan.recovers - plan.begins:.0f} s both reset every call, and {plan.flood:,} more jobs are enqueued. "
         f"Callers wait {PATIENCE_SECONDS:.0f} s for an answer. "
         f"Calls a second: {GOOD} answered, {VAIN} failed, {MORE} more than fits."
     )
@@ -48,16 +58,15 @@ def moment(plan: DrillPlan, elapsed: float, sides: Iterable[CallsByStep]) -> str
 
 
 def table(one: DrillFigures, other: DrillFigures) -> list[str]:
-    rows = [
-        ("calls during the outage", f"{one.calls_into_the_outage:,}", f"{other.calls_into_the_outage:,}"),
-        ("answered a second before it", f"{one.goodput_before:.1f}", f"{other.goodput_before:.1f}"),
-        ("answered a second after it", _rate(one.goodput_after), _rate(other.goodput_after)),
-        ("back at 95 % after", _seconds(one.back_after), _seconds(other.back_after)),
-        ("busiest second after it", _times(one.peak), _times(other.peak)),
-        ("calls for each attempted job", _number(one.amplification), _number(other.amplification)),
-        ("jobs done", f"{one.done:,}", f"{other.done:,}"),
-    ]
-    return side_by_side(NAMES, rows)
+    lines = [_table_line("", NAMES)]
+    for name, field, form, none in ROWS:
+        values = getattr(one, field), getattr(other, field)
+        lines.append(_table_line(name, [none if value is None else form.format(value) for value in values]))
+    return lines
+
+
+def _table_line(name: str, cells: Iterable[str]) -> str:
+    return f"  {name:34}" + "".join(f"{cell:>20}" for cell in cells)
 
 
 def meaning(plan: DrillPlan, one: DrillFigures, other: DrillFigures) -> list[str]:
@@ -77,19 +86,3 @@ def _back(plan: DrillPlan, name: str, figures: DrillFigures) -> str:
         return f"{name.capitalize()}, it had recovered {figures.back_after:.0f} s after the outage.{cost}"
     left = plan.seconds - plan.recovers
     return f"{name.capitalize()}, it had not recovered in the {left:.0f} s after the outage.{cost}"
-
-
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.1f}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "not in this time" if seconds is None else f"{seconds:.0f} s"
-
-
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f} times before"
-
-
-def _number(number: float | None) -> str:
-    return "-" if number is None else f"{number:.2f}"

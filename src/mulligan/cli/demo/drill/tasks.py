@@ -24,8 +24,8 @@ async def ask(number: int) -> None:
 
 
 def make_app(plan: DrillPlan, *, has_service: bool, url: str | None = None) -> App:
-    app = App(url, services=[Service(SERVICE, cooldown=f"{plan.cooldown:.3f}s")])
-    backoff = Exponential(f"{plan.rest:.3f}s", factor=2, cap="1m")
+    app = App(url, services=[Service(SERVICE, cooldown=f"{5 * plan.step:.3f}s")])
+    backoff = Exponential(f"{2 * plan.step:.3f}s", factor=2, cap="1m")
     app.task(
         "ask",
         retry=RetryPolicy(max_attempts=100, backoff=backoff),
@@ -35,15 +35,7 @@ def make_app(plan: DrillPlan, *, has_service: bool, url: str | None = None) -> A
     return app
 
 
-def environment(plan: DrillPlan, *, has_service: bool, port: int) -> dict[str, str]:
-    """The variables that tell a worker which side it belongs to."""
-    return {
-        "DRILL_SECONDS": str(plan.seconds),
-        "DRILL_SERVICE": SERVICE if has_service else "",
-        "DRILL_PORT": str(port),
-    }
-
-
+# A worker learns from its environment which side it belongs to.
 app = make_app(
     DrillPlan(float(os.environ.get("DRILL_SECONDS", "65"))), has_service=bool(os.environ.get("DRILL_SERVICE"))
 )

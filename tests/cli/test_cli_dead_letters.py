@@ -1,4 +1,4 @@
-"""`mulligan jobs export` and `purge`: dead letters taken away, and cleared with a look before."""
+"""`mulligan jobs export` and `purge`: write dead letters as JSON lines, and delete them after a preview."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ PURGE = ("jobs", "purge", "--state", "failed", "--older-than", "0s", *HERE)
 
 @pytest.fixture
 def failed(enqueue: Enqueue) -> list[str]:
-    """Two that failed and one that did not."""
+    """Two failed jobs and one that succeeded."""
     enqueue("fine", run=True)
     return [enqueue("bad", run=True, owner=owner, tags=["eu"]) for owner in ("acme", "other")]
 
@@ -35,7 +35,7 @@ def lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_failed_jobs_are_exported_a_line_each_with_every_field(
+def test_failed_jobs_are_exported_one_a_line_with_every_field(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
 ) -> None:
     found = lines(invoke("jobs", "export", "--state", "failed", *HERE))
@@ -53,7 +53,7 @@ def test_only_the_ids_are_exported_for_other_commands(invoke: Invoke, failed: li
     assert invoke("jobs", "export", "--code", "NOT_PDF", "--ids", *HERE).stdout.split() == list(reversed(failed))
 
 
-def test_an_export_goes_through_all_pages_while_new_jobs_come(works: App) -> None:
+def test_an_export_reads_all_pages_while_new_jobs_arrive(works: App) -> None:
     convert = works.tasks["convert"]
     ids = [job.id for job in works.enqueue_many([convert.bind("fine") for _ in range(2 * PAGE + 1)])]
     letters = works.export(JobFilter(kind="convert"))
@@ -63,7 +63,7 @@ def test_an_export_goes_through_all_pages_while_new_jobs_come(works: App) -> Non
     assert found == list(reversed(ids))
 
 
-def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path: Path) -> None:
+def test_an_export_with_events_reads_many_histories_at_once(tmp_path: Path) -> None:
     reads: list[str] = []
 
     class Told(SqliteStore):
@@ -85,7 +85,9 @@ def test_an_export_with_events_reads_the_histories_of_many_jobs_at_once(tmp_path
     assert reads == ["histories"] * 3
 
 
-def test_a_damaged_row_stops_no_other_and_is_named_at_the_end(invoke: Invoke, works: App, failed: list[str]) -> None:
+def test_a_damaged_row_does_not_stop_the_export_and_is_named_at_the_end(
+    invoke: Invoke, works: App, failed: list[str]
+) -> None:
     works.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_jobs SET tags = '{}' WHERE id = ?", (failed[1],))
     )
@@ -97,7 +99,7 @@ def test_a_damaged_row_stops_no_other_and_is_named_at_the_end(invoke: Invoke, wo
         list(works.export())
 
 
-def test_a_purge_only_shows_what_it_would_do(invoke: Invoke, works: App, failed: list[str]) -> None:
+def test_a_purge_without_apply_only_counts(invoke: Invoke, works: App, failed: list[str]) -> None:
     said = invoke(*PURGE)
     assert said.exit_code == 0
     assert said.stdout.splitlines()[1].split() == ["convert", "failed", "NOT_PDF", "2"]
@@ -105,7 +107,7 @@ def test_a_purge_only_shows_what_it_would_do(invoke: Invoke, works: App, failed:
     assert len(works.jobs().jobs) == 3
 
 
-def test_a_purge_deletes_what_matches_and_leaves_a_line_who_and_why(
+def test_a_purge_deletes_matching_jobs_and_logs_actor_and_reason(
     invoke: Invoke, works: App, failed: list[str], read_json: ReadJson
 ) -> None:
     done = read_json(invoke(*PURGE, "--owner", "acme", "--apply", "--actor", "ann", "--reason", "mended", "--json"))
@@ -119,7 +121,7 @@ def test_a_purge_deletes_what_matches_and_leaves_a_line_who_and_why(
     assert "1 deleted" in invoke("events", *HERE).stdout
 
 
-def test_young_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue: Enqueue, failed: list[str]) -> None:
+def test_recent_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue: Enqueue, failed: list[str]) -> None:
     enqueue("bad", run=True, dedupe="k", dedupe_for="1d")
     assert "No job to delete." in invoke(*PURGE, "--older-than", "1h").stdout
     said = invoke(*PURGE, "--apply").stdout
@@ -127,7 +129,7 @@ def test_young_and_held_jobs_are_not_purged(invoke: Invoke, works: App, enqueue:
     assert "2 jobs deleted with their history." in said
 
 
-def test_many_are_purged_in_batches(works: App) -> None:
+def test_many_jobs_are_purged_in_batches(works: App) -> None:
     jobs = works.enqueue_many([works.tasks["convert"].bind("fine") for _ in range(BATCH + 1)])
     for job in jobs:
         works.cancel(job.id)
@@ -137,7 +139,7 @@ def test_many_are_purged_in_batches(works: App) -> None:
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "waiting"])
-def test_only_what_is_over_can_be_purged(invoke: Invoke, works: App, state: str) -> None:
+def test_only_jobs_that_are_over_can_be_purged(invoke: Invoke, works: App, state: str) -> None:
     works.migrate()
     refused = invoke("jobs", "purge", "--state", state, "--older-than", "1d", *HERE)
     assert refused.exit_code == 2
@@ -146,6 +148,6 @@ def test_only_what_is_over_can_be_purged(invoke: Invoke, works: App, state: str)
         works.purge(JobFilter(state=state), older_than="1d", dry_run=False)
 
 
-def test_how_old_must_be_said(invoke: Invoke, works: App) -> None:
+def test_older_than_is_required(invoke: Invoke, works: App) -> None:
     assert "Missing option '--older-than'" in invoke("jobs", "purge", *HERE).stderr
     assert "is not a duration" in invoke("jobs", "purge", "--older-than", "old", *HERE).stderr
