@@ -1,13 +1,14 @@
 """`mulligan events`: print the event log, and follow it."""
 
 from collections.abc import Iterable
+from contextlib import closing, suppress
 
 import click
 
 from mulligan.app import App
 from mulligan.cli.opening import open_existing, open_for_watching
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
-from mulligan.cli.output import echo, has_reader, print_json_line, show_table
+from mulligan.cli.output import echo, print_json_line, show_table, watch
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
 from mulligan.console.documents import event_document
@@ -18,8 +19,6 @@ from mulligan.values.text import safe
 HEADINGS = ("Position", "At", "Event", "Job", "Kind", "Attempt", "About")
 PAGE = 500
 LISTED, FOLLOWED = 50, 10
-# Notifications may be lost: read again after this many seconds.
-LOOK_AGAIN = 1.0
 
 
 @click.command("events", cls=CliCommand)
@@ -95,17 +94,11 @@ def _cells(event: Event) -> tuple[str, ...]:
 
 
 def _follow(app: App, shared: SharedOptions, job_id: str | None, after: int) -> None:
-    changes = app.store.changes()
-    try:
-        while has_reader():
+    with suppress(KeyboardInterrupt), closing(watch(app)) as changes:
+        for _ in changes:
             while found := app.events(job_id, after=after, limit=PAGE):
                 _print_new(shared, found)
                 after = found[-1].position
-            changes.wait(LOOK_AGAIN)
-    except KeyboardInterrupt:
-        return
-    finally:
-        changes.close()
 
 
 def _print_new(shared: SharedOptions, found: Iterable[Event]) -> None:

@@ -4,12 +4,13 @@ import json
 import os
 import select
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mulligan.app import App
 from mulligan.cli.options import SharedOptions
 from mulligan.explain.words import at
 from mulligan.values.duration import describe
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 1_000
 # The space between columns, and the smallest readable width of a long last column.
 GAP, FOLDED = 2, 20
+# Notifications may be lost: read again after this many seconds.
+LOOK_AGAIN = 1.0
 
 
 def echo(text: str = "", *, end: str = "\n") -> None:
@@ -119,7 +122,18 @@ def print_heading(text: str) -> None:
     echo(click.style(text, bold=True))
 
 
-def has_reader() -> bool:
+def watch(app: App) -> Generator[None, None, None]:
+    """Yield at once and after each change in the store, as long as stdout has a reader."""
+    changes = app.store.changes()
+    try:
+        while _has_reader():
+            yield
+            changes.wait(LOOK_AGAIN)
+    finally:
+        changes.close()
+
+
+def _has_reader() -> bool:
     """Whether stdout still has a reader. Without one, a command that waits for changes would wait forever."""
     try:
         poller = select.poll()

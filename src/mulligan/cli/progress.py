@@ -2,15 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from mulligan.app import App
-from mulligan.cli.output import echo, has_reader, print_json_line
+from mulligan.cli.output import echo, print_json_line, watch
 from mulligan.records.redrive import Redrive
 from mulligan.values.text import safe
-
-# Notifications may be lost: read again after this many seconds.
-LOOK_AGAIN = 1.0
 
 
 def follow(app: App, redrive_id: str, *, as_json: bool, document: Callable[[Redrive], dict[str, Any]]) -> bool:
@@ -34,18 +32,15 @@ def follow(app: App, redrive_id: str, *, as_json: bool, document: Callable[[Redr
 
 def _changes(app: App, redrive_id: str) -> Iterator[Redrive]:
     """The redrive after each visible change, until it is over."""
-    changes, shown = app.store.changes(), ""
-    try:
-        while has_reader():
+    shown = ""
+    with closing(watch(app)) as changes:
+        for _ in changes:
             found = app.redrive_status(redrive_id)
             if line(found) != shown:
                 shown = line(found)
                 yield found
             if found.state.is_over:
                 return
-            changes.wait(LOOK_AGAIN)
-    finally:
-        changes.close()
 
 
 def line(found: Redrive) -> str:

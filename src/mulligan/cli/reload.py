@@ -23,18 +23,14 @@ SETTINGS = "mulligan.toml"
 Sources = dict[str, tuple[int, int]]
 
 
-def run_with_reload(folders: list[Path]) -> int:
-    """Run until SIGTERM or Ctrl-C, and return the exit status of the last worker. Signals are passed on to it."""
-    return _Reloader(folders).run()
-
-
-class _Reloader:
+class Reloader:
     def __init__(self, folders: list[Path]) -> None:
         self._folders = folders
         self._worker: subprocess.Popen[bytes] | None = None
         self._is_stopping = False
 
     def run(self) -> int:
+        """Run until SIGTERM or Ctrl-C, and return the exit status of the last worker. Signals are passed on to it."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
         status = 0

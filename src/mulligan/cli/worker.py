@@ -15,7 +15,7 @@ from mulligan.cli.opening import app_name, open_app
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line
 from mulligan.cli.parameters import names, text
-from mulligan.cli.reload import folders_of, run_with_reload
+from mulligan.cli.reload import Reloader, folders_of
 from mulligan.errors import ConfigurationError, WornOut, without_password
 from mulligan.explain.words import counted
 from mulligan.logs import configure
@@ -46,7 +46,7 @@ def worker(
     """Run jobs until SIGTERM or Ctrl-C. Running jobs finish first; a second signal releases them."""
     shared.app = name or shared.app
     if reloads:
-        sys.exit(run_with_reload(folders_of(app_name(shared))))
+        sys.exit(Reloader(folders_of(app_name(shared))).run())
     with open_app(shared, needs_tasks=True) as app:
         if not app.tasks:
             raise ConfigurationError("the app has no tasks to run: import the modules that define them")

@@ -47,8 +47,7 @@ class DemoProcesses:
             # Stopped in reverse order, so that running jobs still reach the gateway.
             stack.enter_context(self.gateway)
             stack.callback(self._workers.stop)
-            for _ in range(WORKERS):
-                self._workers.start()
+            self._workers.start(WORKERS)
             self._stack = stack.pop_all()
         return self
 

@@ -41,18 +41,19 @@ class Workers:
         """Oldest first."""
         return [process.pid for process in self._processes]
 
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            # In its own process group: Ctrl-C reaches the demo only, which then stops its workers.
-            process = subprocess.Popen(  # noqa: S603
-                self._command,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
-        self._processes.append(process)
+    def start(self, number: int = 1) -> None:
+        for _ in range(number):
+            with self._log.open("ab") as log:
+                # In its own process group: Ctrl-C reaches the demo only, which then stops its workers.
+                process = subprocess.Popen(  # noqa: S603
+                    self._command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    process_group=0,
+                )
+            self._processes.append(process)
 
     def check(self) -> None:
         """Raises WorkersFailed if one of them has ended."""
@@ -67,8 +68,7 @@ class Workers:
         if self._replaced > MOST_REPLACED:
             self.check()
         self._processes = [process for process in self._processes if process.pid not in ended]
-        for _ in ended:
-            self.start()
+        self.start(len(ended))
         return ended
 
     def kill(self, pid: int) -> None:

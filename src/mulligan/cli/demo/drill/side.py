@@ -37,8 +37,7 @@ class Side:
         self._workers = Workers(environment, folder / f"{name}.log", command=COMMAND)
 
     def start(self) -> None:
-        for _ in range(WORKERS):
-            self._workers.start()
+        self._workers.start(WORKERS)
 
     @property
     def is_ready(self) -> bool:
