@@ -18,7 +18,7 @@ from mulligan.explain.words import counted
 from mulligan.values.clock import SystemClock
 
 WORKERS = 2
-LONGEST_START = 15.0
+LONGEST_START = 60.0
 # No new jobs in the last part, so that the others can finish.
 PRODUCING = 0.85
 # A worker is killed when it holds this many jobs, or after the longest wait.
