@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
+from math import nextafter
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.backoff import Added, Exponential
@@ -123,84 +124,70 @@ class Settings:
         ]
 
 
-def _number(low: int, high: int) -> tuple[Callable[[str], int], str]:
-    def read(text: str) -> int:
-        number = int(text)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    return read, f"an integer from {low:,} to {high:,}"
-
-
-def _duration(unit: str, low: str, high: str) -> tuple[Callable[[str], timedelta], str]:
-    def read(text: str) -> timedelta:
-        value = parse(f"{text.strip()}{unit}")
-        if not parse(low) <= value <= parse(high):
-            raise ValueError
-        return value
-
-    return read, f"a number of {'milliseconds' if unit == 'ms' else 'seconds'} between {low} and {high}"
-
-
-def _window(calls: int, low: str, high: str) -> tuple[Callable[[str], int | timedelta], str]:
-    number, _ = _number(1, calls)
-
-    def read(text: str) -> int | timedelta:
-        if text.strip().isdecimal():
-            return number(text)
-        length = parse(text)
-        if not parse(low) <= length <= parse(high):
-            raise ValueError
-        return length
-
-    return read, f"a number of calls from 1 to {calls}, or a duration between {low} and {high} such as '2m'"
-
-
-def _fraction() -> tuple[Callable[[str], float], str]:
-    def read(text: str) -> float:
-        fraction = float(text)
-        if not 0 < fraction <= 1:
-            raise ValueError
-        return fraction
-
-    return read, "a fraction above 0, at most 1"
-
+Reader: TypeAlias = tuple[Callable[[str], Any], str]
+"""Reads a value, and says what is allowed."""
 
 KEPT = "keep"
 
 
-def _age(low: str, high: str) -> tuple[Callable[[str], timedelta | None], str]:
-    def read(text: str) -> timedelta | None:
-        if text.strip().lower() == KEPT:
-            return None
-        age = parse(text)
-        if not parse(low) <= age <= parse(high):
-            raise ValueError
-        return age
-
-    return read, f"a duration between {low} and {high} such as '7d', or {KEPT!r} to keep them forever"
-
-
-def _count(low: int, high: int) -> tuple[Callable[[str], int | None], str]:
-    number, allowed = _number(low, high)
-    return lambda text: None if text.strip().lower() == KEPT else number(text), f"{allowed}, or {KEPT!r} to keep all"
-
-
-def _choice(*allowed: str) -> tuple[Callable[[str], str], str]:
-    def read(text: str) -> str:
-        for choice in allowed:
-            if choice.lower() == text.strip().lower():
-                return choice
+def _within(low: Any, high: Any, value: Any) -> Any:
+    if not low <= value <= high:
         raise ValueError
+    return value
+
+
+def _number(low: int, high: int) -> Reader:
+    return lambda text: _within(low, high, int(text)), f"an integer from {low:,} to {high:,}"
+
+
+def _duration(unit: str, low: str, high: str) -> Reader:
+    allowed = f"a number of {'milliseconds' if unit == 'ms' else 'seconds'} between {low} and {high}"
+    return lambda text: _within(parse(low), parse(high), parse(f"{text.strip()}{unit}")), allowed
+
+
+def _window(calls: int, low: str, high: str) -> Reader:
+    def read(text: str) -> Any:
+        if text.strip().isdecimal():
+            return _within(1, calls, int(text))
+        return _within(parse(low), parse(high), parse(text))
+
+    return read, f"a number of calls from 1 to {calls}, or a duration between {low} and {high} such as '2m'"
+
+
+def _fraction() -> Reader:
+    least = nextafter(0, 1)
+    return lambda text: _within(least, 1, float(text)), "a fraction above 0, at most 1"
+
+
+def _age(low: str, high: str) -> Reader:
+    allowed = f"a duration between {low} and {high} such as '7d', or {KEPT!r} to keep them forever"
+    return _or_kept(lambda text: _within(parse(low), parse(high), parse(text))), allowed
+
+
+def _count(low: int, high: int) -> Reader:
+    number, allowed = _number(low, high)
+    return _or_kept(number), f"{allowed}, or {KEPT!r} to keep all"
+
+
+def _or_kept(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: None if text.strip().lower() == KEPT else read(text)
+
+
+def _choice(*allowed: str) -> Reader:
+    by_form = {choice.lower(): choice for choice in allowed}
+
+    def read(text: str) -> str:
+        if text.strip().lower() not in by_form:
+            raise ValueError
+        return by_form[text.strip().lower()]
 
     return read, "one of " + ", ".join(allowed)
 
 
 _DUTIES = ("retry", "promote", "expire", "schedule", "probe")
-_STRING: tuple[Callable[[str], str], str] = (str, "a string")
+_STRING: Reader = (str, "a string")
 
-READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+READERS: dict[str, Reader] = {
     "database_url": _STRING,
     "store_timeout_sec": _duration("s", "1s", "1h"),
     "app": _STRING,

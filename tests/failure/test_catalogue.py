@@ -48,13 +48,13 @@ def test_the_ten_shared_codes_speak_word_for_word(code, error_class, status, ret
     catalogue = Catalogue.default()
     entry = catalogue.get(code)
     assert (entry.error_class, entry.status) == (error_class, status)
-    assert catalogue.message_for(code, retrying=True) == retrying
-    assert catalogue.message_for(code, retrying=False) == final
+    assert catalogue.get(code).message == retrying
+    assert catalogue.get(code).last_message == final
 
 
 def test_no_message_promises_a_retry_when_none_follows():
     for entry in Catalogue.default():
-        assert "retry" not in Catalogue.default().message_for(entry.code, retrying=False).lower(), entry.code
+        assert "retry" not in Catalogue.default().get(entry.code).last_message.lower(), entry.code
 
 
 def test_only_what_is_retried_promises_a_retry():
@@ -85,12 +85,12 @@ def test_an_app_adds_codes_and_rewords_others_without_changing_the_default():
 def test_a_final_message_of_its_own_is_used_when_nothing_follows():
     busy = ErrorCode("BUSY", "Busy. We'll try again soon.", final_message="Still busy. Please call us.")
     catalogue = Catalogue([busy, ErrorCode("LATE", "We will retry at once! Sorry.")])
-    assert catalogue.message_for("BUSY", retrying=False) == "Still busy. Please call us."
-    assert catalogue.message_for("LATE", retrying=False) == "Sorry."
+    assert catalogue.get("BUSY").last_message == "Still busy. Please call us."
+    assert catalogue.get("LATE").last_message == "Sorry."
 
 
 def test_a_message_that_is_nothing_but_a_promise_is_kept():
-    assert Catalogue([ErrorCode("SOON", "We'll retry.")]).message_for("SOON", retrying=False) == "We'll retry."
+    assert Catalogue([ErrorCode("SOON", "We'll retry.")]).get("SOON").last_message == "We'll retry."
 
 
 @pytest.mark.parametrize("code", ["MY_OWN", "not a code!", "", "X" * 100])

@@ -525,7 +525,7 @@ def test_a_value_that_cannot_be_on_failed_is_refused_at_once(app: App) -> None:
     def elsewhere(job_id: str) -> None: ...
 
     for wrong, words in (
-        (print, "must be a task of the app"),
+        (print, "must be a task of the same app"),
         (takes_nothing, "is called with one argument, the failed job's id"),
         (chooses, "the service of 'chooses' must be a name"),
         (elsewhere, "must be a task of the same app"),

@@ -32,7 +32,6 @@ from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.store import Store
-from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
 
@@ -160,7 +159,7 @@ class Jobs:
         first = self._take_stuck(move, job, actor)
         if first is None and (move, job.state) not in TABLE:
             raise illegal_move(job.id, job.state, move)
-        require_permission(self.tasks, job)
+        self.tasks.require_permission(job)
         return first
 
     def _take_stuck(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:

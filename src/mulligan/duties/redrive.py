@@ -26,7 +26,6 @@ from mulligan.records.redrive import (
 )
 from mulligan.store.messages import Request
 from mulligan.store.store import Store
-from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.values.clock import Clock
 
@@ -143,7 +142,7 @@ class RunRedrives:
             if (requests or refused) and self.clock.monotonic() > end:
                 break
             try:
-                require_permission(self.tasks, job)
+                self.tasks.require_permission(job)
                 requests.append(_request(redrive, job))
             except StoreError:
                 raise

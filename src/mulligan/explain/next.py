@@ -90,27 +90,28 @@ def describe_next(job: Job[Any], context: Context) -> tuple[str, ...]:
 
 
 def _describe_waiting(job: Job[Any], context: Context) -> Sentences:
+    return [*_wait(job, context), *_attempts_left(job), *_deadline(job, context)]
+
+
+def _wait(job: Job[Any], context: Context) -> Sentences:
     if context.batch is not None and context.batch.state is BatchState.DRAFT:
-        return [*_draft(context.batch), *_attempts_left(job), *_deadline(job, context)]
+        return _draft(context.batch)
     if job.waiting_for == "budget":
-        return [*_out_of_budget(job, context), *_attempts_left(job), *_deadline(job, context)]
+        return _out_of_budget(job, context)
     if job.waiting_for == "limit":
-        waits = _no_slot(context, _holds(job, context))
-        return [*waits, *_no_worker(job, context), *_attempts_left(job), *_deadline(job, context)]
+        return [*_no_slot(context, _holds(job, context)), *_no_worker(job, context)]
     if service := waits_for_service(job):
-        held_back = [*_holds(job, context), *_no_worker(job, context)]
-        return [service, *held_back, *_attempts_left(job), *_deadline(job, context)]
+        return [service, *_holds(job, context), *_no_worker(job, context)]
     if job.due_at > context.now:
         until = f"{_wait_reason(job)} until {context.at(job.due_at)}."
         then = f"Then it is queued, and attempt {job.attempt + 1} starts when a worker is free."
         paused = [*_duty_pause(_duty(job), context), *_holds(job, context)]
-        return [until, *paused, then, *_no_worker(job, context), *_attempts_left(job), *_deadline(job, context)]
+        return [until, *paused, then, *_no_worker(job, context)]
     budget = waits_for_budget(job, context.service)
     if waits := [budget] if budget else _duty_pause(_duty(job), context):
-        due = f"It was due at {context.at(job.due_at)}."
-        return [due, *waits, *_holds(job, context), *_attempts_left(job), *_deadline(job, context)]
+        return [f"It was due at {context.at(job.due_at)}.", *waits, *_holds(job, context)]
     due = f"It was due at {context.at(job.due_at)}, and the next worker that asks for work promotes it."
-    return [due, *_able_workers(job, context), *_attempts_left(job), *_deadline(job, context)]
+    return [due, *_able_workers(job, context)]
 
 
 def _no_slot(context: Context, held: Sentences) -> Sentences:

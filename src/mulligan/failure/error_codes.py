@@ -115,10 +115,6 @@ class Catalogue:
         """The entry of a code; a generic entry for a code without one."""
         return self._codes.get(code) or _generic_entry(code)
 
-    def message_for(self, code: str, *, retrying: bool) -> str:
-        entry = self.get(code)
-        return entry.message if retrying else entry.last_message
-
     def __contains__(self, code: object) -> bool:
         return code in self._codes
 

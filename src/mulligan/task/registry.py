@@ -1,9 +1,14 @@
 """The tasks of an app, by name."""
 
 from collections.abc import Iterator, Mapping
+from inspect import isawaitable
 from typing import Any
 
-from mulligan.errors import BadTask, UnknownKind
+from mulligan.errors import BadTask, MulliganError, NotAllowed, UnknownKind
+from mulligan.failure.redact import bounded
+from mulligan.failure.verdict import Failure
+from mulligan.records.job import Job
+from mulligan.task.checks import CanRetry
 from mulligan.task.task import Task
 
 
@@ -45,3 +50,25 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
     def kinds(self) -> list[str]:
         """Every name that a job may carry, including former ones."""
         return [*self._tasks, *self._aliases]
+
+    def require_permission(self, job: Job[Any]) -> None:
+        """Ask `can_retry` of the job's task before a manual retry. Raises NotAllowed, or the error that it raises."""
+        can_retry = self[job.kind].can_retry if job.kind in self else None
+        if can_retry is not None:
+            _ask(can_retry, job)
+
+
+def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
+    try:
+        answer = can_retry(job)
+    except MulliganError:
+        raise
+    except Exception as error:
+        # An error in the user's code is a refusal, with a message for the person who asked.
+        raise NotAllowed(f"can_retry of task {job.kind!r} failed: {bounded(Failure.of(error).message)}") from error
+    if isawaitable(answer):
+        raise NotAllowed(
+            f"can_retry of task {job.kind!r} returned {answer!r:.100}, which is not an answer: it cannot be async"
+        )
+    if answer is False:
+        raise NotAllowed(f"can_retry of task {job.kind!r} does not allow it now")

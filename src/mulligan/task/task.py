@@ -299,22 +299,10 @@ def _check_on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: C
     """A task that is registered already, so two tasks cannot follow each other forever."""
     if on_failed is None:
         return None
-    if not isinstance(on_failed, Task):
-        raise BadTask(not_allowed(f"on_failed of task {name!r}", on_failed, "a task of the app"))
-    if on_failed.client is not client:
-        raise BadTask(
-            f"on_failed of task {name!r} must be a task of the same app: {on_failed.name!r} belongs to another app"
-        )
+    if problem := _why_no_follow_up(on_failed, client, "failed job"):
+        raise BadTask(f"on_failed of task {name!r} {problem}")
     if name in (on_failed.name, *on_failed.aliases):
         raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would cause another one")
-    if callable(on_failed.service):
-        raise BadTask(f"on_failed of task {name!r}: the service of {on_failed.name!r} must be a name, not a function")
-    try:
-        inspect.signature(on_failed.function).bind(ANY_ID)
-    except TypeError as error:
-        raise BadTask(
-            f"on_failed of task {name!r} is called with one argument, the failed job's id; {on_failed.name!r}: {error}"
-        ) from None
     return on_failed
 
 
@@ -322,14 +310,19 @@ def settled_follow_up(on_settled: Task[..., Any, Any] | None, client: Client, *,
     """The job to store when a batch is settled."""
     if on_settled is None:
         return None
-    if not isinstance(on_settled, Task) or on_settled.client is not client:
-        raise BadBatch(not_allowed("on_settled", on_settled, "a task of the same app"))
-    if callable(on_settled.service):
-        raise BadBatch(f"on_settled: the service of {on_settled.name!r} must be a name, not a function")
-    try:
-        inspect.signature(on_settled.function).bind(ANY_ID)
-    except TypeError as error:
-        raise BadBatch(
-            f"on_settled is called with one argument, the batch's id; {on_settled.name!r}: {error}"
-        ) from None
+    if problem := _why_no_follow_up(on_settled, client, "batch"):
+        raise BadBatch(f"on_settled {problem}")
     return client.follow_up(on_settled, owner)
+
+
+def _why_no_follow_up(task: Task[..., Any, Any], client: Client, subject: str) -> str | None:
+    """Why the task cannot be called with the id of its subject; None if it can."""
+    if not isinstance(task, Task) or task.client is not client:
+        return not_allowed("", task, "a task of the same app")
+    if callable(task.service):
+        return f"cannot be used: the service of {task.name!r} must be a name, not a function"
+    try:
+        inspect.signature(task.function).bind(ANY_ID)
+    except TypeError as error:
+        return f"is called with one argument, the {subject}'s id; {task.name!r}: {error}"
+    return None

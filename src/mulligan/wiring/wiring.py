@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ from mulligan.store import has_database, open_store
 from mulligan.store.store import Store
 from mulligan.task.checks import check_version
 from mulligan.task.client import Client
-from mulligan.task.permission import require_permission
 from mulligan.task.registry import Registry
 from mulligan.task.schedule import Timetable
 from mulligan.task.task import Task
@@ -128,7 +126,7 @@ class Wiring:
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
-        self.batches = Batches(store, ids, self.client, partial(require_permission, tasks))
+        self.batches = Batches(store, ids, self.client, tasks.require_permission)
         self.redrives = Redrives(store, ids)
         self.reclassifier = Reclassifier(store, self.judge, self.jobs)
         self.dead_letters = DeadLetters(store, ids)

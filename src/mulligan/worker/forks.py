@@ -29,36 +29,34 @@ _has_handlers = False
 _blocked = threading.local()
 
 
+@contextmanager
+def _exit_in_fork() -> Iterator[None]:
+    """A fork that begins inside exits instead of leaving the block."""
+    before = generation
+    try:
+        yield
+    except BaseException as error:
+        if generation != before:
+            exit_fork(error)
+        raise
+    if generation != before:
+        exit_fork()
+
+
 def guard(function: Callable[P, T]) -> Callable[P, T]:
     """Wrap the function: a fork of this process exits instead of returning from it."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        before = generation
-        try:
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            if generation != before:
-                exit_fork(error)
-            raise
-        if generation != before:
-            exit_fork()
-        return result
+        with _exit_in_fork():
+            return function(*args, **kwargs)
 
     return call
 
 
 def guard_async(function: Callable[P, Any]) -> Callable[P, Any]:
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-        before = generation
-        try:
-            result = await function(*args, **kwargs)
-        except BaseException as error:
-            if generation != before:
-                exit_fork(error)
-            raise
-        if generation != before:
-            exit_fork()
-        return result
+        with _exit_in_fork():
+            return await function(*args, **kwargs)
 
     return call
 

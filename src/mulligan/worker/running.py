@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
@@ -11,45 +12,35 @@ from mulligan.store.messages import Progress
 from mulligan.worker.ending import StopReason
 
 
+@dataclass(slots=True, eq=False)
 class Running:
     """One attempt. Mutable on purpose: everything that changes while it runs is here."""
 
-    __slots__ = (
-        "_stored",
-        "attempt",
-        "claimed",
-        "extend_at",
-        "has_begun",
-        "is_over",
-        "lease",
-        "look_at",
-        "started",
-        "stop",
-        "task",
-        "timeout",
-        "why",
-    )
+    lease: Lease
+    _: KW_ONLY
+    claimed: float
+    """Monotonic time of the claim's reply; the lease has the store's time."""
+    extend_at: float
+    ports: InitVar[Ports] = NO_PORTS
+    attempt: Attempt = field(init=False)
+    started: float = field(init=False)
+    task: asyncio.Task[None] | None = None
+    stop: Callable[[], None] | None = None
+    """How to interrupt a task that runs in a thread."""
+    look_at: float = 0.0
+    """Monotonic time at which the worker checks whether it has ended."""
+    timeout: timedelta = timedelta(0)
+    """The timeout in force when it started."""
+    why: StopReason | None = None
+    has_begun: bool = False
+    """The task's own code has run, or may have."""
+    is_over: bool = False
+    """Its outcome is on the way to the store: the code's result no longer counts."""
+    _stored: tuple[float, str] = (0.0, "")
 
-    def __init__(self, lease: Lease, *, claimed: float, extend_at: float, ports: Ports = NO_PORTS) -> None:
-        self.lease = lease
-        self.attempt = Attempt(lease, ports)
-        self.claimed = claimed
-        """Monotonic time of the claim's reply; the lease has the store's time."""
-        self.started = claimed
-        self.extend_at = extend_at
-        self.task: asyncio.Task[None] | None = None
-        self.stop: Callable[[], None] | None = None
-        """How to interrupt a task that runs in a thread."""
-        self.look_at = 0.0
-        """Monotonic time at which the worker checks whether it has ended."""
-        self.timeout = timedelta(0)
-        """The timeout in force when it started."""
-        self.why: StopReason | None = None
-        self.has_begun = False
-        """The task's own code has run, or may have."""
-        self.is_over = False
-        """Its outcome is on the way to the store: the code's result no longer counts."""
-        self._stored = (0.0, "")
+    def __post_init__(self, ports: Ports) -> None:
+        self.attempt = Attempt(self.lease, ports)
+        self.started = self.claimed
 
     @property
     def has_news(self) -> bool:
