@@ -12,11 +12,10 @@ from mulligan.explain import Explanation, explain
 from mulligan.explain.history import DESCRIPTIONS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
-from mulligan.failure.classify import worker_lost
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Decision
 from mulligan.failure.error_codes import ErrorClass
-from mulligan.failure.verdict import Ledger, Verdict
+from mulligan.failure.verdict import Ledger, Verdict, worker_lost
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, Lease

@@ -17,10 +17,10 @@ from mulligan.console.schedules import ScheduleStatus
 from mulligan.console.services import ServiceHandle
 from mulligan.errors import BadSchedule
 from mulligan.explain import Explanation
-from mulligan.failure.classify import AnyRule
 from mulligan.failure.error_codes import ErrorCode
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
 from mulligan.policies import Names, Owner, Queue
 from mulligan.records.batch import BatchState

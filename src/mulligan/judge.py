@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.classify import AnyRule, classify
+from mulligan.failure.classify import classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
 from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.rule import AnyRule
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
 from mulligan.records.job import Job, Lease

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableError, Snooze
-from mulligan.failure.classify import classify, crashed, deadline_passed, engine_verdict, timed_out, worker_lost
+from mulligan.failure.classify import classify
 from mulligan.failure.error_codes import DEFAULT, Catalogue, ErrorCode
 from mulligan.failure.packs import PACKS
 from mulligan.failure.rule import Rule
-from mulligan.failure.verdict import Failure, Verdict
+from mulligan.failure.verdict import Failure, Verdict, crashed, deadline_passed, engine_verdict, timed_out, worker_lost
 
 
 def judged(failure: Failure | BaseException, *rules: Any, catalogue: Catalogue = DEFAULT) -> Verdict:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableError
 from mulligan.errors import Snooze as SnoozeRequest
 from mulligan.failure.backoff import LONGEST_DELAY, Exponential, Fixed, Steps
-from mulligan.failure.classify import classify, crashed, misfit, timed_out, worker_lost
+from mulligan.failure.classify import classify
 from mulligan.failure.decide import MAX_MISFITS, decide
 from mulligan.failure.decision import Decision, Fail, Postpone, Release, Retry
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.policy import RetryPolicy, schedule
 from mulligan.failure.rule import Rule
-from mulligan.failure.verdict import Failure, Ledger, Verdict
+from mulligan.failure.verdict import Failure, Ledger, Verdict, crashed, misfit, timed_out, worker_lost
 from mulligan.failure.windows import Window
 from mulligan.records.job import MAX_LOSSES
 

@@ -5,10 +5,19 @@ from datetime import timedelta
 import pytest
 
 from mulligan.errors import BadPolicy, FinalError, RateLimitedError, RetryableError, Snooze
-from mulligan.failure.classify import classify, crashed, deadline_passed, engine_verdict, timed_out, worker_lost
+from mulligan.failure.classify import classify
 from mulligan.failure.error_codes import Catalogue, ErrorClass, ErrorCode
 from mulligan.failure.rule import Rule
-from mulligan.failure.verdict import Failure, Ledger, Verdict
+from mulligan.failure.verdict import (
+    Failure,
+    Ledger,
+    Verdict,
+    crashed,
+    deadline_passed,
+    engine_verdict,
+    timed_out,
+    worker_lost,
+)
 
 
 class Refused(Exception):

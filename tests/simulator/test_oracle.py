@@ -11,10 +11,10 @@ import pytest
 
 from conformance.bench import retrying, verdict, worker
 from mulligan.errors import BatchClosed
-from mulligan.failure.classify import worker_lost
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Decision, Fail, Release, Retry, Succeed
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.verdict import worker_lost
 from mulligan.lifecycle import Move
 from mulligan.policies import Owner
 from mulligan.records.batch import NewBatch

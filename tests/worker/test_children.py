@@ -17,9 +17,8 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, RetryPolicy, State
 from mulligan.errors import BadTask
-from mulligan.failure.classify import worker_lost
 from mulligan.failure.decision import Release
-from mulligan.failure.verdict import Ledger
+from mulligan.failure.verdict import Ledger, worker_lost
 from mulligan.records.job import Job, NewJob
 from mulligan.store.messages import Claim, Outcome, Settled
 from mulligan.testing import crashing, sandbox

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.console.arguments import NAME, PAGE_SIZE, STRING, check
-from mulligan.failure.classify import timed_out
 from mulligan.failure.redact import bounded
+from mulligan.failure.verdict import timed_out
 from mulligan.judge import Judge
 from mulligan.records.job import Job, Lease
 from mulligan.store.messages import Outcome, Settled

@@ -2,7 +2,7 @@
 aborted batches."""
 
 from mulligan.duties.runner import repeat_while_full
-from mulligan.failure.classify import deadline_passed
+from mulligan.failure.verdict import deadline_passed
 from mulligan.store.store import Store
 
 PASSES = 100

@@ -5,7 +5,7 @@ import logging
 from datetime import datetime, timedelta
 
 from mulligan.duties.runner import repeat_while_full
-from mulligan.failure.classify import worker_lost
+from mulligan.failure.verdict import worker_lost
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
 from mulligan.store.messages import Outcome, Settled

@@ -20,33 +20,8 @@ from mulligan.failure.error_codes import (
 )
 from mulligan.failure.redact import first_line, sanitize
 from mulligan.failure.rule import AnyRule, Rule, name_of
-from mulligan.failure.verdict import (
-    Failure,
-    Ledger,
-    Verdict,
-    crashed,
-    deadline_passed,
-    engine_verdict,
-    misfit,
-    timed_out,
-    worker_lost,
-)
+from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.values.duration import parse
-
-__all__ = [
-    "AnyRule",
-    "Failure",
-    "Ledger",
-    "Rule",
-    "Verdict",
-    "classify",
-    "crashed",
-    "deadline_passed",
-    "engine_verdict",
-    "misfit",
-    "timed_out",
-    "worker_lost",
-]
 
 _MOST_NOTES = 5
 _DEFAULT_CODES = {

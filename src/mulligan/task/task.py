@@ -9,9 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments
-from mulligan.failure.classify import AnyRule
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.rule import check_rules
+from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.policies import InForce
 from mulligan.records.batch import BatchRecord
 from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, FollowUp, Job, NewJob

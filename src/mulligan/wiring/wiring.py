@@ -26,10 +26,9 @@ from mulligan.console.services import Services
 from mulligan.console.stuck import StuckJobs
 from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
-from mulligan.failure.classify import AnyRule
 from mulligan.failure.error_codes import Catalogue, ErrorCode
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.rule import check_rules
+from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.judge import Judge
 from mulligan.lifecycle import LIVE
 from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas

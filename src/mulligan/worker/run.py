@@ -6,11 +6,10 @@ from typing import Any
 
 from mulligan.attempt import CURRENT
 from mulligan.errors import MulliganError, StoreError
-from mulligan.failure.classify import misfit, worker_lost
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.evidence import MESSAGE_LIMIT
 from mulligan.failure.redact import sanitize
-from mulligan.failure.verdict import Failure
+from mulligan.failure.verdict import Failure, misfit, worker_lost
 from mulligan.store.store import Store
 from mulligan.task.payload import Misfit, PayloadError
 from mulligan.task.task import Task
