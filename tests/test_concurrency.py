@@ -10,7 +10,7 @@ import pytest
 from mulligan import App, Fixed, Owner, Queue, RetryableError, RetryPolicy
 from mulligan.errors import BadPolicies, BadTask
 from mulligan.lifecycle import State
-from mulligan.policies import load
+from mulligan.policies.file import load
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.testing import sandbox
 

@@ -10,7 +10,7 @@ import pytest
 
 from mulligan import App, RateLimitedError, RetryPolicy, Service, State
 from mulligan.records.job import Job
-from mulligan.service import MOST_RETURNS
+from mulligan.service.charge import MOST_RETURNS
 from mulligan.testing import sandbox
 from mulligan.testing.sandbox import Sandbox
 

@@ -31,7 +31,7 @@ from mulligan.errors import BadArgument, BadPolicy, BadTask, InvalidArguments, U
 from mulligan.failure.backoff import Fixed
 from mulligan.records.finding import Check, Level, Limits
 from mulligan.records.job import Job, JobFilter
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.testing import sandbox
 

@@ -9,7 +9,7 @@ import pytest
 from mulligan import App, RetryPolicy
 from mulligan.errors import BadSetting, ConfigurationError
 from mulligan.failure.policy import schedule
-from mulligan.service import Service
+from mulligan.service.config import Service
 from mulligan.settings import READERS, Settings, field_of, load
 
 

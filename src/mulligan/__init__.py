@@ -46,10 +46,11 @@ from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.failure.windows import Window
 from mulligan.lifecycle import State
-from mulligan.policies import Owner, Queue
+from mulligan.policies.owner import Owner
+from mulligan.policies.queue import Queue
 from mulligan.records.batch import BatchState
 from mulligan.records.job import Job, JobFilter
-from mulligan.service import Service
+from mulligan.service.config import Service
 
 __all__ = [
     "Added",

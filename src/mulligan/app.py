@@ -22,7 +22,9 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, password_of, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
-from mulligan.policies import Names, Owner, Queue
+from mulligan.policies.owner import Owner
+from mulligan.policies.queue import Queue
+from mulligan.policies.unknown_names import Names
 from mulligan.records.batch import BatchState
 from mulligan.records.duty import DutyRun
 from mulligan.records.event import Event
@@ -32,7 +34,7 @@ from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
-from mulligan.service import Service
+from mulligan.service.config import Service
 from mulligan.service.records import ServiceStatus
 from mulligan.settings import Settings, load
 from mulligan.store.messages import WorkerRecord

@@ -17,9 +17,12 @@ from mulligan.failure.packs.installed import packs
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import AnyRule
 from mulligan.failure.verdict import Failure, Verdict
-from mulligan.policies import NO_FILE, InForce, Policies, PolicyFile
+from mulligan.policies.file import NO_FILE, PolicyFile
+from mulligan.policies.in_force import InForce
+from mulligan.policies.reading import Policies
 from mulligan.records.job import Job, Lease
-from mulligan.service import ServiceBook, service_open_verdict
+from mulligan.service.allowance import service_open_verdict
+from mulligan.service.config import ServiceBook
 from mulligan.store.settle import damaged_verdict
 from mulligan.task.registry import Registry
 from mulligan.task.task import DEFAULT_TIMEOUT

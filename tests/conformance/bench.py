@@ -20,7 +20,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.messages import Beat, BeatReply, Claim, Claimed, Outcome, Progress, Request, Settled, WorkerRecord
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock

@@ -12,7 +12,8 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.job import RECOVERING, Job, Lease, ReportedCall
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
-from mulligan.service import MOST_RETURNS, Service, ServiceBook
+from mulligan.service.charge import MOST_RETURNS
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRequest
 from mulligan.store import probes
 from mulligan.store.messages import Answers, Outcome, Settled

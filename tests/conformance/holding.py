@@ -9,7 +9,7 @@ from mulligan.failure.decision import Retry, Succeed
 from mulligan.lifecycle import pause_events
 from mulligan.records.job import ReportedCall
 from mulligan.records.pause import PauseRequest
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRequest
 from mulligan.store.messages import Answers, Outcome
 

@@ -9,7 +9,7 @@ from conformance.bench import HOUR, WORKER, Bench, verdict
 from mulligan.failure.decision import Cancel, Retry, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import NewJob, ReportedCall
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import Family, ServiceRequest
 from mulligan.store.messages import Outcome
 

@@ -17,7 +17,7 @@ from conformance.examples import MachineTests, OneRuleMachine
 from mulligan.failure.decision import Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, JobFilter, Lease, NewJob
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import ServiceRecord, ServiceRequest
 from mulligan.store.messages import Claim, Claimed, Outcome, Request, Settled
 from mulligan.store.store import Store

@@ -25,7 +25,7 @@ from mulligan.lifecycle import SERVICE_EVENTS, Move, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job, Lease, ReportedCall
 from mulligan.records.pause import PauseRequest
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND, ServiceRecord, ServiceRequest
 from mulligan.store.messages import Answers, Outcome, Settled
 from mulligan.testing.virtual import VirtualClock

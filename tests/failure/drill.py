@@ -13,23 +13,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from mulligan.service import (
-    BreakerState,
-    CallCounts,
-    Change,
-    Figures,
-    Service,
-    ServiceCall,
-    ServiceState,
-    Transition,
-    begin_probing,
-    claim_allowance,
-    compute_figures,
-    is_restricted,
-    is_routine,
-    record_calls,
-    retry_allowance,
-)
+from mulligan.service.allowance import claim_allowance, retry_allowance
+from mulligan.service.breaker import begin_probing, is_routine, record_calls
+from mulligan.service.config import Service
+from mulligan.service.state import BreakerState, Change, ServiceState, Transition, is_restricted
+from mulligan.service.window import CallCounts, Figures, ServiceCall, compute_figures
 
 SECOND = 1_000_000
 SEEDS = int(os.environ.get("MULLIGAN_DRILL_SEEDS", "1"))

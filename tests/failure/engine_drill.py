@@ -20,7 +20,7 @@ from drill import FAULTS, SECOND, Remote, Report, Setting, line
 
 from mulligan import App, Exponential, RetryPolicy
 from mulligan.records.event import Event
-from mulligan.service import Change
+from mulligan.service.state import Change
 from mulligan.settings import Settings
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store

@@ -3,23 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mulligan.service import (
-    Allowance,
-    CallCounts,
-    Change,
-    Figures,
-    Service,
-    ServiceCall,
-    ServiceState,
-    Transition,
-    begin_probing,
-    claim_allowance,
-    compute_figures,
-    force,
-    hold,
-    record_calls,
-    retry_allowance,
-)
+from mulligan.service.allowance import Allowance, claim_allowance, retry_allowance
+from mulligan.service.breaker import begin_probing, force, hold, record_calls
+from mulligan.service.config import Service
+from mulligan.service.state import Change, ServiceState, Transition
+from mulligan.service.window import CallCounts, Figures, ServiceCall, compute_figures
 
 SECOND = 1_000_000
 NAME = "gateway"

@@ -8,20 +8,11 @@ from service_worlds import SECOND, World
 
 from mulligan.errors import BadPolicy
 from mulligan.failure.error_codes import Catalogue, ErrorClass, ErrorCode
-from mulligan.service import (
-    BreakerState,
-    CallCounts,
-    Service,
-    ServiceBook,
-    ServiceCall,
-    ServiceState,
-    compute_figures,
-    is_restricted,
-    service_open_verdict,
-)
-from mulligan.service.allowance import FLOOR, claim_allowance, fails_fast
+from mulligan.service.allowance import FLOOR, claim_allowance, fails_fast, service_open_verdict
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.pace import CALM, CEILING, HEADROOM
-from mulligan.service.window import Slot, width_of
+from mulligan.service.state import BreakerState, ServiceState, is_restricted
+from mulligan.service.window import CallCounts, ServiceCall, Slot, compute_figures, width_of
 
 
 def world(**given: Any) -> World:

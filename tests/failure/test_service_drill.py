@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from drill import FAULTS, FIRST_SEED, SEEDS, Report, Setting, drill
 
-from mulligan.service import Service
+from mulligan.service.config import Service
 
 
 @pytest.fixture(scope="module", params=[(fault, number) for fault in FAULTS for number in range(3 * SEEDS)], ids=str)

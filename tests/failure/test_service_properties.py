@@ -9,22 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from service_worlds import SECOND, Running, World
 
-from mulligan.service import (
-    BreakerState,
+from mulligan.service.allowance import FLOOR, claim_allowance
+from mulligan.service.breaker import force, is_routine, record_calls
+from mulligan.service.config import Service
+from mulligan.service.state import BreakerState, ServiceState, decode_state, encode_state
+from mulligan.service.window import (
+    SLOTS,
     CallCounts,
     Figures,
-    Service,
     ServiceCall,
-    ServiceState,
-    claim_allowance,
     compute_figures,
-    force,
-    is_routine,
-    record_calls,
+    decode_counts,
+    encode_counts,
 )
-from mulligan.service.allowance import FLOOR
-from mulligan.service.state import decode_state, encode_state
-from mulligan.service.window import SLOTS, decode_counts, encode_counts
 
 SERVICES = st.builds(
     Service,

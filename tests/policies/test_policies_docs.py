@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.policies import read
 from mulligan.policies.owner import KEYS as OWNER_KEYS
 from mulligan.policies.queue import KEYS as QUEUE_KEYS
-from mulligan.policies.reading import BACKOFF_KEYS, JOB_TYPE, RULE_KEYS, SPELLINGS, TOP, WINDOW_KEYS
+from mulligan.policies.reading import BACKOFF_KEYS, JOB_TYPE, RULE_KEYS, SPELLINGS, TOP, WINDOW_KEYS, read
 from mulligan.policies.section import KEYS
 from mulligan.policies.service import KEYS as SERVICE_KEYS
 

@@ -5,8 +5,8 @@ from textwrap import dedent
 import pytest
 
 from mulligan.errors import BadPolicies
-from mulligan.policies import Policies, read
-from mulligan.service import Service, ServiceBook
+from mulligan.policies.reading import Policies, read
+from mulligan.service.config import Service, ServiceBook
 
 CODE = ServiceBook(
     [Service("gateway", probes=3, open_at=0.6), Service("site:*", cooldown="1m")], default=Service("*", budget=0.2)

@@ -12,7 +12,7 @@ import pytest
 from live import SOON, eventually, working
 from mulligan import App, Exponential, FinalError, Fixed, RetryPolicy, State
 from mulligan.errors import BadPolicies
-from mulligan.policies import PolicyFile
+from mulligan.policies.file import PolicyFile
 from mulligan.settings import Settings
 from mulligan.store.messages import Claim
 from mulligan.testing import flaky, sandbox

@@ -9,7 +9,9 @@ import pytest
 
 from mulligan import App, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadPolicies, BadPolicy
-from mulligan.policies import Policies, PolicyFile, Quotas, read
+from mulligan.policies.file import PolicyFile
+from mulligan.policies.quotas import Quotas
+from mulligan.policies.reading import Policies, read
 from mulligan.records.job import FollowUp, NewJob
 from mulligan.records.rate import parse_rate
 from mulligan.testing.virtual import VirtualClock

@@ -13,7 +13,8 @@ from mulligan import Added, Decorrelated, Exponential, Failure, Fixed, Full, Lin
 from mulligan.errors import BadPolicies
 from mulligan.failure.classify import classify
 from mulligan.failure.policy import schedule
-from mulligan.policies import InForce, Policies, read
+from mulligan.policies.in_force import InForce
+from mulligan.policies.reading import Policies, read
 
 CODE = InForce(RetryPolicy(3, Exponential("5s", factor=5, jitter=None), limits={"NOT_PDF": 0}), timedelta(minutes=15))
 EVERYTHING = """

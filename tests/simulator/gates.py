@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mulligan.policies import Owner
+from mulligan.policies.owner import Owner
 from mulligan.records.limit import part_of
 from mulligan.store.budgets import Periods
 from simulator.broken import require

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.failure.decision import Decision, Fail, Succeed
 from mulligan.records.job import Fence, Lease
-from mulligan.service import Service
+from mulligan.service.config import Service
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome
 from simulator.broken import Broken, require

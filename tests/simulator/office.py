@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite.database import Database
 from simulator.clocks import StoreClock

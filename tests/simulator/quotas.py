@@ -3,7 +3,9 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from mulligan.policies import Owner, Queue, Quotas
+from mulligan.policies.owner import Owner
+from mulligan.policies.queue import Queue
+from mulligan.policies.quotas import Quotas
 
 PLAIN, FAIR, NARROW = "default", "fair", "narrow"
 OWNERS = ("ann", "ben")

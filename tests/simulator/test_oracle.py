@@ -16,7 +16,7 @@ from mulligan.failure.decision import Decision, Fail, Release, Retry, Succeed
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import worker_lost
 from mulligan.lifecycle import Move
-from mulligan.policies import Owner
+from mulligan.policies.owner import Owner
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import MAX_LOSSES, Lease, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget

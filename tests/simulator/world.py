@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from simulator.clocks import StoreClock
 from simulator.faults import Weather
 from simulator.fleet import Fleet

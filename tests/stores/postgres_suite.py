@@ -12,7 +12,7 @@ from postgres_server import EMPTY, SWEEP
 
 from conformance.bench import Bench
 from conformance.suite import StoreSuite
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.connections import Connection
 

@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 from mulligan import App, Conflict, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
 from mulligan.errors import BadConnection
 from mulligan.failure.decision import Succeed
-from mulligan.policies import Quotas
+from mulligan.policies.quotas import Quotas
 from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook
 from mulligan.service.records import Family

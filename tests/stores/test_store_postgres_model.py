@@ -10,7 +10,7 @@ from postgres_server import emptied
 
 from conformance.service_machine import service_machine
 from conformance.suite import machine
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.postgres import PostgresStore
 
 _urls: list[str] = []

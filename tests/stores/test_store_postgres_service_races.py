@@ -14,7 +14,7 @@ from conformance.bench import HOUR, MINUTE, SECOND, verdict
 from conformance.services import blaming
 from mulligan.failure.decision import Retry, Succeed
 from mulligan.records.job import Lease
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import ServiceRequest
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.postgres import PostgresStore, connections

@@ -10,7 +10,7 @@ import pytest
 from conformance.services import blaming
 from mulligan.failure.decision import Succeed
 from mulligan.records.job import Lease, NewJob
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import ServiceRequest
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.sqlite import SqliteStore

@@ -10,7 +10,7 @@ from test_store_sqlite_growth import steps_of
 from transactions import on
 
 from mulligan.records.job import NewJob
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.store.messages import Claim
 from mulligan.store.postgres import PostgresStore
 from mulligan.store.postgres.session import PostgresSession

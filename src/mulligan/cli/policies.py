@@ -20,7 +20,10 @@ from mulligan.failure.packs.installed import packs as installed_packs
 from mulligan.failure.policy import RetryPolicy, Row
 from mulligan.failure.policy import schedule as delays_of
 from mulligan.failure.rule import AnyRule, Rule, name_of
-from mulligan.policies import InForce, Names, Policies, PolicyFile, UnknownNames, find_unknown_names, load
+from mulligan.policies.file import PolicyFile, load
+from mulligan.policies.in_force import InForce
+from mulligan.policies.reading import Policies
+from mulligan.policies.unknown_names import Names, UnknownNames, find_unknown_names
 from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.values.text import safe

@@ -10,7 +10,8 @@ from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, Undeclared
 from mulligan.explain.next import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.lifecycle import State
-from mulligan.policies import Names, PolicyFile, find_unknown_names
+from mulligan.policies.file import PolicyFile
+from mulligan.policies.unknown_names import Names, find_unknown_names
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
 from mulligan.service.records import Family, ServiceRecord

@@ -10,7 +10,7 @@ from mulligan.errors import UnknownService
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import SERVICE_FORCED
 from mulligan.records.pause import Pause
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
 from mulligan.store.store import Store
 from mulligan.task.task import Task

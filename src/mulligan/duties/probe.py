@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mulligan.attempt import attempt
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import ServiceRecord
 from mulligan.store.store import Store
 from mulligan.task.task import Task

@@ -2,7 +2,7 @@
 
 from mulligan.explain.event_data import EventData
 from mulligan.explain.words import times
-from mulligan.service import FAILS_FAST
+from mulligan.service.allowance import FAILS_FAST
 from mulligan.values.duration import describe
 
 # For failures without a decision, and so without reasons.

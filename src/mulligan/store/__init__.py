@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mulligan.errors import BadUrl
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.messages import TIMEOUT
 from mulligan.store.store import Store
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.errors import Conflict
 from mulligan.records.job import Job, NewJob
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.batches import BatchOperations, EnqueueSteps
 from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import SubmitOperations, rank_step

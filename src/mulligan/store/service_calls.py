@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
 from mulligan.records.job import Fence, Lease, ReportedCall
-from mulligan.service import BreakerState, ServiceCall, ServiceState, charge_reason
+from mulligan.service.charge import charge_reason
 from mulligan.service.records import PROBE_KIND
+from mulligan.service.state import BreakerState, ServiceState
+from mulligan.service.window import ServiceCall
 from mulligan.store.messages import Outcome
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.service.records import Family
 from mulligan.store.rows import to_duration, to_json
 from mulligan.store.session import Session, Statement, Statements, Steps

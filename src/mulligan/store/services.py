@@ -9,36 +9,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mulligan.records.job import Lease
-from mulligan.service import (
-    Allowance,
+from mulligan.service.allowance import Allowance, claim_allowance, fails_fast, holds, retry_allowance, stays_refused
+from mulligan.service.breaker import begin_probing, force, hold, is_routine, record_calls
+from mulligan.service.config import LONGEST_WINDOW, Service, ServiceBook
+from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
+from mulligan.service.state import (
     BreakerState,
-    CallCounts,
     Change,
-    Figures,
     Forced,
-    Service,
-    ServiceBook,
-    ServiceCall,
     ServiceState,
     Transition,
-    begin_probing,
-    claim_allowance,
-    compute_figures,
-    fails_fast,
-    force,
-    hold,
-    holds,
+    decode_state,
+    encode_state,
     is_milestone,
     is_restricted,
-    is_routine,
-    record_calls,
-    retry_allowance,
-    stays_refused,
 )
-from mulligan.service.config import LONGEST_WINDOW
-from mulligan.service.records import PROBE_KIND, Demand, ServiceChange, ServiceRecord, ServiceRequest
-from mulligan.service.state import decode_state, encode_state
-from mulligan.service.window import decode_counts, encode_counts
+from mulligan.service.window import CallCounts, Figures, ServiceCall, compute_figures, decode_counts, encode_counts
 from mulligan.store.events import event_values, is_done
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.rows import Record, from_time, to_duration, to_json

@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import BadConnection
-from mulligan.policies import InForce, Quotas
+from mulligan.policies.in_force import InForce
+from mulligan.policies.quotas import Quotas
 from mulligan.records.job import FollowUp, Job, NewJob
 from mulligan.store import foreign
 from mulligan.store.store import Store

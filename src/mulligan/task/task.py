@@ -11,7 +11,7 @@ from uuid import UUID
 from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import AnyRule, check_rules
-from mulligan.policies import InForce
+from mulligan.policies.in_force import InForce
 from mulligan.records.batch import BatchRecord
 from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, FollowUp, Job, NewJob
 from mulligan.task.checks import (

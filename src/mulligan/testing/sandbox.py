@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from mulligan.app import App
 from mulligan.duties.runner import DutyGroup
 from mulligan.records.duty import DutyOverview
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualLoop

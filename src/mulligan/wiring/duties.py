@@ -16,7 +16,7 @@ from mulligan.duties.redrive import RunRedrives
 from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
 from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
-from mulligan.policies import PolicyFile
+from mulligan.policies.file import PolicyFile
 from mulligan.settings import DutyBounds, Settings
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry

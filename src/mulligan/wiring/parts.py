@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.messages import Changes
 from mulligan.store.store import Store
 from mulligan.values.clock import Clock, SystemClock, system_randomness

@@ -31,11 +31,15 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.judge import Judge
 from mulligan.lifecycle import LIVE
-from mulligan.policies import Names, Owner, PolicyFile, Queue, Quotas
+from mulligan.policies.file import PolicyFile
+from mulligan.policies.owner import Owner
+from mulligan.policies.queue import Queue
+from mulligan.policies.quotas import Quotas
+from mulligan.policies.unknown_names import Names
 from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.job import DEFAULT_QUEUE
 from mulligan.records.limit import LimitBook
-from mulligan.service import Service, ServiceBook
+from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.settings import Settings
 from mulligan.store import has_database, open_store

@@ -11,7 +11,7 @@ from mulligan.failure.verdict import Verdict
 from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
-from mulligan.service import ServiceBook
+from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts

@@ -22,7 +22,7 @@ from weakref import WeakSet
 from mulligan.errors import BadTask, JobNotFound, StoreDamaged
 from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.verdict import Failure, Verdict, crashed
-from mulligan.policies import NO_FILE, PolicyFile
+from mulligan.policies.file import NO_FILE, PolicyFile
 from mulligan.program.warden import WARDEN
 from mulligan.program.watch import MARK, end_strays, find_descendants
 from mulligan.records.job import Job, Lease

@@ -5,7 +5,7 @@ import os
 
 from mulligan import App, Exponential, RetryPolicy
 from mulligan.cli.demo.drill.plan import PATIENCE_SECONDS, DrillPlan
-from mulligan.service import Service
+from mulligan.service.config import Service
 
 SERVICE = "gateway"
 
