@@ -299,7 +299,7 @@ def test_a_period_that_is_over_holds_its_key_no_longer(shop: Shop) -> None:
 
 
 def test_owners_take_turns_in_the_callers_transaction_too(shop: Shop) -> None:
-    shop.app.client._quotas = Quotas([Queue("bulk", fair=True)], [Owner("b", weight=2)])
+    shop.app.client.quotas = Quotas([Queue("bulk", fair=True)], [Owner("b", weight=2)])
     options = [{"queue": "bulk", "owner": owner} for owner in "aaaabbbb"]
     shop.transact(*options, then=Undone)
     shop.transact(*options)
@@ -356,7 +356,7 @@ def test_limits_hold_for_what_a_caller_stores_in_his_transaction(shop: Shop) -> 
 
 
 def test_who_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:
-    shop.app.client._quotas = Quotas(owners=[Owner("acme", submit_rate="3/d")])
+    shop.app.client.quotas = Quotas(owners=[Owner("acme", submit_rate="3/d")])
     shop.transact(*[{"owner": "acme"}] * 3, then=Undone)
     kept = shop.transact(*[{"owner": "acme", "dedupe": str(n)} for n in range(3)])
     with pytest.raises(SubmitRateExceeded):
@@ -384,7 +384,7 @@ def test_many_jobs_of_one_transaction_keep_their_order(shop: Shop) -> None:
 
 def test_an_id_that_is_there_already_is_the_same_job(shop: Shop) -> None:
     (job,) = shop.transact({})
-    shop.app.client._ids = lambda: job.id
+    shop.app.client.ids = lambda: job.id
     (again,) = shop.transact({})
     assert (again, again.is_duplicate) == (shop.app.job(job.id), False)
     assert shop.events(job) == ["job.enqueued"]
@@ -462,7 +462,7 @@ def test_a_period_that_ends_with_its_job_between_two_statements_frees_the_key(on
 def test_half_a_list_is_never_stored_even_if_the_error_is_swallowed(on_sqlite: App, sqlite_file: str) -> None:
     ship = on_sqlite.tasks["ship"]
     ids = iter(["one", None])
-    on_sqlite.client._ids = lambda: next(ids)  # type: ignore[assignment,return-value]
+    on_sqlite.client.ids = lambda: next(ids)  # type: ignore[assignment,return-value]
     with closing(sqlite3.connect(sqlite_file)) as connection, connection, pytest.raises(sqlite3.IntegrityError):
         on_sqlite.enqueue_many([ship.bind(1), ship.bind(2)], connection=connection)
     assert on_sqlite.jobs().jobs == ()

@@ -1,6 +1,8 @@
 """Expire: fails jobs that did not run before their deadline, expires overdue batches, and cancels the jobs left in
 aborted batches."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.verdict import deadline_passed
 from mulligan.store.store import Store
@@ -8,20 +10,18 @@ from mulligan.store.store import Store
 PASSES = 100
 
 
+@dataclass(slots=True, eq=False)
 class Expire:
     name = "expire"
 
-    def __init__(self, store: Store, *, interval: float = 1.0, limit: int = 500) -> None:
-        self._store = store
-        self.interval = interval
-        self.limit = limit
-        self._verdict = deadline_passed()
+    store: Store
+    _: KW_ONLY
+    interval: float = 1.0
+    limit: int = 500
 
     def step(self) -> int:
         jobs = repeat_while_full(
-            lambda limit: self._store.expire(self._verdict, limit=limit), limit=self.limit, passes=PASSES
+            lambda limit: self.store.expire(deadline_passed(), limit=limit), limit=self.limit, passes=PASSES
         )
-        batches = repeat_while_full(
-            lambda limit: self._store.tend_batches(limit=limit), limit=self.limit, passes=PASSES
-        )
+        batches = repeat_while_full(lambda limit: self.store.tend_batches(limit=limit), limit=self.limit, passes=PASSES)
         return jobs + batches

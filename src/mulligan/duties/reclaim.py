@@ -2,6 +2,7 @@
 `settle`."""
 
 import logging
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from mulligan.duties.runner import repeat_while_full
@@ -25,6 +26,7 @@ LOST_NAMED = 20
 TOLERANCE_SECONDS = 1.0
 
 
+@dataclass(slots=True, eq=False)
 class Reclaim:
     """Takes back expired leases of other workers, and logs stuck jobs every few minutes.
 
@@ -35,39 +37,31 @@ class Reclaim:
 
     name = "reclaim"
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        judge: Judge,
-        clock: Clock,
-        incarnation: str,
-        interval: float,
-        beat: float,
-        limit: int = 200,
-        stuck_after: timedelta = timedelta(minutes=30),
-    ) -> None:
-        self._store = store
-        self._judge = judge
-        self._clock = clock
-        self._incarnation = incarnation
-        self.interval = interval
-        self.limit = limit
-        self._beat = beat
-        self._stuck_after = stuck_after
-        self._reported_at = clock.monotonic()
-        self._last: tuple[float, datetime] | None = None
-        self._quiet_since: float | None = None
+    store: Store
+    _: KW_ONLY
+    judge: Judge
+    clock: Clock
+    incarnation: str
+    interval: float
+    beat: float
+    limit: int = 200
+    stuck_after: timedelta = timedelta(minutes=30)
+    _reported_at: float = field(init=False)
+    _last: tuple[float, datetime] | None = field(default=None, init=False)
+    _quiet_since: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._reported_at = self.clock.monotonic()
 
     def step(self) -> int:
         """How many leases were taken back."""
         before, self._last = self._last, None
-        now, ours = self._store.now(), self._clock.monotonic()
+        now, ours = self.store.now(), self.clock.monotonic()
         self._last = (ours, now)
         if before is None or not self._is_trusted(ours - before[0], (now - before[1]).total_seconds()):
             self._quiet_since = ours
         self._report_stuck(ours, now)
-        is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self._beat
+        is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self.beat
         return (
             repeat_while_full(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES)
             if is_quiet
@@ -81,30 +75,30 @@ class Reclaim:
         if ours - self._reported_at < STUCK_SECONDS:
             return
         self._reported_at = ours
-        found = self._store.stuck(after=self._stuck_after, limit=1_000)
-        stuck = [lease for lease in found if self._judge.is_over_time(lease, now)]
+        found = self.store.stuck(after=self.stuck_after, limit=1_000)
+        stuck = [lease for lease in found if self.judge.is_over_time(lease, now)]
         if stuck:
             named = ", ".join(lease.fence.id for lease in stuck[:STUCK_NAMED])
             logger.warning(
                 "%d jobs are stuck: they have been running for longer than %s (%s%s); see: mulligan jobs stuck",
                 len(stuck),
-                describe(self._stuck_after),
+                describe(self.stuck_after),
                 named,
                 ", …" if len(stuck) > STUCK_NAMED else "",
             )
 
     def _reclaim(self, now: datetime, limit: int) -> int:
-        leases = self._store.overdue(besides=self._incarnation, limit=limit)
+        leases = self.store.overdue(besides=self.incarnation, limit=limit)
         if not leases:
             return 0
-        answers = self._store.settle([self._outcome(lease, now) for lease in leases])
+        answers = self.store.settle([self._outcome(lease, now) for lease in leases])
         taken = [lease for lease, answer in zip(leases, answers, strict=True) if answer is Settled.ACCEPTED]
         _report(taken)
         return len(taken)
 
     def _outcome(self, lease: Lease, now: datetime) -> Outcome:
         verdict = worker_lost(kind=lease.kind, has_begun=lease.has_begun)
-        return Outcome(lease, self._judge.decide_lease(verdict, lease, now=now), reclaimed_by=self._incarnation)
+        return Outcome(lease, self.judge.decide_lease(verdict, lease, now=now), reclaimed_by=self.incarnation)
 
 
 def _report(taken: list[Lease]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mulligan.errors import StoreError
@@ -14,6 +14,7 @@ from mulligan.task.schedule import Schedule, Timetable
 logger = logging.getLogger("mulligan.duties")
 
 
+@dataclass(slots=True, eq=False)
 class RunSchedules:
     """Ticks go by the store's clock. Every change requires the version that was read: of all workers that see a tick,
     one writes the record and the job, in one transaction.
@@ -27,41 +28,32 @@ class RunSchedules:
 
     name = "schedule"
 
-    def __init__(
-        self,
-        store: Store,
-        timetable: Timetable,
-        *,
-        worker: str,
-        interval: float = 1.0,
-        limit: int = 100,
-        has_ticks: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._store = store
-        self._timetable = timetable
-        self._worker = worker
-        self.interval = interval
-        self.limit = limit
-        self._has_ticks = has_ticks
-        self._began: datetime | None = None
-        self._is_planned = False
+    store: Store
+    timetable: Timetable
+    _: KW_ONLY
+    worker: str
+    interval: float = 1.0
+    limit: int = 100
+    has_ticks: Callable[[], bool] = lambda: True
+    _began: datetime | None = field(default=None, init=False)
+    _is_planned: bool = field(default=False, init=False)
 
     def step(self) -> int:
         """How many jobs were enqueued."""
-        if not self._timetable or (self._is_planned and not self._has_ticks()):
+        if not self.timetable or (self._is_planned and not self.has_ticks()):
             return 0
-        now = self._store.now()
+        now = self.store.now()
         self._began = self._began or now
-        records = {record.name: record for record in self._store.schedules()}
+        records = {record.name: record for record in self.store.schedules()}
         self._is_planned = all(
             name in records and records[name].definition == schedule.definition
-            for name, schedule in self._timetable.items()
+            for name, schedule in self.timetable.items()
         )
-        paused = {pause.name for pause in self._store.pauses() if pause.what == "schedule"}
+        paused = {pause.name for pause in self.store.pauses() if pause.what == "schedule"}
         # A paused schedule is only marked as seen: its ticks count as missed later.
-        steps = {name: self._mark_seen if name in paused else self._tick for name in self._timetable}
+        steps = {name: self._mark_seen if name in paused else self._tick for name in self.timetable}
         return sum(
-            self._step(steps[name], schedule, records.get(name), now) for name, schedule in self._timetable.items()
+            self._step(steps[name], schedule, records.get(name), now) for name, schedule in self.timetable.items()
         )
 
     def _step(
@@ -90,10 +82,10 @@ class RunSchedules:
 
     def _plan(self, schedule: Schedule, record: ScheduleRecord | None, now: datetime) -> int:
         assert self._began is not None
-        planned = schedule.planned(record, now, by=self._worker, since=self._began)
+        planned = schedule.planned(record, now, by=self.worker, since=self._began)
         clock = {"expression": schedule.cron.expression, "timezone": schedule.cron.timezone}
-        note = ScheduleNote(type=SCHEDULE_PLANNED, data={**clock, "kind": schedule.task.name, "worker": self._worker})
-        if self._store.change_schedule(ScheduleChange(record=planned, notes=[note])):
+        note = ScheduleNote(type=SCHEDULE_PLANNED, data={**clock, "kind": schedule.task.name, "worker": self.worker})
+        if self.store.change_schedule(ScheduleChange(record=planned, notes=[note])):
             logger.info("schedule %r is planned: next at %s", schedule.name, planned.next_tick.isoformat())
         return 0
 
@@ -109,7 +101,7 @@ class RunSchedules:
             last_job=jobs[-1].id if jobs else record.last_job,
         )
         notes = _skipped(schedule, record.next_tick, ticks, now)
-        if not self._store.change_schedule(ScheduleChange(record=changed, jobs=jobs, notes=notes)):
+        if not self.store.change_schedule(ScheduleChange(record=changed, jobs=jobs, notes=notes)):
             return 0
         for note in notes:
             logger.warning(
@@ -119,7 +111,7 @@ class RunSchedules:
 
     def _mark_seen(self, _schedule: Schedule, record: ScheduleRecord, now: datetime) -> int:
         if _unseen(record, now) > SEEN_EVERY:
-            self._store.change_schedule(ScheduleChange(record=record))
+            self.store.change_schedule(ScheduleChange(record=record))
         return 0
 
 

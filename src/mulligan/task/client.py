@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mulligan.task.task import Binding, Task
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Client:
     """Enqueues bound calls. `uses_connections`: the sandbox accepts every connection and uses none."""
 

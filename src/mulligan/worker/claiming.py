@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -22,34 +23,24 @@ SHORTEST_REST = 0.001
 LEARNED = 1_000
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Claimer:
-    def __init__(
-        self,
-        *,
-        store: Store,
-        calls: StoreCalls,
-        slots: Slots,
-        settler: Settler,
-        clock: Clock,
-        worker: WorkerRecord,
-        lease: timedelta,
-        version: str | None,
-        at_once: int,
-        fair_queues: Callable[[], Sequence[str]],
-    ) -> None:
-        self._store = store
-        self._calls = calls
-        self._slots = slots
-        self._settler = settler
-        self._clock = clock
-        self._worker = worker
-        self._lease = lease
-        self._version = version
-        self._at_once = at_once
-        self._fair_queues = fair_queues
-        self._number = 0
-        """Of the last claim."""
-        self._adopt_at = clock.monotonic() + lease.total_seconds()
+    store: Store
+    calls: StoreCalls
+    slots: Slots
+    settler: Settler
+    clock: Clock
+    worker: WorkerRecord
+    lease: timedelta
+    version: str | None
+    at_once: int
+    fair_queues: Callable[[], Sequence[str]]
+    _number: int = field(default=0, init=False)
+    """Of the last claim."""
+    _adopt_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._adopt_at = self.clock.monotonic() + self.lease.total_seconds()
 
     async def claim(self) -> float:
         """Claim while there is room and there may be more jobs. Returns the seconds to rest before the next claim.
@@ -60,8 +51,8 @@ class Claimer:
         if limit <= 0:
             return POLL_SECONDS
         claimed = await self._claim(limit)
-        while self._slots.may_be_more:
-            is_last = self._slots.is_stopping or self._must_adopt
+        while self.slots.may_be_more:
+            is_last = self.slots.is_stopping or self._must_adopt
             limit = 0 if is_last else self._room(coming=len(claimed.leases))
             if limit <= 0:
                 await self._take(claimed)
@@ -73,34 +64,34 @@ class Claimer:
 
     def _room(self, coming: int = 0) -> int:
         """Free slots, and those that will be free before another claim is answered; none while settles lag behind."""
-        most = self._at_once
-        if len(self._settler) > 3 * most:
+        most = self.at_once
+        if len(self.settler) > 3 * most:
             return 0
-        slots = self._slots.usable
+        slots = self.slots.usable
         # The first to end are the quick ones, so claim ahead at most as many as have ended.
-        quick = int(slots * AHEAD_SECONDS / max(self._slots.usual_seconds, 1e-6))
-        ahead = min(2 * most, self._slots.ended_count, quick)
-        waiting = self._slots.waiting + coming
-        wanted = min(most, slots + ahead - len(self._slots) - waiting)
+        quick = int(slots * AHEAD_SECONDS / max(self.slots.usual_seconds, 1e-6))
+        ahead = min(2 * most, self.slots.ended_count, quick)
+        waiting = self.slots.waiting + coming
+        wanted = min(most, slots + ahead - len(self.slots) - waiting)
         # While jobs are waiting there is time: few large claims cost less than many small ones.
         return wanted if not waiting or wanted >= min(most, (slots + ahead) // 2) else 0
 
     async def _claim(self, limit: int) -> Claimed:
         self._number += 1
         claim = Claim(
-            incarnation=self._worker.incarnation,
+            incarnation=self.worker.incarnation,
             number=self._number,
-            kinds=self._worker.kinds,
-            queues=self._worker.queues,
+            kinds=self.worker.kinds,
+            queues=self.worker.queues,
             limit=limit,
-            lease=self._lease,
-            version=self._version,
-            whole=self._slots.has_looked or self._settler.mostly_fails or self._slots.ended_count < LEARNED,
-            fair=self._fair_queues(),
+            lease=self.lease,
+            version=self.version,
+            whole=self.slots.has_looked or self.settler.mostly_fails or self.slots.ended_count < LEARNED,
+            fair=self.fair_queues(),
         )
         # The number stays the same until there is an answer: if only the reply was lost, the same jobs come back.
-        claimed = await self._calls.ask(lambda: self._store.claim(claim), kind="claim")
-        self._slots.may_be_more = len(claimed.leases) >= limit
+        claimed = await self.calls.ask(lambda: self.store.claim(claim), kind="claim")
+        self.slots.may_be_more = len(claimed.leases) >= limit
         return claimed
 
     async def _take_during(self, claimed: Claimed, following: Coroutine[Any, Any, Claimed]) -> Claimed:
@@ -123,30 +114,30 @@ class Claimer:
 
     def _add(self, claimed: Claimed) -> None:
         log_service_changes(claimed.changes)
-        self._slots.add(claimed.leases)
+        self.slots.add(claimed.leases)
 
     # Lost replies
 
     @property
     def _must_adopt(self) -> bool:
-        return self._calls.may_have_lost_replies or self._clock.monotonic() >= self._adopt_at
+        return self.calls.may_have_lost_replies or self.clock.monotonic() >= self._adopt_at
 
     async def _adopt(self) -> None:
         """Take up the jobs of earlier claims whose replies were lost."""
-        self._slots.add(await self._calls.ask(self._lost_leases(before=self._number), kind="adopt"))
-        self._calls.may_have_lost_replies = False
-        self._adopt_at = self._clock.monotonic() + self._lease.total_seconds()
+        self.slots.add(await self.calls.ask(self._lost_leases(before=self._number), kind="adopt"))
+        self.calls.may_have_lost_replies = False
+        self._adopt_at = self.clock.monotonic() + self.lease.total_seconds()
 
     async def release_late(self) -> None:
         """Give back what the last claim took after all. Otherwise its jobs would wait for a whole lease and count as
         lost. Runs until it is cancelled."""
         while True:
             lost = self._lost_leases(before=self._number + 1)
-            self._slots.add(await self._calls.persist(lost, kind="adopt"))
-            self._slots.release_waiting()
+            self.slots.add(await self.calls.persist(lost, kind="adopt"))
+            self.slots.release_waiting()
             await asyncio.sleep(POLL_SECONDS)
 
     def _lost_leases(self, *, before: int) -> Callable[[], list[Lease]]:
         """A store call for the leases of earlier claims that this worker does not hold."""
-        held = [running.lease.fence for running in self._slots.held()]
-        return lambda: self._store.adopt(self._worker.incarnation, before=before, held=held)
+        held = [running.lease.fence for running in self.slots.held()]
+        return lambda: self.store.adopt(self.worker.incarnation, before=before, held=held)
