@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from mulligan.records.batch import BatchAction, BatchRecord, BatchState, next_action, outcome
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.batch_outcome import BatchAction, next_action, outcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSING, READY, PARTIAL, FAILED = BatchState.PROCESSING, BatchState.READY, BatchState.PARTIAL, BatchState.FAILED

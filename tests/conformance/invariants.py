@@ -26,7 +26,8 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
-from mulligan.records.batch import BatchRecord, BatchState, outcome
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.batch_outcome import outcome
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.pause import PauseRequest

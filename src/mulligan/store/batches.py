@@ -24,16 +24,8 @@ from mulligan.lifecycle import (
     Move,
     State,
 )
-from mulligan.records.batch import (
-    BatchAction,
-    BatchRecord,
-    BatchRetry,
-    BatchState,
-    NewBatch,
-    has_expired,
-    next_action,
-    outcome,
-)
+from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
 from mulligan.records.job import Job, NewJob
 from mulligan.store.events import event_values, is_done, to_data
 from mulligan.store.follow_up import to_callbacks
