@@ -30,7 +30,7 @@ from mulligan.records.job import Job, NewJob
 from mulligan.store.events import event_values, is_done, to_data
 from mulligan.store.follow_up import to_callbacks
 from mulligan.store.messages import Outcome, Settled
-from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
+from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Rows, Session, Statement, Statements, Steps
 from mulligan.store.settle import has_succeeded
 
@@ -396,21 +396,4 @@ def to_batch(row: Record) -> BatchRecord:
         state = BatchState(row["state"])
     except ValueError as error:
         raise StoreDamaged(f"the row of batch {row['id']!r} is damaged: {error}") from error
-    return BatchRecord(
-        id=row["id"],
-        name=row["name"],
-        owner=row["owner"],
-        state=state,
-        generation=row["generation"],
-        total=row["total"],
-        succeeded=row["succeeded"],
-        failed=row["failed"],
-        cancelled=row["cancelled"],
-        success_at=row["success_at"],
-        abort_above=row["abort_above"],
-        created_at=from_time(row["created_at"]),
-        published_at=from_time_or_none(row["published_at"]),
-        settled_at=from_time_or_none(row["settled_at"]),
-        aborted_at=from_time_or_none(row["aborted_at"]),
-        expires_at=from_time_or_none(row["expires_at"]),
-    )
+    return to_record(BatchRecord, row, state=state)

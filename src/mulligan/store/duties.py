@@ -8,7 +8,7 @@ from mulligan.lifecycle import DUTY_DONE
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.schedule import SEEN_EVERY
 from mulligan.store.events import event_values
-from mulligan.store.rows import Record, from_duration, from_json, from_time, to_duration, to_json
+from mulligan.store.rows import Record, from_json, to_duration, to_json, to_record
 from mulligan.store.session import Session
 
 # After the worker is gone. It is useful to know for a while which worker ran a duty last.
@@ -58,14 +58,4 @@ def _run_event(run: DutyRun) -> dict[str, Any]:
 
 
 def to_run(row: Record) -> DutyRun:
-    return DutyRun(
-        duty=row["duty"],
-        worker=row["worker"],
-        seconds=row["took"] / 1e6,
-        did=row["did"],
-        interval=from_duration(row["interval"]),
-        limit=row["batch"],
-        at=from_time(row["at"]),
-        actor=row["actor"],
-        reason=row["reason"],
-    )
+    return to_record(DutyRun, row, seconds=row["took"] / 1e6, limit=row["batch"])

@@ -14,7 +14,7 @@ import msgspec
 from mulligan.failure.verdict import Verdict
 from mulligan.records.event import Cursor, Event
 from mulligan.store.messages import Claim
-from mulligan.store.rows import Record, from_time, to_json
+from mulligan.store.rows import Record, from_time, to_json, to_record
 from mulligan.store.session import Session
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -110,7 +110,7 @@ def to_data(text: str) -> dict[str, Any]:
 
 
 def to_cursor(row: Record) -> Cursor:
-    return Cursor(row["name"], row["position"], from_time(row["updated_at"]))
+    return to_record(Cursor, row)
 
 
 class PastRequest(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.lifecycle import pause_events
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.store.events import PastRequest, event_values, find_request
-from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration
+from mulligan.store.rows import Record, to_duration, to_record
 from mulligan.store.session import Session
 
 
@@ -92,11 +92,4 @@ def pause_event(type_: str, request: PauseRequest, *, paused: Mapping[str, Any] 
 
 
 def to_pause(row: Record) -> Pause:
-    return Pause(
-        what=row["what"],
-        name=row["name"],
-        since=from_time(row["since"]),
-        until=from_time_or_none(row["until"]),
-        actor=row["actor"],
-        reason=row["reason"],
-    )
+    return to_record(Pause, row)

@@ -8,7 +8,7 @@ from mulligan.errors import JobNotFound, StoreDamaged
 from mulligan.lifecycle import State
 from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.messages import NEWEST_IDS, Lane, WorkerRecord
-from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_time
+from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_record, to_time
 from mulligan.store.session import Session
 
 TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
@@ -117,17 +117,8 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
 
 
 def to_worker(row: Record) -> WorkerRecord:
-    return WorkerRecord(
-        incarnation=row["incarnation"],
-        host=row["host"],
-        pid=row["pid"],
-        queues=None if row["queues"] is None else decode_strings(row["queues"]),
-        kinds=decode_strings(row["kinds"]),
-        concurrency=row["concurrency"],
-        started_at=from_time(row["started_at"]),
-        seen_at=from_time(row["seen_at"]),
-        holds=row["holds"],
-    )
+    queues = None if row["queues"] is None else decode_strings(row["queues"])
+    return to_record(WorkerRecord, row, queues=queues, kinds=decode_strings(row["kinds"]))
 
 
 def to_lane(row: Record) -> Lane:

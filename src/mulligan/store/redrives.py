@@ -28,7 +28,7 @@ from mulligan.store.events import event_values
 from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.reading import filter_conditions, to_page
-from mulligan.store.rows import Record, from_time, to_duration, to_json, to_time
+from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Session
 from mulligan.store.settle import SETTLE_EVENTS
 
@@ -194,37 +194,23 @@ def to_redrive(row: Record) -> Redrive:
 
 
 def _redrive(row: Record) -> Redrive:
-    return Redrive(
-        id=row["id"],
+    course = to_record(
+        Course,
+        row,
+        cursors=_names(row["cursors"]),
+        watched=tuple(Watched(job, from_time(since)) for job, since in _watched(row["watched"])),
+    )
+    return to_record(
+        Redrive,
+        row,
         request_id=row["request"],
-        owner=row["owner"],
         filter=_filter(_names(row["filter"])),
         rate=parse_rate(row["rate"]),
-        canary=row["canary"],
-        abort_above=row["abort_above"],
-        actor=row["actor"],
-        reason=row["reason"],
         state=RedriveState(row["state"]),
-        matched=row["matched"],
         matches=tuple(Match(*match) for match in _matches(row["matches"])),
         sample=_strings(row["sample"]),
-        retried=row["retried"],
         skipped=_counts(row["skipped"]),
-        succeeded=row["succeeded"],
-        failed_again=row["failed_again"],
-        silent=row["silent"],
-        because=row["because"],
-        began_at=from_time(row["began_at"]),
-        ended_at=None if row["ended_at"] is None else from_time(row["ended_at"]),
-        course=Course(
-            cursors=_names(row["cursors"]),
-            watched=tuple(Watched(job, from_time(since)) for job, since in _watched(row["watched"])),
-            recent=row["recent"],
-            paced_at=from_time(row["paced_at"]),
-            held_by=row["held_by"],
-            held_until=None if row["held_until"] is None else from_time(row["held_until"]),
-            version=row["version"],
-        ),
+        course=course,
     )
 
 

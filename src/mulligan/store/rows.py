@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -14,6 +14,7 @@ from mulligan.lifecycle import State
 from mulligan.records.job import ONCE, Fence, Job, Lease
 from mulligan.values.moment import EPOCH, microseconds
 
+T = TypeVar("T")
 Record = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -95,6 +96,26 @@ def records(cursor: Any, rows: Iterable[Sequence[Any]]) -> list[Record]:
     """Return the rows as dicts by column name."""
     names = column_names(cursor)
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def to_record(record: Callable[..., T], row: Record, **given: Any) -> T:
+    """Make a record from the columns that are named like its fields. `given` are fields that differ from a column."""
+    columns = {name: read(row[name]) for name, read in _readers(record).items() if name in row and name not in given}
+    return record(**columns, **given)
+
+
+@cache
+def _readers(record: Callable[..., object]) -> dict[str, Callable[[Any], Any]]:
+    """Return by field how its column is read: times and durations are stored as integers."""
+    hints = {name: (hint, *get_args(hint)) for name, hint in get_type_hints(record).items()}
+    return {
+        name: from_time_or_none if datetime in hint else from_duration if timedelta in hint else _as_stored
+        for name, hint in hints.items()
+    }
+
+
+def _as_stored(value: Any) -> Any:
+    return value
 
 
 def to_job(row: Record, *, is_duplicate: bool = False) -> Job[Any]:

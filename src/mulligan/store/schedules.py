@@ -6,7 +6,7 @@ from typing import Any
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.batches import EnqueueSteps
 from mulligan.store.events import event_values, is_done
-from mulligan.store.rows import Record, from_time, from_time_or_none, to_time
+from mulligan.store.rows import Record, to_record, to_time
 from mulligan.store.session import Session
 
 
@@ -69,20 +69,4 @@ def schedule_event(name: str, note: ScheduleNote) -> dict[str, Any]:
 
 
 def to_schedule(row: Record) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=row["name"],
-        definition=Definition(
-            kind=row["kind"],
-            expression=row["expression"],
-            timezone=row["timezone"],
-            missed=row["missed"],
-            arguments=row["arguments"],
-        ),
-        next_tick=from_time(row["next_tick"]),
-        last_tick=from_time_or_none(row["last_tick"]),
-        last_job=row["last_job"],
-        planned_by=row["planned_by"],
-        since=from_time(row["since"]),
-        seen_at=from_time(row["seen_at"]),
-        version=row["version"],
-    )
+    return to_record(ScheduleRecord, row, definition=to_record(Definition, row))

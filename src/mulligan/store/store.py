@@ -7,7 +7,7 @@ it.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
@@ -51,6 +51,7 @@ from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Work = Callable[[Session], T]
 
 
@@ -227,11 +228,11 @@ class Store:
 
     def pause(self, request: PauseRequest) -> Pause:
         """Start a pause, or replace the one with the same subject."""
-        return self._write(lambda session: self._pauses.pause(session, request))
+        return self._write(self._pauses.pause, request)
 
     def resume(self, request: PauseRequest) -> Pause | None:
         """End a pause. Return it, or None if there was none."""
-        ended = self._write(lambda session: self._pauses.resume(session, request))
+        ended = self._write(self._pauses.resume, request)
         self._backend.hint()
         return ended
 
@@ -246,7 +247,7 @@ class Store:
     def record_runs(self, rounds: Sequence[DutyRun]) -> None:
         """Record runs of duties, one row per duty and worker. A manual run also writes an event."""
         is_durable = any(done.request for done in rounds)
-        self._write(lambda session: self._duties.record(session, rounds), is_durable=is_durable)
+        self._backend.write(lambda session: self._duties.record(session, rounds), is_durable=is_durable)
 
     def duty_runs(self) -> list[DutyRun]:
         """Return the last run of each duty by each worker, the newest first."""
@@ -272,12 +273,12 @@ class Store:
     def retry_members(self, request: BatchRetry) -> list[str]:
         """Retry these failed or cancelled members, in one transaction. Return the ids of those retried. Raises
         `BatchNotFound` or `BatchExpired`."""
-        retried = self._write(lambda session: self._batches.retry(session, request), is_long=True)
+        retried = self._backend.write(lambda session: self._batches.retry(session, request), is_long=True)
         self._backend.hint()
         return retried
 
     def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord:
-        return self._read(lambda session: self._batches.get(session, storable(batch_id), owner))
+        return self._read(self._batches.get, storable(batch_id), owner)
 
     def batches(
         self,
@@ -288,22 +289,22 @@ class Store:
         cursor: str | None = None,
     ) -> list[BatchRecord]:
         """Return batches, the newest first. `cursor` is the id of the last one seen."""
-        return self._read(lambda session: self._batches.list_all(session, state, owner, limit, cursor))
+        return self._read(self._batches.list_all, state, owner, limit, cursor)
 
     def tend_batches(self, *, limit: int) -> int:
         """Expire batches whose date has passed and cancel the remaining members of aborted ones. Return how many
         batches and jobs."""
         if not self._read(self._batches.needs_upkeep):
             return 0
-        did = self._write(lambda session: self._batches.expire(session, limit))
-        for batch in self._read(lambda session: self._batches.list_aborted(session, limit)):
+        did = self._write(self._batches.expire, limit)
+        for batch in self._read(self._batches.list_aborted, limit):
             # One by one: members are locked before their batch, and never two batches at once.
             did += self._cancel_members(batch, max(0, limit - did))
         self._backend.write_one(self._batches.finish_admission)
         return did
 
     def _cancel_members(self, batch: BatchRecord, limit: int) -> int:
-        return self._write(lambda session: self._batches.cancel_members(session, batch, limit))
+        return self._write(self._batches.cancel_members, batch, limit)
 
     def prune_batches(self, *, before: datetime, limit: int) -> int:
         """Delete batches that were settled before this time and have no members left. Return how many."""
@@ -313,7 +314,7 @@ class Store:
 
     def services(self, names: Sequence[str] | None = None) -> list[ServiceRecord]:
         """Return the services with a stored state, by name; with `names`, only these."""
-        return self._read(lambda session: self._services.list_all(session, names))
+        return self._read(self._services.list_all, names)
 
     def service_names(self) -> list[Family]:
         """Return how many computed names of services each family has."""
@@ -321,14 +322,14 @@ class Store:
 
     def force(self, request: ServiceRequest) -> ServiceRecord:
         """Force a service open or closed, or back to automatic, whatever its calls report."""
-        record = self._write(lambda session: self._services.force(session, request))
+        record = self._write(self._services.force, request)
         self._backend.hint()
         return record
 
     def demands(self, *, limit: int) -> list[Demand]:
         """Return the services that ready jobs depend on or blocked retries wait for, by name. Counts at most `limit`
         jobs per lane and gate."""
-        return self._read(lambda session: self._services.list_demands(session, limit))
+        return self._read(self._services.list_demands, limit)
 
     def limit_by(self, book: Callable[[], LimitBook]) -> None:
         """Use the limits of this book from now on, and announce them to the other processes."""
@@ -337,11 +338,11 @@ class Store:
     def limits(self, subjects: Sequence[str] | None = None) -> list[LimitRecord]:
         """Return the limits of these subjects (`kind/NAME`, `queue/NAME`, `owner/NAME`) that have one, or all stored
         limits, each with its taken slots."""
-        return self._read(lambda session: self._limits.list_records(session, subjects))
+        return self._read(self._limits.list_records, subjects)
 
     def spending(self, owner: str) -> SpendingRecord | None:
         """Return how much of its budget the retries of an owner have used, or None without a budget."""
-        return self._read(lambda session: self._limits.find_spending(session, owner))
+        return self._read(self._limits.find_spending, owner)
 
     # Schedules
 
@@ -355,26 +356,26 @@ class Store:
 
         A job whose id exists already is the same job. A manual change that was made before is not repeated.
         """
-        is_changed = self._write(lambda session: self._schedules.change(session, change))
+        is_changed = self._write(self._schedules.change, change)
         if change.jobs:
             self._backend.hint()
         return is_changed
 
     def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
         """Delete a schedule and its pause. Return whether there was one. Its jobs stay."""
-        return self._write(lambda session: self._schedules.remove(session, name, note))
+        return self._write(self._schedules.remove, name, note)
 
     # Jobs that have ended
 
     def newest(self, state: State, count: int) -> datetime | None:
         """Return when the oldest of the newest `count` jobs in this state ended, or None if there are fewer."""
-        return self._read(lambda session: self._retention.newest(session, state, count))
+        return self._read(self._retention.newest, state, count)
 
     def prune(self, state: State, *, before: datetime, limit: int) -> int:
         """Delete jobs that ended before this time, the oldest first. Return how many."""
-        if not self._read(lambda session: self._retention.old(session, state, before, limit)):
+        if not self._read(self._retention.old, state, before, limit):
             return 0
-        return self._write(lambda session: self._retention.prune(session, state, before, limit))
+        return self._write(self._retention.prune, state, before, limit)
 
     def list_ended(
         self,
@@ -386,35 +387,35 @@ class Store:
         cursor: str | None = None,
     ) -> list[str]:
         """Return the ids of jobs that ended before this time and may be purged, the newest first, below `cursor`."""
-        return self._read(lambda session: self._retention.over(session, wanted, before, owner, limit, cursor))
+        return self._read(self._retention.over, wanted, before, owner, limit, cursor)
 
     def count_ended(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[EndedCount]:
         """Count the jobs that ended before this time. Those that hold a dedupe key are counted separately."""
-        return self._read(lambda session: self._retention.count_over(session, wanted, before, owner))
+        return self._read(self._retention.count_over, wanted, before, owner)
 
     def purge(self, request: PurgeRequest) -> int:
         """Delete those of these jobs that are still ended, and record it in the log. Return how many."""
-        return self._write(lambda session: self._retention.purge(session, request))
+        return self._write(self._retention.purge, request)
 
     # Redrives
 
     def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
         """Count the matching jobs that ended before this time, by kind and code."""
-        return self._read(lambda session: self._redrives.count_candidates(session, wanted, before, owner))
+        return self._read(self._redrives.count_candidates, wanted, before, owner)
 
     def candidates(
         self, wanted: JobFilter, *, before: datetime, owner: str | None = None, after: str = "", limit: int = 100
     ) -> Page[Any]:
         """Return those jobs by id, above `after`."""
-        return self._read(lambda session: self._redrives.candidates(session, wanted, before, owner, after, limit))
+        return self._read(self._redrives.candidates, wanted, before, owner, after, limit)
 
     def begin_redrive(self, redrive: Redrive) -> Redrive:
         """Store a new redrive. Return the existing one if this owner used the request id before."""
-        return self._write(lambda session: self._redrives.begin(session, redrive))
+        return self._write(self._redrives.begin, redrive)
 
     def find_redrive(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
         """Return the redrive that this owner began with this request id, or None."""
-        return self._read(lambda session: self._redrives.find_by_request(session, request_id, owner))
+        return self._read(self._redrives.find_by_request, request_id, owner)
 
     def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
         """Write the progress and make the moves in one transaction, if the redrive has not changed since it was read.
@@ -435,20 +436,20 @@ class Store:
     ) -> Redrive:
         """End a redrive unless it has ended. Raises `RedriveNotFound`."""
         wanted = storable(redrive_id)
-        return self._write(lambda session: self._redrives.cancel(session, wanted, owner, actor, reason))
+        return self._write(self._redrives.cancel, wanted, owner, actor, reason)
 
     def redrive_results(self, redrive: Redrive) -> dict[str, bool]:
         """Return whether the next attempt of each watched job succeeded. Jobs without an ended attempt are missing."""
-        return self._read(lambda session: self._redrives.answers(session, redrive))
+        return self._read(self._redrives.answers, redrive)
 
     def redrives(
         self, *, redrive_id: str | None = None, owner: str | None = None, is_active: bool = False, limit: int = 50
     ) -> list[Redrive]:
         """Return redrives, the newest first; active ones the oldest first."""
         if is_active:
-            return self._read(lambda session: self._redrives.active(session, limit))
+            return self._read(self._redrives.active, limit)
         wanted = redrive_id and storable(redrive_id)
-        return self._read(lambda session: self._redrives.list_all(session, wanted, owner, limit))
+        return self._read(self._redrives.list_all, wanted, owner, limit)
 
     # Manual moves
 
@@ -465,26 +466,26 @@ class Store:
         return self._read(self._reading.now)
 
     def job(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
-        return self._read(lambda session: self._reading.job(session, storable(job_id), owner))
+        return self._read(self._reading.job, storable(job_id), owner)
 
     def load(self, leases: Sequence[Lease]) -> None:
         """Load the full records of these leases' jobs, in one query."""
-        self._read(lambda session: self._reading.load(session, leases))
+        self._read(self._reading.load, leases)
 
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
         """Return a page of jobs, the newest first."""
-        return self._read(lambda session: self._reading.jobs(session, wanted, owner, limit, cursor))
+        return self._read(self._reading.jobs, wanted, owner, limit, cursor)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
         """Count the jobs of each kind by state."""
-        return self._read(lambda session: self._reading.counts(session, owner))
+        return self._read(self._reading.counts, owner)
 
     def is_busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
         """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. Jobs blocked by a
         pause or an open service do not count."""
-        return self._read(lambda session: self._reading.is_busy(session, kinds, waiting_for))
+        return self._read(self._reading.is_busy, kinds, waiting_for)
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""
@@ -497,7 +498,7 @@ class Store:
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         """Count the queued jobs of its lane that are claimed before this one, up to `limit`."""
-        return self._read(lambda session: self._reading.ahead_of(session, job, limit))
+        return self._read(self._reading.ahead_of, job, limit)
 
     def lanes(self) -> list[Lane]:
         """Count all ready jobs by lane, and those that wait for a worker of another version."""
@@ -506,7 +507,7 @@ class Store:
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
         """Return ids of a `"job"`, `"batch"` or `"redrive"`: the one equal to `part` first, then the newest that begin
         with it, or end with it and are among the newest `NEWEST_IDS`."""
-        return self._read(lambda session: self._reading.find_ids(session, what, storable(part), owner, limit))
+        return self._read(self._reading.find_ids, what, storable(part), owner, limit)
 
     def workers(self) -> list[WorkerRecord]:
         return self._read(self._reading.workers)
@@ -517,13 +518,13 @@ class Store:
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
         if job is not None:
-            return self._read(lambda session: self._events.of_job(session, job, owner, after, limit))
+            return self._read(self._events.of_job, job, owner, after, limit)
         return self._backend.events(owner, after, limit)
 
     def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
         """Return all events of these jobs in one read. The caller chooses so few jobs that their events fit in
         memory."""
-        return self._read(lambda session: self._events.of_many(session, jobs))
+        return self._read(self._events.of_many, jobs)
 
     def last_position(self, *, back: int = 0) -> int:
         """Return the position of the last event; with `back`, a position that at least so many events follow, if there
@@ -536,14 +537,14 @@ class Store:
 
     def set_cursor(self, name: str, position: int) -> None:
         """Store durably how far a reader has come."""
-        self._write(lambda session: self._events.set_cursor(session, name, position))
+        self._write(self._events.set_cursor, name, position)
 
     def drop_cursor(self, name: str) -> None:
         """Delete the cursor of a reader: no events are kept for it any longer."""
         self._backend.write_one(lambda session: self._events.drop_cursor(session, name))
 
-    def _read(self, work: Work[T]) -> T:
-        return self._backend.read(work)
+    def _read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
+        return self._backend.read(lambda session: work(session, *args, **named))
 
-    def _write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:
-        return self._backend.write(work, is_durable=is_durable, is_long=is_long)
+    def _write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
+        return self._backend.write(lambda session: work(session, *args, **named))
