@@ -107,7 +107,7 @@ def on(store: Any, db: Any) -> Any:
 def promote_on(store: PostgresStore, db: Any) -> Any:
     """Promote due jobs in the transaction that is open on this connection."""
     backend = store._postgres
-    return backend._promote.promote(PostgresSession(db, backend.now), backend.now)
+    return backend._promote.promote(PostgresSession(db, backend.now))
 
 
 def publish_on(store: PostgresStore, db: Any, batch: str) -> None:
