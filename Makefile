@@ -5,9 +5,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := interleavings model zones batches drill simulation chaos
+SOAK   := stores interleavings model zones batches drill simulation chaos
 PARTS  ?= $(SOAK)
 WORLDS ?= 10000
+# One more than two cores: a quarter of the time a test waits for a lease, a process or a server.
+PROCESSES ?= 3
 # A seed, another one each time.
 DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange(10**6, 10**9))'
 # Where it is set, each of a thousand programs that are started compiles everything again.
@@ -27,7 +29,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(ARGS)
 
 # Write the parts of the reference that are made from the code.
 docs: export PYTHONPATH := src:tests/docs
@@ -57,6 +59,11 @@ $(READY): pyproject.toml constraints.txt
 
 # The long versions of what the tests run short: all of them, or PARTS="model zones". A part is a rule and a name in SOAK.
 soak: $(PARTS:%=soak-%)
+
+# Every rule of a store on PostgreSQL without NOTIFY.
+soak-stores: export MULLIGAN_SOAK := 1
+soak-stores: $(READY) servers
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/stores/test_store_postgres.py -k TestEveryRule $(ARGS)
 
 # Every order of six steps on one job, on each store.
 soak-interleavings: export MULLIGAN_SOAK := 1

@@ -194,21 +194,30 @@ MUTANTS: dict[str, Break] = {
 }
 
 
-# Worlds that found what few find: they are looked at first, and all others if it has become another story.
+# The seed that finds a mutant soonest, where seed 0 does not find it at once. It is only a start: if the engine has
+# changed since and this world is another story, all others are tried.
 FOUND_BY: dict[str, int] = {
-    "a settle without a fence": 3,
+    "a settle without a fence": 61,
     "a reclaim of leases that are kept": 33,
     "a reclaimer that takes its own": 7,
-    "a beat that extends for anybody": 17,
-    "a wish to cancel forgotten": 26,
+    "a beat that extends for anybody": 105,
+    "a twin that is let in": 2,
     "a redrive that does not wait for its canaries": 7,
-    "a refusal without an event": 3,
+    "a refusal without an event": 6,
     "a reclaimer without a quiet beat": 9,
+    "a cancellation nobody hears": 10,
     "a claim that cannot be repeated": 6,
+    "a permit for every claim": 19,
     "a worker that lets lost jobs wait": 29,
+    "a failure its batch does not count": 4,
+    "a deadline its batch does not hear of": 8,
     "a new limit that counts nobody from before": 24,
-    "a budget without an end": 4,
+    "a budget without an end": 25,
+    "a fair queue that forgets whose turn it was": 4,
     "a rate that holds nobody back": 10,
+    "a service whose jobs pass each other": 2,
+    "a redrive nobody carries on": 8,
+    "a draft whose members run": 4,
 }
 
 

@@ -160,7 +160,8 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
     """A server for a test, which is skipped where none is installed."""
     if binaries() is None:
         raise SkipTest("PostgreSQL is not installed: 'apt-get install postgresql', or run 'make test' as root")
-    folder = Path(tempfile.mkdtemp(prefix="mulligan-postgres-"))
+    # In memory where the tests' own files are.
+    folder = Path(tempfile.mkdtemp(prefix="mulligan-postgres-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     folder.chmod(0o755)
     server = PostgresServer(folder, **settings)
     try:

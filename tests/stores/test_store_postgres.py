@@ -1,7 +1,21 @@
-"""The PostgreSQL store: the whole suite, and once more without NOTIFY and through a proxy that pools transactions."""
+"""The PostgreSQL store: the whole suite directly and through a proxy that pools transactions, the hints without NOTIFY.
+
+Behind the proxy nothing is notified either, so every rule is held with and without NOTIFY. `MULLIGAN_SOAK=1` holds them
+all once more without NOTIFY on direct connections.
+"""
+
+import os
 
 import pytest
-from postgres_suite import PostgresSuite
+from postgres_suite import PostgresBench, PostgresSuite
+
+from conformance.claim import ClaimRules
+from conformance.enqueue import EnqueueRules
+from conformance.reading import ReadingRules
+from conformance.settle import SettleRules
+
+# Read now: the tests' own fixtures clear the environment.
+IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 
 
 class TestPostgres(PostgresSuite):
@@ -10,7 +24,15 @@ class TestPostgres(PostgresSuite):
         return database
 
 
-class TestPostgresWithoutNotify(PostgresSuite):
+class TestPostgresThroughPgbouncer(PostgresSuite):
+    gives_hints = False
+
+    @pytest.fixture
+    def address(self, proxied: str) -> str:
+        return proxied
+
+
+class WithoutNotify(PostgresBench):
     gives_hints = False
 
     @pytest.fixture
@@ -18,9 +40,11 @@ class TestPostgresWithoutNotify(PostgresSuite):
         return database + "?notify=off"
 
 
-class TestPostgresThroughPgbouncer(PostgresSuite):
-    gives_hints = False
+class TestPostgresWithoutNotify(WithoutNotify, EnqueueRules, ClaimRules, SettleRules, ReadingRules):
+    """The operations that send a hint or wait for one."""
 
-    @pytest.fixture
-    def address(self, proxied: str) -> str:
-        return proxied
+
+if IS_SOAK:
+
+    class TestEveryRuleWithoutNotify(WithoutNotify, PostgresSuite):
+        pass

@@ -62,6 +62,7 @@ def test_a_service_is_probed_until_it_is_well_and_then_its_jobs_run(url: str) ->
             assert gateway.calls == 2
             gateway.is_well = True
             eventually(lambda: {app.job(job.id).state for job in held} == {State.SUCCEEDED})
+        # Newest first. A duty that saw the service open may enqueue one more probe after it has closed.
         assert probes()[0]
-        assert not any(probes()[1:])
+        assert probes() == sorted(probes(), reverse=True)
         assert app.jobs(JobFilter(kind=PROBE_KIND, state=State.FAILED)).jobs == ()

@@ -20,7 +20,6 @@ from mulligan.store.sqlite.session import SqliteSession
 
 LANES, JOBS = 400, 24_000
 WANTED = 100
-DAY = 86_400_000_000
 READY = """
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, arguments, max_attempts, max_crashes, max_snoozes,
@@ -127,7 +126,7 @@ def test_on_sqlite_a_name_is_looked_up_among_the_jobs_that_wait() -> None:
     store = SqliteStore("sqlite:///:memory:", threaded=False, services=lambda: BOOK)
     store._database.write(lambda db: db.execute(WAITING.format(jobs=JOBS)))
     store._database.write(lambda db: db.execute(NAMES.format(names=400).replace("4000000000000000", "1")))
-    read = steps_of(store, lambda db: store._services.names.forget(SqliteSession(db, lambda: 2 * DAY)))
+    read = steps_of(store, lambda db: store._services.names.forget(SqliteSession(db, store._backend.clock)))
     store.close()
     assert read <= 200 * CHECKED_AT_ONCE
 
