@@ -124,6 +124,7 @@ def to_worker(row: Record) -> WorkerRecord:
         queues=None if row["queues"] is None else decode_strings(row["queues"]),
         kinds=decode_strings(row["kinds"]),
         concurrency=row["concurrency"],
+        version=row["version"],
         started_at=from_time(row["started_at"]),
         seen_at=from_time(row["seen_at"]),
         holds=row["holds"],

@@ -84,6 +84,7 @@ class Worker:
             queues=options.queues,
             kinds=tuple(tasks.kinds),
             concurrency=options.concurrency,
+            version=options.version,
         )
         self._outage = OutageLog(clock)
         # Shorter than a beat: after an outage the worker must be back before its leases expire.
