@@ -214,7 +214,7 @@ def test_a_database_of_django_as_a_url(database: dict[str, Any], url: str) -> No
     # In a process of its own: Django is configured once.
     program = (
         "from django.conf import settings\n"
-        "settings.configure(MULLIGAN={'url': 'sqlite://'})\n"
+        "settings.configure(MULLIGAN={'url': 'sqlite:///:memory:'})\n"
         "from mulligan.contrib.django.configured import url_of\n"
         f"print(url_of({database!r}))"
     )

@@ -68,7 +68,7 @@ def rule_of(app: App, error: Exception, kind: str = "any") -> tuple[str, str]:
 
 
 def test_installed_packs_are_asked_before_ours(app: App, install: Install) -> None:
-    assert rule_of(App("sqlite://"), Answered(418)) == ("HTTP_4XX", "http.4xx")
+    assert rule_of(App("sqlite:///:memory:"), Answered(418)) == ("HTTP_4XX", "http.4xx")
     install("acme = acme_rules:RULES")
     assert rule_of(app, Answered(418)) == ("TEAPOT", "acme.teapot")
     assert rule_of(app, Answered(503)) == ("ACME_DOWN", "ACME_DOWN")

@@ -76,6 +76,8 @@ class App:
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
     `redact`    strings and compiled patterns to mask in everything that is stored or logged
+    `stuck`     what workers do about stuck jobs every few minutes: `"report"` them in the log, the default; `"process"`
+                them as TIMEOUT failures; or `"requeue"` them without using up a retry
     `policies`  path of a YAML file that overrides policies, services, queues and owners while workers run
     `settings`  complete `Settings`, instead of those read from the environment and `mulligan.toml`
 
@@ -101,11 +103,12 @@ class App:
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
+        stuck: str | None = None,
         policies: str | os.PathLike[str] | None = None,
         settings: Settings | None = None,
     ) -> None:
         file = None if policies is None else os.fspath(policies)
-        settings = settings or load({"database_url": url, "policies_file": file})
+        settings = settings or load({"database_url": url, "policies_file": file, "stuck": stuck})
         self.redact(*password_of(settings.database_url), *redact)
         self.wiring = wiring = Wiring(
             self,

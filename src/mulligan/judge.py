@@ -4,7 +4,7 @@ Workers, the reclaimer, the sandbox and `explain` all use it.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
 
@@ -119,9 +119,13 @@ class Judge:
         service = self.services().of(lease.service)
         return service_open_verdict(service, lease.service, kind=lease.kind, catalogue=self.catalogue)
 
+    def timeout_of(self, lease: Lease) -> timedelta:
+        """How long the attempt may take: the job's own timeout, else the one in force."""
+        return lease.own_timeout or self.in_force(lease.kind, lease.owner).timeout
+
     def is_over_time(self, lease: Lease, now: datetime) -> bool:
         """Whether an attempt has exceeded its timeout, which the policies file may have raised."""
-        return now - lease.claimed_at > self.in_force(lease.kind, lease.owner).timeout
+        return now - lease.claimed_at > self.timeout_of(lease)
 
     def seen(self, job: Job[R]) -> Job[R]:
         """The job to show: if it is not finished, with the limits in force."""

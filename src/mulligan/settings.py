@@ -55,6 +55,7 @@ class Settings:
     worker_concurrency: int = 10
     worker_lease_ttl: timedelta = timedelta(seconds=60)
     stuck_after: timedelta = timedelta(minutes=30)
+    stuck: str = "report"
     duty_reclaim_interval: timedelta | None = None
     duty_reclaim_limit: int = 200
     duty_retry_interval: timedelta = timedelta(seconds=15)
@@ -184,6 +185,8 @@ def _choice(*allowed: str) -> Reader:
     return read, "one of " + ", ".join(allowed)
 
 
+# What workers do about stuck jobs: log them, settle them as timed out, or put them back.
+STUCK = ("report", "process", "requeue")
 _DUTIES = ("retry", "promote", "expire", "schedule", "probe")
 _STRING: Reader = (str, "a string")
 
@@ -201,6 +204,7 @@ READERS: dict[str, Reader] = {
     "circuit_most_names": _number(1, MOST_NAMES),
     "worker_concurrency": _number(1, 10_000),
     "worker_lease_ttl_sec": _duration("s", "1s", "1d"),
+    "stuck": _choice(*STUCK),
     "stuck_after_sec": _duration("s", "1s", "365d"),
     # Jobs of lost workers must not wait for long.
     "duty_reclaim_interval_sec": _duration("s", "100ms", "5m"),
@@ -233,6 +237,8 @@ def load(
     for variable in environment:
         _warn_of(variable)
     given = {name: value for name, value in (code or {}).items() if value is not None}
+    if given.get("stuck", STUCK[0]) not in STUCK:
+        raise BadSetting("stuck", given["stuck"], READERS["stuck"][1])
     given |= _from_file((folder or Path()) / FILE)
     given |= {
         field_of(key): _read(PREFIX + key.upper(), key, text)

@@ -75,14 +75,19 @@ def test_an_empty_log_says_what_to_do_next(invoke: Invoke, works: App) -> None:
 def test_the_list_of_workers_says_which_are_alive(invoke: Invoke, works: App, read_json: ReadJson) -> None:
     works.migrate()
     assert invoke("workers", *HERE).stdout == "No workers. Start one with: mulligan worker MODULE:APP\n"
-    worker = WorkerRecord(incarnation="w1", host="box", pid=42, queues=None, kinds=("convert",), concurrency=3)
+    worker = WorkerRecord(
+        incarnation="w1", host="box", pid=42, queues=None, kinds=("convert",), concurrency=3, version="1.4"
+    )
     works.store.beat(Beat(worker=worker, lease=timedelta(seconds=60)))
     (found,) = read_json(invoke("workers", "--json", *HERE))["workers"]
     assert (found["host"], found["kinds"], found["is_alive"]) == ("box", ["convert"], True)
+    assert found["version"] == "1"
     works.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_workers SET seen_at = seen_at - 61000000")
     )
-    assert "1m 1s ago, silent" in invoke("workers", *HERE).stdout
+    listed = invoke("workers", *HERE).stdout
+    assert "1m 1s ago, silent" in listed
+    assert "Version" in listed
 
 
 def test_migrate_creates_a_database_and_says_so(invoke: Invoke, tmp_path: Path, read_json: ReadJson) -> None:

@@ -2,34 +2,49 @@
 
 import random
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 
+from mulligan.console.stuck import StuckJobs
 from mulligan.duties.reclaim import Reclaim
+from mulligan.failure.decision import Succeed
 from mulligan.failure.error_codes import Catalogue
 from mulligan.failure.policy import RetryPolicy
 from mulligan.judge import Judge
 from mulligan.lifecycle import State
-from mulligan.records.job import MAX_LOSSES, ONCE, Lease, NewJob
-from mulligan.store.messages import Beat, Claim, WorkerRecord
+from mulligan.records.job import MAX_LOSSES, ONCE, Job, Lease, NewJob
+from mulligan.store.messages import Beat, Claim, Outcome, Settled, WorkerRecord
 from mulligan.store.sqlite import SqliteStore
 from mulligan.task.registry import Registry
 from mulligan.testing.virtual import VirtualClock
 
 LEASE = timedelta(seconds=60)
+STUCK = timedelta(minutes=30)
 BEAT = 20.0
 
 
 class Scene:
     """A store and a reclaimer whose clocks can be moved apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stuck: str = "report") -> None:
         self.theirs, self.ours = VirtualClock(), VirtualClock()
         self.store = SqliteStore("sqlite:///:memory:", now=self.theirs.now, threaded=False)
         judge = Judge(
             Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=random.Random(1).random
         )
-        self.reclaim = Reclaim(self.store, judge=judge, clock=self.ours, incarnation="us", interval=1.0, beat=BEAT)
+        jobs = StuckJobs(lambda: self.store, judge, lambda: STUCK)
+        self.reclaim = Reclaim(
+            self.store,
+            judge=judge,
+            clock=self.ours,
+            incarnation="us",
+            interval=1.0,
+            beat=BEAT,
+            stuck_after=STUCK,
+            take_stuck=None if stuck == "report" else partial(jobs.settle, worker="us", requeues=stuck == "requeue"),
+        )
         self.claims = 0
 
     def pass_time(self, seconds: float, *, ours: float | None = None) -> None:
@@ -163,3 +178,85 @@ def test_a_running_row_without_its_start_is_taken_back_like_any_other(scene: Sce
     database.execute("UPDATE mulligan_jobs SET last_attempt_at = NULL WHERE id = 'j'")
     assert scene.watch(65) == 1
     assert scene.store.job("j").state is State.QUEUED
+
+
+# Stuck jobs
+
+
+class Holding:
+    """A worker that beats for ever, and whose attempt does not end."""
+
+    def __init__(self, mode: str, **options: object) -> None:
+        self.scene = Scene(stuck=mode)
+        self.scene.store.enqueue([NewJob(id="j", kind="k", arguments="{}", **options)])  # type: ignore[arg-type]
+        (self.lease,) = self.scene.run()
+        if self.lease.at_most_once:
+            assert self.scene.store.begin(self.lease.fence)
+
+    def watch(self, minutes: float) -> int:
+        worker = WorkerRecord(incarnation="other", host="h", pid=1, queues=None, kinds=("k",), concurrency=1)
+        taken = 0
+        for _ in range(int(minutes * 6)):
+            self.scene.store.beat(Beat(worker=worker, lease=LEASE, extend=[self.lease.fence]))
+            taken += self.scene.watch(10)
+        return taken
+
+    @property
+    def job(self) -> Job[Any]:
+        return self.scene.store.job("j")
+
+
+def test_a_stuck_job_is_only_reported_unless_something_else_is_asked_for() -> None:
+    held = Holding("report")
+    assert held.watch(40) == 0
+    assert held.job.state is State.RUNNING
+
+
+def test_stuck_process_settles_the_attempt_as_a_counted_timeout() -> None:
+    held = Holding("process")
+    assert held.watch(29) == 0
+    assert held.watch(7) == 1, "every five minutes"
+    assert (held.job.state, held.job.failures, held.job.losses, held.job.last_code) == (State.WAITING, 1, 0, "TIMEOUT")
+
+
+def test_stuck_requeue_puts_the_job_back_and_spends_no_retry() -> None:
+    held = Holding("requeue")
+    assert held.watch(29) == 0
+    assert held.watch(7) == 1
+    job = held.job
+    assert (job.state, job.failures, job.losses, job.retry_count) == (State.QUEUED, 0, 1, 0)
+    assert job.last_code == "TIMEOUT"
+    answers = held.scene.store.settle([Outcome(held.lease, Succeed("1"))])
+    assert list(answers) == [Settled.REFUSED], "the lease was taken away"
+    assert held.job.state is State.QUEUED
+
+
+def test_a_job_that_is_stuck_again_and_again_is_not_put_back_for_ever() -> None:
+    held = Holding("requeue")
+    for _ in range(MAX_LOSSES):
+        held.watch(36)
+        if held.job.state is State.QUEUED:
+            (held.lease,) = held.scene.run()
+    assert (held.job.state, held.job.error_code, held.job.failures) == (State.FAILED, "TIMEOUT", 0)
+
+
+def test_a_stuck_job_that_runs_at_most_once_is_not_run_again() -> None:
+    held = Holding("requeue", **ONCE)
+    held.watch(36)
+    assert (held.job.state, held.job.error_code) == (State.FAILED, "TIMEOUT")
+
+
+@pytest.mark.parametrize("mode", ["process", "requeue"])
+def test_a_job_with_a_longer_timeout_is_not_stuck_before_that(mode: str) -> None:
+    held = Holding(mode, timeout=timedelta(hours=1))
+    assert held.watch(55) == 0
+    assert held.watch(11) == 1
+
+
+def test_after_an_outage_stuck_jobs_are_taken_only_after_a_quiet_beat() -> None:
+    held = Holding("requeue")
+    held.scene.reclaim.step()
+    held.scene.pass_time(3600)
+    assert held.scene.reclaim.step() == 0
+    assert held.job.state is State.RUNNING
+    assert held.scene.watch(30) >= 1

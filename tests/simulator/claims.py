@@ -67,6 +67,7 @@ class ClaimWatch:
         life.attempt += 1
         life.holder = (claim.incarnation, claim.number)
         life.lease_until = call.now + claim.lease // timedelta(microseconds=1)
+        life.claimed_at = call.now
         life.started_at = self._world.timeline.now
         return life
 

@@ -44,6 +44,8 @@ class Life:
     settled: dict[int, str] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
     started_at: int = 0
+    claimed_at: int = 0
+    """When its last attempt began, by the store's clock."""
     over_at: int = 0
     """When it was over last, by the store's clock."""
     lost_at: int | None = None

@@ -88,6 +88,8 @@ class Parameters:
     """Seconds from the beginning of the world to the next day."""
     batches: float
     """The share of enqueue calls that make a batch."""
+    stuck: str
+    """What workers do about stuck jobs."""
     at_once: int
     """How many a worker claims, or settles, at once."""
 
@@ -117,6 +119,8 @@ class Parameters:
             allotment=Allotment.draw(chance, KINDS),
             midnight=chance.uniform(300, 3600),
             at_once=chance.choice((1, 2, 500, 500)),
+            # Last: what is drawn before stays as it was.
+            stuck=chance.choice(("report", "report", "process", "requeue")),
         )
 
 

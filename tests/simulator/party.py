@@ -20,6 +20,9 @@ from simulator.line import Line
 from simulator.tasks import register
 from simulator.timeline import SECOND, Timeline
 
+# Attempts that do not stop at their timeout are stuck soon after it.
+STUCK_AFTER = timedelta(seconds=15)
+
 if TYPE_CHECKING:
     from simulator.world import World
 
@@ -95,7 +98,12 @@ class Process(Party):
     def _app(self) -> App:
         chance = self.world.fork()
         app = App(
-            settings=Settings(database_url="sqlite:///:memory:", worker_lease_ttl=self.world.parameters.lease),
+            settings=Settings(
+                database_url="sqlite:///:memory:",
+                worker_lease_ttl=self.world.parameters.lease,
+                stuck=self.world.parameters.stuck,
+                stuck_after=timedelta(minutes=30) if self.world.parameters.stuck == "report" else STUCK_AFTER,
+            ),
             queues=self.allotment.queues,
             owners=self.allotment.owners,
             services=self.world.services,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from mulligan.failure.decision import Fail, Park, Postpone, Release, Retry, Succeed
+from mulligan.failure.decision import Cancel, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.records.job import MAX_LOSSES
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome, Settled
@@ -68,7 +68,7 @@ class SettleWatch:
     def _expected(self, outcome: Outcome, now: int) -> Settled:
         fence = outcome.lease.fence
         life = self._lives.by_id[fence.id]
-        is_due = outcome.reclaimed_by is None or (life.lease_until or 0) < now
+        is_due = outcome.reclaimed_by is None or _may_be_taken(life, outcome, now)
         if life.is_held_by(fence) and is_due:
             return Settled.ACCEPTED
         if life.settled.get(fence.attempt) == outcome.settled_by:
@@ -108,11 +108,14 @@ class SettleWatch:
         is_right = (entry.job, entry.attempt, entry.type) == (fence.id, fence.attempt, type_)
         require(is_right, f"{life.name}: {entry.type} of attempt {entry.attempt} where {type_} was decided")
         require(entry.data.get("by") == outcome.settled_by, "the log says that another settled")
-        if outcome.reclaimed_by is not None:
+        if outcome.stuck_after is not None:
+            self._unstuck(call, outcome)
+        elif outcome.reclaimed_by is not None:
             self._reclaimed(call, life, outcome, entry)
         self._notice(life, outcome, entry)
         self._chronicle.follow(call, entry)
-        life.lost_at = life.lease_until if outcome.reclaimed_by is not None else None
+        is_lost = outcome.reclaimed_by is not None and outcome.stuck_after is None
+        life.lost_at = life.lease_until if is_lost else None
         _count(life, outcome, call.now)
         life.settled[life.attempt] = outcome.settled_by
         life.holder = life.lease_until = life.wish_at = None
@@ -145,6 +148,13 @@ class SettleWatch:
         else:
             require(life.losses + 1 >= MAX_LOSSES, f"{life.name} failed at loss {life.losses + 1}")
             self._reached("a job fails at the limit of losses")
+
+    def _unstuck(self, call: Call, outcome: Outcome) -> None:
+        require(outcome.reclaimed_by == getattr(call.party, "incarnation", ""), "speaks for another")
+        is_put_back = isinstance(outcome.decision, Release)
+        require(not isinstance(outcome.decision, Succeed | Cancel), "a result was made up for an attempt that is stuck")
+        require(is_put_back <= (self._world.parameters.stuck == "requeue"), "a stuck job was put back uncounted")
+        self._reached("a stuck job is put back" if is_put_back else "a stuck job is settled as timed out")
 
     def _notice(self, life: Life, outcome: Outcome, entry: Entry) -> None:
         """What is worth to have been seen once."""
@@ -185,4 +195,13 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
     if ledger is not None:
         setattr(life, str(ledger), getattr(life, str(ledger)) + 1)
     if outcome.reclaimed_by is not None:
-        require(ledger == "losses", f"{life.name}: a lost lease was not counted")
+        is_failure = outcome.stuck_after is not None and isinstance(decision, Retry | Postpone | Park | Fail)
+        require(ledger == "losses" or is_failure, f"{life.name}: a lost lease was not counted")
+
+
+def _may_be_taken(life: Life, outcome: Outcome, now: int) -> bool:
+    """Whether another than the holder may settle: the lease is over, or the attempt is stuck."""
+    if outcome.stuck_after is None:
+        return (life.lease_until or 0) < now
+    longest = max(outcome.stuck_after, outcome.lease.job.timeout or timedelta(0))
+    return life.claimed_at + longest // timedelta(microseconds=1) < now

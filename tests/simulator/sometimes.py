@@ -10,6 +10,8 @@ SOMETIMES = (
     "two settles of a worker are under way at once",
     "a lost lease is released",
     "a lost job is claimed again in time",
+    "a stuck job is put back",
+    "a stuck job is settled as timed out",
     "a job fails at the limit of losses",
     "a cancelled attempt stops",
     "success wins over a wish to cancel",

@@ -262,7 +262,7 @@ def test_a_value_that_cannot_be_a_hook_is_refused_at_once(app: App) -> None:
         with pytest.raises(BadHook, match=r"around is .*, but it must be a function that returns a context manager"):
             app.around(wrong)  # type: ignore[type-var]
     with pytest.raises(BadHook, match="but it must be a function that returns a context manager"):
-        App("sqlite://", lifespan=coroutine)
+        App("sqlite:///:memory:", lifespan=coroutine)
 
 
 # Lifespan
@@ -521,7 +521,7 @@ def test_a_value_that_cannot_be_on_failed_is_refused_at_once(app: App) -> None:
     @app.task(service=lambda job_id: job_id)
     def chooses(job_id: str) -> None: ...
 
-    @App("sqlite://").task
+    @App("sqlite:///:memory:").task
     def elsewhere(job_id: str) -> None: ...
 
     for wrong, words in (
@@ -561,4 +561,4 @@ def test_the_version_is_on_the_job_and_in_its_events(tmp_path: Path) -> None:
         assert app.jobs(JobFilter(version="2026.10")).jobs == ()
         assert any("version 2026.11" in str(line) for line in app.explain(job.id).happened)
     with pytest.raises(BadTask, match="the version of an app is '', but it must be one line"):
-        App("sqlite://", version="")
+        App("sqlite:///:memory:", version="")

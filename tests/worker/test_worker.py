@@ -822,3 +822,21 @@ def test_a_worker_whose_app_was_closed_raises_store_closed(app: App, monkeypatch
     closing.enqueue()
     with pytest.raises(StoreClosed, match=r"app.close\(\) was called"):
         app.run_until_idle(timeout="60s")
+
+
+def test_a_worker_whose_app_was_closed_counts_the_outcomes_it_could_not_store(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    everybody = threading.Barrier(3, action=app.close)
+
+    @app.task
+    def closing() -> None:
+        everybody.wait(30)
+
+    app.enqueue_many(closing.bind() for _ in range(3))
+    began = time.monotonic()
+    with pytest.raises(StoreClosed):
+        app.run_until_idle(concurrency=3)
+    assert time.monotonic() - began < 5, "the worker does not wait for settles that nothing makes any more"
+    assert "3 outcomes could not be stored; their jobs run again" in caplog.messages
+    assert {job.state for job in app.jobs().jobs} == {State.RUNNING}, "another worker reclaims them"

@@ -13,7 +13,7 @@ from mulligan.explain.next import is_alive
 from mulligan.explain.words import relative
 from mulligan.values.clock import SystemClock
 
-HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Queues", "Kinds")
+HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Version", "Queues", "Kinds")
 
 
 @click.command("workers", cls=CliCommand)
@@ -37,6 +37,7 @@ def _row(worker: Any, now: datetime) -> tuple[str, ...]:
         relative(worker.started_at, now),
         relative(worker.seen_at, now) + silent,
         f"{worker.holds} of {worker.concurrency}",
+        worker.version or "",
         "all" if worker.queues is None else ", ".join(worker.queues),
         ", ".join(worker.kinds),
     )

@@ -5,13 +5,13 @@ that settles later is refused.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.console.arguments import NAME, PAGE_SIZE, STRING, check
 from mulligan.failure.redact import bounded
-from mulligan.failure.verdict import timed_out
+from mulligan.failure.verdict import Ledger, timed_out
 from mulligan.judge import Judge
 from mulligan.records.job import Job, Lease
 from mulligan.store.messages import Outcome, Settled
@@ -34,11 +34,25 @@ class StuckJobs:
     def process(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
         return [self.store().job(job_id) for job_id in self.settle(owner=owner, actor=bounded(actor), limit=limit)]
 
-    def settle(self, *, owner: str | None = None, actor: str | None, limit: int) -> list[str]:
-        """Settle stuck attempts as TIMEOUT failures through their policies; the ids of those that were still stuck."""
+    def settle(
+        self,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        worker: str | None = None,
+        limit: int,
+        requeues: bool = False,
+    ) -> list[str]:
+        """Settle stuck attempts through their policies; the ids of those that were still stuck.
+
+        Each is a TIMEOUT failure; with `requeues`, it is counted like a lost worker instead and uses up no retry.
+        `worker` is the worker that does it by itself.
+        """
         leases = self._leases(owner, limit)
         now = self.store().now()
-        answers = self.store().settle([self._outcome(lease, now, actor) for lease in leases]) if leases else []
+        by = worker or _by_hand(actor)
+        outcomes = [self._outcome(lease, now, by, actor, requeues=requeues) for lease in leases]
+        answers = self.store().settle(outcomes) if outcomes else []
         return [lease.fence.id for lease, answer in zip(leases, answers, strict=True) if answer is not Settled.REFUSED]
 
     def _leases(self, owner: str | None, limit: int) -> list[Lease]:
@@ -50,18 +64,26 @@ class StuckJobs:
     def outcome_of(self, job_id: str, *, actor: str | None) -> Outcome | None:
         """The outcome that takes a job from its worker; None if it is not stuck."""
         leases = self.store().stuck(after=self.after(), job=job_id, limit=1)
-        now = self.store().now()
-        return next((self._outcome(lease, now, actor) for lease in leases if self.judge.is_over_time(lease, now)), None)
+        now, by = self.store().now(), _by_hand(actor)
+        stuck = (lease for lease in leases if self.judge.is_over_time(lease, now))
+        return next((self._outcome(lease, now, by, actor) for lease in stuck), None)
 
-    def _outcome(self, lease: Lease, now: datetime, actor: str | None) -> Outcome:
+    def _outcome(self, lease: Lease, now: datetime, by: str, actor: str | None, *, requeues: bool = False) -> Outcome:
         elapsed = now - lease.claimed_at
         verdict = timed_out(elapsed, kind=lease.kind, detail="it was stuck, and its lease was taken away")
+        if requeues:
+            # As a lost worker, which says nothing about the job or its service.
+            verdict = replace(verdict, ledger=Ledger.LOSSES, blames_service=None, has_begun=lease.has_begun)
         return Outcome(
             lease,
             self.judge.decide_lease(verdict, lease, now=now),
             seconds=elapsed.total_seconds(),
-            # The space tells it from the name of a worker.
-            reclaimed_by=f"by hand, {actor or 'somebody'}",
+            reclaimed_by=by,
             stuck_after=self.after(),
             actor=actor,
         )
+
+
+def _by_hand(actor: str | None) -> str:
+    # The space tells it from the name of a worker.
+    return f"by hand, {actor or 'somebody'}"

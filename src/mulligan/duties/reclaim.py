@@ -2,8 +2,10 @@
 `settle`."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from mulligan.duties.runner import repeat_while_full
 from mulligan.failure.verdict import worker_lost
@@ -26,9 +28,13 @@ LOST_NAMED = 20
 TOLERANCE_SECONDS = 1.0
 
 
+class TakeStuck(Protocol):
+    def __call__(self, *, limit: int) -> list[str]: ...
+
+
 @dataclass(slots=True, eq=False)
 class Reclaim:
-    """Takes back expired leases of other workers, and logs stuck jobs every few minutes.
+    """Takes back expired leases of other workers, and logs or settles stuck jobs every few minutes.
 
     After an outage, a clock step or a pause of this process every lease looks expired. So it acts only after a whole
     beat in which no pass was late and the store's clock agreed with ours: every live worker has extended its leases by
@@ -46,12 +52,14 @@ class Reclaim:
     beat: float
     limit: int = 200
     stuck_after: timedelta = timedelta(minutes=30)
-    _reported_at: float = field(init=False)
+    take_stuck: TakeStuck | None = None
+    """Settles stuck attempts and returns their ids; None: they are only logged."""
+    _checked_at: float = field(init=False)
     _last: tuple[float, datetime] | None = field(default=None, init=False)
     _quiet_since: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._reported_at = self.clock.monotonic()
+        self._checked_at = self.clock.monotonic()
 
     def step(self) -> int:
         """How many leases were taken back."""
@@ -60,32 +68,41 @@ class Reclaim:
         self._last = (ours, now)
         if before is None or not self._is_trusted(ours - before[0], (now - before[1]).total_seconds()):
             self._quiet_since = ours
-        self._report_stuck(ours, now)
         is_quiet = self._quiet_since is not None and ours - self._quiet_since >= self.beat
-        return (
-            repeat_while_full(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES)
-            if is_quiet
-            else 0
-        )
+        is_due = ours - self._checked_at >= self._stuck_interval
+        taken = self._check_stuck(ours, now, is_quiet=is_quiet) if is_due else 0
+        if not is_quiet:
+            return taken
+        return taken + repeat_while_full(lambda limit: self._reclaim(now, limit), limit=self.limit, passes=PASSES)
 
     def _is_trusted(self, ours: float, theirs: float) -> bool:
         return abs(ours - theirs) <= TOLERANCE_SECONDS and ours <= self.interval * 2 + TOLERANCE_SECONDS
 
-    def _report_stuck(self, ours: float, now: datetime) -> None:
-        if ours - self._reported_at < STUCK_SECONDS:
-            return
-        self._reported_at = ours
-        found = self.store.stuck(after=self.stuck_after, limit=1_000)
-        stuck = [lease for lease in found if self.judge.is_over_time(lease, now)]
-        if stuck:
-            named = ", ".join(lease.fence.id for lease in stuck[:STUCK_NAMED])
-            logger.warning(
-                "%d jobs are stuck: they have been running for longer than %s (%s%s); see: mulligan jobs stuck",
-                len(stuck),
-                describe(self.stuck_after),
-                named,
-                ", …" if len(stuck) > STUCK_NAMED else "",
-            )
+    @property
+    def _stuck_interval(self) -> float:
+        """A few checks within the stuck limit, if that is short."""
+        return min(STUCK_SECONDS, self.stuck_after.total_seconds() / 6)
+
+    def _check_stuck(self, ours: float, now: datetime, *, is_quiet: bool) -> int:
+        """How many were taken from their workers."""
+        taken: list[str] = []
+        if self.take_stuck is None:
+            found = self.store.stuck(after=self.stuck_after, limit=1_000)
+            stuck = [lease.fence.id for lease in found if self.judge.is_over_time(lease, now)]
+            sentence = "%d jobs are stuck: they have been running for longer than %s (%s%s); see: mulligan jobs stuck"
+            self._log_stuck(stuck, sentence)
+        elif is_quiet:
+            taken = self.take_stuck(limit=self.limit)
+            self._log_stuck(taken, "%d stuck jobs were taken from their workers: they ran for longer than %s (%s%s)")
+        else:
+            return 0
+        self._checked_at = ours
+        return len(taken)
+
+    def _log_stuck(self, jobs: Sequence[str], sentence: str) -> None:
+        if jobs:
+            more = ", …" if len(jobs) > STUCK_NAMED else ""
+            logger.warning(sentence, len(jobs), describe(self.stuck_after), ", ".join(jobs[:STUCK_NAMED]), more)
 
     def _reclaim(self, now: datetime, limit: int) -> int:
         leases = self.store.overdue(besides=self.incarnation, limit=limit)

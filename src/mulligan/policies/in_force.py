@@ -54,10 +54,12 @@ class InForce:
         )
 
     def apply_to(self, job: Job[R]) -> Job[R]:
-        """The job with the limits in force instead of those from its enqueue."""
+        """The job with the limits in force instead of those from its enqueue. Those that its caller gave it stay."""
         given: dict[str, Any] = {name: getattr(self.policy, name) for name in CAPS if name in self.sources}
+        if job.own_max_attempts is not None:
+            given["max_attempts"] = job.own_max_attempts
         if self.at_most_once or job.at_most_once:
             given = dict(ONCE)
-        if "timeout" in self.sources:
+        if "timeout" in self.sources and job.own_timeout is None:
             given["timeout"] = self.timeout
         return replace(job, **given) if given else job

@@ -49,6 +49,9 @@ class NewJob:
     max_crashes: int = 3
     max_snoozes: int = 100
     timeout: timedelta | None = None
+    own_max_attempts: int | None = None
+    """Given for this one job: it wins over the policies file. Then `max_attempts` is the same."""
+    own_timeout: timedelta | None = None
     dedupe_key: str | None = None
     dedupe_scope: str = "active"
     dedupe_for: timedelta | None = None
@@ -166,6 +169,10 @@ class Job(Generic[R]):
     cancel_requested: bool
     waiting_for: str | None
     timeout: timedelta | None = None
+    own_max_attempts: int | None = None
+    """What `options(max_attempts=…)` gave this job. It wins over the policies file."""
+    own_timeout: timedelta | None = None
+    """What `options(timeout=…)` gave this job."""
     version: str | None = None
     """The version of the app that made the last attempt."""
     gate: str | None = None
@@ -245,6 +252,8 @@ class Lease:
     """The settle counts the job in this batch."""
     at_most_once: bool = False
     """The job was enqueued to run at most once; the task in this worker's version may differ."""
+    own_timeout: timedelta | None = None
+    """Given for this one job: it wins over the timeout of the task and the policies file."""
     has_begun: bool = True
     """For a job that runs at most once: whether its code may have begun. True if that is not known."""
     _job: Job[Any] | None = field(default=None, repr=False)

@@ -68,4 +68,5 @@ def worker_values(worker: WorkerRecord) -> dict[str, Any]:
         "queues": None if worker.queues is None else to_json(worker.queues),
         "kinds": to_json(worker.kinds),
         "concurrency": worker.concurrency,
+        "version": worker.version,
     }

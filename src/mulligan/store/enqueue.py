@@ -113,8 +113,10 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
-    """Return the row. `step`, `rate` and `is_computed` are present only where they apply, which is rare."""
+    """Return the row. Its first values are present only where they apply, which is rare."""
     return {
+        **({} if job.own_max_attempts is None else {"own_max_attempts": job.own_max_attempts}),
+        **({} if job.own_timeout is None else {"own_timeout": to_duration(job.own_timeout)}),
         **({} if job.weight is None else {"step": rank_step(job.weight)}),
         **({} if job.submit_rate is None else {"rate": job.submit_rate}),
         **({"is_computed": True} if job.is_service_computed else {}),

@@ -121,6 +121,8 @@ class WorkerRecord:
     queues: tuple[str, ...] | None
     kinds: tuple[str, ...]
     concurrency: int
+    version: str | None = None
+    """The version of its app."""
     started_at: datetime | None = None
     seen_at: datetime | None = None
     holds: int = 0

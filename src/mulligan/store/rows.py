@@ -40,6 +40,7 @@ LEASE_COLUMNS = (
     "failures",
     "batch",
     "max_crashes",
+    "own_timeout",
 )
 # The columns that a claim returns. A full record has fifty, and most attempts need no others.
 CLAIM_COLUMNS = (*LEASE_COLUMNS, "priority", "rank", "trigger")
@@ -180,6 +181,8 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         cancel_requested=bool(row["cancel_requested"]),
         waiting_for=row["waiting_for"],
         timeout=from_duration(row["timeout"]),
+        own_max_attempts=row["own_max_attempts"],
+        own_timeout=from_duration(row["own_timeout"]),
         version=row["version"],
         gate=row["gate"],
         is_duplicate=is_duplicate,
@@ -213,7 +216,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
     leases = []
     for row in sorted(rows, key=_getter(names, ("priority", "rank", "id"))):
         id_, attempt, incarnation, claim, kind, owner, arguments, claimed_at, until, *rest = picked(row)
-        losses, crashes, service, service_epoch, failures, batch, max_crashes = rest
+        losses, crashes, service, service_epoch, failures, batch, max_crashes, own_timeout = rest
         fence, is_only = Fence(id_, attempt, incarnation, claim), max_crashes == ONCE["max_crashes"]
         lease = Lease(
             fence,
@@ -230,6 +233,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
             is_suspect=bool(losses or crashes),
             batch=batch,
             at_most_once=is_only,
+            own_timeout=from_duration(own_timeout),
             has_begun=not is_only or begun is None or row[begun] == attempt,
         )
         leases.append(lease)

@@ -9,11 +9,14 @@ from uuid import UUID
 from mulligan.errors import InvalidArguments
 from mulligan.records.batch import BatchRecord
 from mulligan.records.limit import EVERY_OWNER
-from mulligan.values.check import LONGEST_NAME, NAME, Requirement, not_allowed, one_of, string
+from mulligan.task.checks import MOST_COST
+from mulligan.values.check import LONGEST_NAME, NAME, Requirement, integer, not_allowed, one_of, string
+from mulligan.values.duration import Duration, parse
 from mulligan.values.ids import is_id
 
 LONGEST_KEY = 500
 MOST_TAGS = 50
+MOST_ATTEMPTS = 1_000_000
 SCOPES = ("active", "succeeded")
 
 
@@ -32,6 +35,9 @@ class JobOptions:
     dedupe_for: timedelta | None = None
     tags: tuple[str, ...] = ()
     batch: str | None = None
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    cost: int | None = None
     id: str | None = None
     connection: Any = field(default=None, repr=False, compare=False)
 
@@ -86,6 +92,25 @@ def check_key(kind: str, dedupe: str) -> str:
 
 def check_scope(kind: str, scope: str) -> str:
     return str(_require(kind, "dedupe_scope", scope, one_of(SCOPES)))
+
+
+def check_attempts(kind: str, number: int | None, *, at_most_once: bool) -> int | None:
+    if number is None:
+        return None
+    if at_most_once and number != 1:
+        raise InvalidArguments(kind, f"max_attempts is {number!r:.80}, but this task runs at most once")
+    return int(_require(kind, "max_attempts", number, integer(1, MOST_ATTEMPTS)))
+
+
+def check_length(kind: str, timeout: Duration | None) -> timedelta | None:
+    length = None if timeout is None else parse(timeout)
+    if length is not None and not length:
+        raise InvalidArguments(kind, not_allowed("timeout", timeout, "greater than zero, such as '30s'"))
+    return length
+
+
+def check_price(kind: str, cost: int | None) -> int | None:
+    return None if cost is None else int(_require(kind, "cost", cost, integer(0, MOST_COST)))
 
 
 def check_moment(kind: str, moment: datetime | None) -> datetime | None:

@@ -35,11 +35,14 @@ from mulligan.task.client import Client
 from mulligan.task.options import (
     JobOptions,
     batch_id,
+    check_attempts,
     check_id,
     check_key,
     check_label,
+    check_length,
     check_moment,
     check_owner,
+    check_price,
     check_scope,
     check_tags,
     owner_in,
@@ -88,15 +91,17 @@ class Binding(Generic[R]):
             submitted_at=options.submitted_at,
             delay=options.delay,
             deadline=retry.deadline if options.deadline is None else options.deadline,
-            max_attempts=caps["max_attempts"],
+            max_attempts=options.max_attempts or caps["max_attempts"],
             max_crashes=caps["max_crashes"],
             max_snoozes=caps["max_snoozes"],
-            timeout=in_force.timeout,
+            timeout=options.timeout or in_force.timeout,
+            own_max_attempts=options.max_attempts,
+            own_timeout=options.timeout,
             dedupe_key=options.dedupe,
             dedupe_scope=options.dedupe_scope,
             dedupe_for=options.dedupe_for,
             tags=options.tags,
-            cost=task.cost,
+            cost=task.cost if options.cost is None else options.cost,
             on_failed=None if task.on_failed is None else task.on_failed.follow_up,
             batch=options.batch,
             is_id_given=options.id is not None,
@@ -239,6 +244,9 @@ class Task(Generic[P, C, R]):
         dedupe_for: Duration | None = None,
         tags: Iterable[str] = (),
         batch: BatchRecord | str | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,
+        cost: int | None = None,
         id: UUID | str | None = None,  # noqa: A002
         connection: Any = None,
     ) -> Submission[P, R]:
@@ -255,6 +263,9 @@ class Task(Generic[P, C, R]):
         `dedupe_for`   how long from enqueue a job holds the key, whatever becomes of it
         `tags`         labels to find the job by
         `batch`        draft batch, or its id; the job waits until the batch is published, and gets its owner
+        `max_attempts` how often the job may be tried; the policies file does not change it
+        `timeout`      how long an attempt may take; the policies file does not change it
+        `cost`         what each automatic retry costs the budget of its owner, instead of the task's cost
         `id`           makes the call repeatable: a UUID, or any string, from which one is made with owner and kind
         `connection`   your own database connection with an open transaction; the job becomes part of it
 
@@ -280,6 +291,9 @@ class Task(Generic[P, C, R]):
                 dedupe_for=None if dedupe_for is None else parse(dedupe_for),
                 tags=check_tags(self.name, tags),
                 batch=batch_id(self.name, batch),
+                max_attempts=check_attempts(self.name, max_attempts, at_most_once=self.at_most_once),
+                timeout=check_length(self.name, timeout),
+                cost=check_price(self.name, cost),
                 id=None if id is None else check_id(self.name, id),
                 connection=connection,
             ),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from functools import partial
 
 from mulligan.console.duties import DutyPlan
 from mulligan.console.stuck import StuckJobs
@@ -85,7 +86,7 @@ class DutyBuilder:
         watched the store long enough can tell a lost worker from an outage.
         """
         reclaim, probe = self._bounds("reclaim"), self._bounds("probe")
-        limit = reclaim["limit"]
+        limit, take_stuck = reclaim["limit"], partial(self.stuck.settle, requeues=self._requeues)
         works: list[DutyWork] = [
             *self._promotions(),
             self._expire(),
@@ -95,7 +96,7 @@ class DutyBuilder:
             *self.probes(),
         ]
         return {
-            "reclaim": _plan(reclaim, lambda actor: len(self.stuck.settle(actor=actor, limit=limit))),
+            "reclaim": _plan(reclaim, lambda actor: len(take_stuck(actor=actor, limit=limit))),
             # Without a probe in any service there is nothing to do.
             "probe": _plan(probe, lambda _actor: 0),
         } | {work.name: _plan({"interval": work.interval, "limit": work.limit}, _manual_run(work)) for work in works}
@@ -120,6 +121,7 @@ class DutyBuilder:
 
     def _reclaim(self, incarnation: str, options: WorkerOptions) -> Reclaim:
         bounds = self._bounds("reclaim")
+        take_stuck = partial(self.stuck.settle, worker=incarnation, requeues=self._requeues)
         return Reclaim(
             self.store(),
             judge=self.judge,
@@ -128,8 +130,13 @@ class DutyBuilder:
             # One beat, plus the time by which the keeper may be late.
             beat=options.lease.total_seconds() / BEATS_PER_LEASE + 2 * bounds["interval"],
             stuck_after=self.settings().stuck_after,
+            take_stuck=None if self.settings().stuck == "report" else take_stuck,
             **bounds,
         )
+
+    @property
+    def _requeues(self) -> bool:
+        return self.settings().stuck == "requeue"
 
     def _promotions(self) -> list[Promote]:
         return [Promote(name, self.store(), **self._bounds(name)) for name in ("retry", "promote")]

@@ -134,27 +134,32 @@ class Settler:
         self._under_way.append(batch)
         for _ in batch:
             self._ends.popleft()
+        left = deque(batch)
         try:
             await self._settle(batch)
+            left.clear()
         except StoreClosed:
             raise
         except Exception:
-            await self._settle_one_by_one(batch)
+            await self._settle_one_by_one(left)
         finally:
+            # If the store was closed, some are left: the worker says how many.
+            self._ends.extendleft(reversed(left))
             self._under_way.remove(batch)
             self._count_settled(batch)
 
-    async def _settle_one_by_one(self, batch: Sequence[End]) -> None:
+    async def _settle_one_by_one(self, left: deque[End]) -> None:
         """One attempt that cannot be settled must not keep the others from being settled."""
-        for end in batch:
+        while left:
             try:
-                await self._settle([end])
+                await self._settle([left[0]])
             except StoreClosed:
                 raise
             except Exception:
-                lease = end.running.lease
+                lease = left[0].running.lease
                 sentence = "the end of job %s (%s) cannot be settled: it runs again when its lease is over"
                 logger.exception(sentence, lease.fence.id, lease.kind, extra=lease.fields)
+            left.popleft()
 
     async def _settle(self, batch: Sequence[End]) -> None:
         await self._load(batch)

@@ -169,7 +169,7 @@ class Slots:
         log_start(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
-        running.timeout = self._judge.in_force(lease.kind, lease.owner).timeout
+        running.timeout = self._judge.timeout_of(lease)
         self._loop.create_task(self._attempt(running, task, children))
         # In a child the time is counted anew when the task's own code begins.
         self._watch(running, running.timeout.total_seconds() + (START_SECONDS if children else 0))

@@ -84,6 +84,7 @@ class Worker:
             queues=options.queues,
             kinds=tuple(tasks.kinds),
             concurrency=options.concurrency,
+            version=options.version,
         )
         self._outage = OutageLog(clock)
         # Shorter than a beat: after an outage the worker must be back before its leases expire.
@@ -134,6 +135,7 @@ class Worker:
         self._stops = 0
         self._has_given_up = False
         """The last claim may still take jobs, but the worker no longer waits for its answer."""
+        self._can_settle = True
         self._patience: asyncio.TimerHandle | None = None
         self._has_ended = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -258,6 +260,7 @@ class Worker:
         """A worker that can no longer settle must not run jobs."""
         if not settler.cancelled():
             logger.error("nothing can be settled here any more: the worker stops", exc_info=settler.exception())
+            self._can_settle = False
             self.stop()
 
     async def _drain(self) -> None:
@@ -280,7 +283,7 @@ class Worker:
         self._slots.interrupt_all()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS + PATIENCE_SECONDS):
-                await self._until(lambda: self._slots.is_idle)
+                await self._until(lambda: self._slots.is_idle or not (self._can_settle or len(self._slots)))
         if not self._slots.is_idle:
             logger.error("%d outcomes could not be stored; their jobs run again", len(self._slots.held()))
 

@@ -13,6 +13,8 @@ from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
 
 # The event data of a job that waits for a limit from the start.
 LIMITED = '{"waiting_for":"limit"}'
+# The statement for one job binds them also where they do not apply.
+NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None}
 
 
 class SqliteEnqueue(EnqueueOperations):
@@ -23,7 +25,7 @@ class SqliteEnqueue(EnqueueOperations):
 
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         event, now = TABLE[Move.ENQUEUE, None].event, session.now
-        rows = [{**row, "now": now} for row in self._new_rows(jobs)]
+        rows = [{**NO_OPTIONS, **row, "now": now} for row in self._new_rows(jobs)]
         session.play(self._names.assign_names(rows, now))
         buckets = session.play(self._submissions.admit(rows, now))
         closed = session.play(self._batches.lock_batches(rows))

@@ -21,7 +21,9 @@ def parse_url(url: str) -> tuple[Path | None, str]:
     if options or synchronous not in ("FULL", "NORMAL"):
         raise BadUrl(url, "the only option is 'synchronous', 'full' (the default) or 'normal'")
     name = path.removeprefix("/")
-    if name in ("", ":memory:"):
+    if not name:
+        raise BadUrl(url, "it names no file; 'sqlite:///:memory:' keeps jobs in memory until the process ends")
+    if name == ":memory:":
         return None, synchronous
     if problem := _problem(name):
         raise BadUrl(url, problem)
