@@ -14,7 +14,9 @@ from mulligan.console.arguments import NAME, check
 from mulligan.console.batches import Batch
 from mulligan.console.services import ServiceHandle
 from mulligan.errors import BadArgument, BadDuration, BadFilter, MulliganError
+from mulligan.lifecycle import State
 from mulligan.records.batch import BatchState
+from mulligan.records.job import STRINGS
 from mulligan.testing import sandbox
 
 WRONG: tuple[Any, ...] = (
@@ -202,11 +204,25 @@ def test_what_a_call_cannot_take_is_refused_with_what_is_possible(
         getattr(shop, name)(*given, **options)
 
 
-@pytest.mark.parametrize("field", ["kind", "owner", "queue", "code", "group", "batch", "tag", "version"])
+@pytest.mark.parametrize("field", STRINGS)
 @pytest.mark.parametrize("wrong", [5, b"x", ["x"], "\0", "\ud800", "x" * 1_001])
 def test_a_filter_takes_text_only(field: str, wrong: Any) -> None:
     with pytest.raises(BadFilter, match=f"{field} is .*, but it must be a string of at most 1,000 characters"):
         JobFilter(**{field: wrong})
+
+
+@pytest.mark.parametrize("wrong", [5, "x", b"x", [5], ["\0"], ["x"] * 10_001])
+def test_the_ids_of_a_filter_are_a_list(wrong: Any) -> None:
+    with pytest.raises(BadFilter, match=r"ids is .*, but it must be a list of at most 10,000 ids"):
+        JobFilter(ids=wrong)
+
+
+def test_a_filter_takes_one_state_or_several() -> None:
+    assert JobFilter(state=["failed"]) == JobFilter(state="failed") == JobFilter(state={State.FAILED})
+    assert JobFilter(state={"failed", "queued"}).states == (State.QUEUED, State.FAILED)
+    assert JobFilter().states == tuple(State)
+    with pytest.raises(BadFilter, match=r"one of .*, or a list of them"):
+        JobFilter(state=["failed", "lost"])
 
 
 def test_the_state_of_a_filter_may_be_anything_wrong(shop: App) -> None:

@@ -101,6 +101,12 @@ def test_every_filter_finds_only_its_jobs(invoke: Invoke, enqueue: Enqueue, read
     wanted = {
         ("--state", "failed"): [failed],
         ("--state", "queued"): [owned],
+        ("--state", "queued", "--state", "failed"): [owned, failed],
+        ("--id", failed[-8:]): [failed],
+        ("--class", "final"): [failed],
+        ("--service", "none"): [],
+        ("--worker", "none"): [],
+        ("--finished-since", "1h"): [failed],
         ("--kind", "convert"): [owned, failed],
         ("--kind", "mail"): [],
         ("--owner", "acme"): [owned],

@@ -332,7 +332,7 @@ class StoreMachine(OneRuleMachine):
     def carry_on(self) -> None:
         """Of jobs as somebody may have read them, now or long ago."""
         redrive = self.one_of(self.redrives)
-        state = State(redrive.filter.state or State.FAILED)
+        (state,) = redrive.filter.states
         page = self.store.candidates(redrive.filter, before=redrive.began_at)
         assert {job.id for job in page.jobs} == self.model.candidates(state, redrive.began_at)
         ids = sorted({self.one_of(list(self.model.jobs)) for _ in range(2)}) if self.model.jobs else []

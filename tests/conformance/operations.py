@@ -54,6 +54,7 @@ class OperationRules(Bench):
             ("group", "g2"),
             ("tag", "eu"),
             ("version", "2.0"),
+            ("service", "gateway"),
         ],
     )
     def test_each_field_of_the_filter_picks_its_jobs(self, field: str, value: str) -> None:
@@ -62,6 +63,7 @@ class OperationRules(Bench):
             kind=value if field == "kind" else KIND,
             owner=value if field == "owner" else "",
             tags=(value,) if field == "tag" else (),
+            service=value if field == "service" else "",
             code=value if field in ("code", "last_code") else "BAD",
             group=value if field == "group" else "g1",
             version=value if field == "version" else None,
@@ -96,7 +98,15 @@ class OperationRules(Bench):
     # Begin
 
     def test_a_new_operation_is_kept_as_it_was_given_and_told(self) -> None:
-        wanted = JobFilter(state=State.FAILED, kind=KIND, tag="eu", since=self.now - HOUR, until=self.now)
+        wanted = JobFilter(
+            state=[State.FAILED, State.CANCELLED],
+            ids=["a", "b"],
+            kind=KIND,
+            tag="eu",
+            since=self.now - HOUR,
+            until=self.now,
+            finished_since=self.now - HOUR,
+        )
         redrive = self._redrive(filter=wanted, actor="ann", reason="it is back", owner="ann", sample=("x", "y"))
         assert self.store.begin_redrive(redrive) == redrive
         assert self.store.find_ids("redrive", redrive.id[-6:], limit=5) == [redrive.id]

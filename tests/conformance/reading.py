@@ -8,14 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance.bench import DAY, HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
+from conformance.bench import DAY, HOUR, MINUTE, SECOND, WORKER, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import JobNotFound
 from mulligan.failure.decision import Postpone, Succeed
 from mulligan.lifecycle import Move, State
-from mulligan.records.job import Job, JobFilter, NewJob
+from mulligan.records.job import TIMES, Job, JobFilter, NewJob
 from mulligan.store.messages import Changes
+from mulligan.values.moment import EPOCH
 
 OWNERS, KINDS, QUEUES, TAGS = ("", "acme", "other"), ("a", "b"), ("default", "bulk"), ("eu", "us", "a\"b'c")
+SERVICES = ("", "gateway")
 CODES, GROUPS = ("GW_4XX", "IO_ERROR"), ("g1", "g2")
 
 
@@ -26,16 +28,21 @@ def _some(values: Sequence[Any]) -> st.SearchStrategy[Any]:
 HOURS = st.none() | st.integers(-1, 40).map(lambda number: number * HOUR)
 FILTERS = st.fixed_dictionaries(
     {
-        "state": st.none() | st.sampled_from(list(State)),
+        "ids": st.none() | st.sets(st.integers(0, 40), max_size=25),
+        "state": st.none() | st.sampled_from(list(State)) | st.sets(st.sampled_from(list(State)), min_size=1),
         "kind": _some(KINDS),
         "owner": _some(OWNERS),
         "queue": _some(QUEUES),
+        "service": _some(SERVICES),
+        "worker": _some([WORKER]),
         "code": _some(CODES),
+        "error_class": _some(["final", "retryable"]),
         "last_code": _some(CODES),
         "group": _some(GROUPS),
         "tag": _some(TAGS),
         "since": HOURS,
         "until": HOURS,
+        "finished_since": HOURS,
     }
 )
 
@@ -104,9 +111,7 @@ class ReadingRules(Bench):
     @given(fields=FILTERS, owner=_some(OWNERS), limit=st.integers(1, 12))
     def test_filters_and_pages_equal_a_full_scan(self, fields: dict[str, Any], owner: str | None, limit: int) -> None:
         everything = self._population()
-        start = everything[0].enqueued_at
-        moments = {name: start + fields[name] for name in ("since", "until") if fields[name] is not None}
-        wanted = JobFilter(**{**fields, "since": None, "until": None, **moments})
+        wanted = _filter(everything, fields)
         expected = [job for job in reversed(everything) if _matches(job, wanted, owner)]
         assert self._paged(wanted, owner, limit) == expected
 
@@ -145,6 +150,7 @@ class ReadingRules(Bench):
             "kind": KINDS[number % 2],
             "owner": OWNERS[number % 3],
             "queue": QUEUES[number // 3 % 2],
+            "service": SERVICES[number // 4 % 2],
             "tags": tuple(tag for place, tag in enumerate(TAGS) if number >> place & 1),
         }
         match number % 7:
@@ -385,13 +391,24 @@ class ReadingRules(Bench):
         store.close()
 
 
+def _filter(everything: Sequence[Job[Any]], fields: dict[str, Any]) -> JobFilter:
+    """The filter of drawn fields: times count from the first job, ids are numbers of jobs."""
+    start = everything[0].enqueued_at
+    times = {name: None if fields[name] is None else start + fields[name] for name in TIMES}
+    numbers = fields["ids"]
+    ids = None if numbers is None else [everything[number].id if number < 40 else "absent" for number in numbers]
+    return JobFilter(**{**fields, **times, "ids": ids})
+
+
 def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
     fields = {
-        "state": job.state,
         "kind": job.kind,
         "owner": job.owner,
         "queue": job.queue,
+        "service": job.service,
+        "worker": job.leased_by,
         "code": job.error_code,
+        "error_class": job.error_class,
         "last_code": job.last_code,
         "group": job.group,
         "version": job.version,
@@ -399,7 +416,10 @@ def _matches(job: Job[Any], wanted: JobFilter, owner: str | None) -> bool:
     return (
         all(getattr(wanted, name) in (None, value) for name, value in fields.items())
         and owner in (None, job.owner)
+        and job.state in wanted.states
+        and (wanted.ids is None or job.id in wanted.ids)
         and (wanted.tag is None or wanted.tag in job.tags)
         and (wanted.since is None or job.enqueued_at >= wanted.since)
         and (wanted.until is None or job.enqueued_at < wanted.until)
+        and (wanted.finished_since is None or (job.finished_at or EPOCH) >= wanted.finished_since)
     )

@@ -9,6 +9,7 @@ import click
 
 from mulligan.app import App
 from mulligan.cli.parameters import login, text, when
+from mulligan.failure.error_codes import ErrorClass
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter
 
@@ -105,13 +106,36 @@ KIND = click.option("--kind", type=text, help="The task's name.")
 OWNER = click.option("--owner", type=text)
 SINCE = click.option("--since", type=when, help="Enqueued since: a time, or a duration such as 2h.")
 
+
+def _several(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    """None if the option is not given: an empty list would match nothing."""
+    return value or None
+
+
 # One for each field of JobFilter, passed as keyword arguments.
 filter_options = together(
-    click.option("--state", type=click.Choice([str(state) for state in State])),
+    click.option(
+        "--id", "ids", type=text, multiple=True, callback=_several, help="The id of a job; may be given several times."
+    ),
+    click.option(
+        "--state",
+        type=click.Choice([str(state) for state in State]),
+        multiple=True,
+        callback=_several,
+        help="May be given several times.",
+    ),
     KIND,
     OWNER,
     click.option("--queue", type=text),
+    click.option("--service", type=text),
+    click.option("--worker", type=text, help="The worker that runs the job now."),
     click.option("--code", type=text, help="The error code of failed jobs."),
+    click.option(
+        "--class",
+        "error_class",
+        type=click.Choice([str(each) for each in ErrorClass]),
+        help="The error class of failed jobs.",
+    ),
     click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
     click.option("--group", type=text, help="The error group of failed jobs."),
     click.option("--batch", type=text, help="The id of the batch, or six characters of its end."),
@@ -119,10 +143,15 @@ filter_options = together(
     click.option("--version", type=text, help="The version of the app that ran the last attempt."),
     SINCE,
     click.option("--until", type=when, help="Enqueued before: a time, or a duration such as 2h."),
+    click.option("--finished-since", type=when, help="Over since: a time, or a duration such as 2h."),
 )
 
 
 def job_filter(app: App, wanted: Mapping[str, Any]) -> JobFilter:
-    """The filter of these options. The id of a batch may be shortened."""
-    batch = wanted.get("batch")
-    return JobFilter(**{**wanted, "batch": batch and app.find_id("batch", batch)})
+    """The filter of these options. The ids of jobs and of a batch may be shortened."""
+    ids, batch = wanted.get("ids"), wanted.get("batch")
+    whole = {
+        "ids": ids and [app.find_id("job", each) for each in ids],
+        "batch": batch and app.find_id("batch", batch),
+    }
+    return JobFilter(**{**wanted, **whole})

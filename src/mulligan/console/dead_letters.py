@@ -105,10 +105,8 @@ class DeadLetters:
         return replace(plan, is_dry=False, purged=purged)
 
     def _plan(self, wanted: JobFilter, older_than: timedelta, owner: str | None) -> Purge:
-        if wanted.state is not None and wanted.state not in FINAL:
-            raise BadFilter(
-                "state", str(wanted.state), f"one of {', '.join(FINAL)}: only jobs that are over are purged"
-            )
+        if wanted.state is not None and not set(wanted.states) <= set(FINAL):
+            raise BadFilter("state", wanted.state, f"one of {', '.join(FINAL)}: only jobs that are over are purged")
         before = self.store().now() - older_than
         piles = self.store().count_ended(wanted, before=before, owner=owner)
         return Purge(is_dry=True, before=before, piles=tuple(piles))

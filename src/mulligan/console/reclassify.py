@@ -97,7 +97,7 @@ class Reclassifier:
         )
 
     def _judge_again(self, wanted: JobFilter, *, owner: str | None, limit: int) -> Reclassification:
-        if wanted.state not in (None, State.FAILED):
+        if wanted.state is not None and wanted.states != (State.FAILED,):
             raise BadFilter("state", wanted.state, "failed: only failed jobs are reclassified")
         answers: dict[str, Reclassified | None] = {}
         is_complete = True

@@ -27,6 +27,7 @@ from mulligan.records.redrive import (
 from mulligan.store.store import Store
 
 SAMPLE = 10
+REDRIVEN = {State.FAILED, State.CANCELLED}
 # Only the largest counts are stored.
 MOST_MATCHES = 100
 
@@ -145,10 +146,10 @@ def _kinds(matches: Sequence[Match]) -> list[str]:
 
 
 def _check_terms(wanted: JobFilter, canary: int, abort_above: float) -> JobFilter:
-    if wanted.state not in (None, State.FAILED, State.CANCELLED):
-        raise BadFilter("state", str(wanted.state), "failed or cancelled: only jobs that are over are redriven")
+    if wanted.state is not None and not set(wanted.states) <= REDRIVEN:
+        raise BadFilter("state", wanted.state, "failed or cancelled: only jobs that are over are redriven")
     if isinstance(canary, bool) or not isinstance(canary, int) or not 0 <= canary <= MOST_CANARIES:
         raise BadFilter("canary", canary, f"an integer from 0 to {MOST_CANARIES}")
     if isinstance(abort_above, bool) or not isinstance(abort_above, int | float) or not 0 <= abort_above <= 1:
         raise BadFilter("abort_above", abort_above, "a fraction from 0 to 1")
-    return replace(wanted, state=State(wanted.state or State.FAILED))
+    return replace(wanted, state=wanted.state or State.FAILED)

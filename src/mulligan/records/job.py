@@ -1,6 +1,6 @@
 """The records of a job: the request, the stored job, and the lease of a worker that runs it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,6 +26,26 @@ RECOVERING = "SERVICE_RECOVERING"
 # The caps of a job that runs at most once. A policy allows at least one crash, so zero crashes mark such a job, also
 # for a worker that does not know its kind.
 ONCE = {"max_attempts": 1, "max_crashes": 0, "max_snoozes": 0}
+
+# The fields of a filter that are strings, and those that are times.
+STRINGS = (
+    "kind",
+    "owner",
+    "queue",
+    "service",
+    "worker",
+    "code",
+    "error_class",
+    "last_code",
+    "group",
+    "batch",
+    "tag",
+    "version",
+)
+TIMES = ("since", "until", "finished_since")
+MOST_IDS = 10_000
+# So many ids are named in a phrase.
+MOST_SHOWN = 5
 
 # How often a worker may vanish with a job: its process, machine or network was lost.
 MAX_LOSSES = 10
@@ -279,13 +299,22 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Selects jobs: every given field must match."""
+    """Selects jobs: every given field must match.
 
-    state: State | str | None = None
+    `ids` are at most 10,000. `worker` is the incarnation that holds the lease; `service`, `code`, `error_class` and
+    `group` are fields of the job. `since` and `until` are about the time of the enqueue.
+    """
+
+    ids: Collection[str] | None = None
+    state: State | str | Collection[State | str] | None = None
+    """One state or several."""
     kind: str | None = None
     owner: str | None = None
     queue: str | None = None
+    service: str | None = None
+    worker: str | None = None
     code: str | None = None
+    error_class: str | None = None
     last_code: str | None = None
     group: str | None = None
     batch: str | None = None
@@ -293,18 +322,44 @@ class JobFilter:
     version: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    finished_since: datetime | None = None
 
     def __post_init__(self) -> None:
-        if self.state is not None and self.state not in tuple(State):
-            raise BadFilter("state", self.state, "one of " + ", ".join(State))
-        for name in ("kind", "owner", "queue", "code", "last_code", "group", "batch", "tag", "version"):
+        if self.state is not None:
+            object.__setattr__(self, "state", _one_or_several(self.state))
+        if self.ids is not None:
+            object.__setattr__(self, "ids", _ids(self.ids))
+        for name in STRINGS:
             value = getattr(self, name)
             if value is not None and not STRING.fits(value):
                 raise BadFilter(name, value, STRING.allowed)
-        for name in ("since", "until"):
+        for name in TIMES:
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
                 raise BadFilter(name, moment, "a datetime with a time zone")
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The wanted states; all of them without a filter by state."""
+        if self.state is None:
+            return tuple(State)
+        several = [self.state] if isinstance(self.state, str) else self.state
+        return tuple(State(state) for state in several)
+
+
+def _one_or_several(given: object) -> State | tuple[State, ...]:
+    several = [given] if isinstance(given, str) else list(given) if isinstance(given, Collection) else []
+    if not several or any(state not in tuple(State) for state in several):
+        raise BadFilter("state", given, f"one of {', '.join(State)}, or a list of them")
+    states = tuple(state for state in State if state in several)
+    return states[0] if len(states) == 1 else states
+
+
+def _ids(given: object) -> tuple[str, ...]:
+    several = list(given) if isinstance(given, Collection) and not isinstance(given, str) else None
+    if several is None or len(several) > MOST_IDS or not all(STRING.fits(each) for each in several):
+        raise BadFilter("ids", given, f"a list of at most {MOST_IDS:,} ids")
+    return tuple(dict.fromkeys(several))
 
 
 def describe_filter(wanted: JobFilter, owner: str | None) -> str:
@@ -312,8 +367,15 @@ def describe_filter(wanted: JobFilter, owner: str | None) -> str:
     given = {each.name: getattr(wanted, each.name) for each in fields(wanted)}
     if owner is not None:
         given["owner"] = owner
-    parts = [f"{name} {value}" for name, value in given.items() if value is not None]
+    parts = [f"{name} {_phrase(value)}" for name, value in given.items() if value is not None]
     return f"jobs of {', '.join(parts)}" if parts else "all jobs"
+
+
+def _phrase(value: object) -> str:
+    if isinstance(value, tuple):
+        shown = value[:3] if len(value) > MOST_SHOWN else value
+        return " or ".join(map(str, shown)) + (f" or {len(value) - 3:,} more" if shown != value else "")
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

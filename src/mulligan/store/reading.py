@@ -82,10 +82,14 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
     included from the backend's SQL."""
     values: dict[str, Any] = {
         "cursor": cursor,
+        "ids": None if wanted.ids is None else to_json(wanted.ids),
         "owner": owner if owner is not None else wanted.owner,
         "kind": wanted.kind,
         "queue": wanted.queue,
+        "service": wanted.service,
+        "worker": wanted.worker,
         "code": wanted.code,
+        "error_class": wanted.error_class,
         "last_code": wanted.last_code,
         "group": wanted.group,
         "batch": wanted.batch,
@@ -93,13 +97,18 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "version": wanted.version,
         "since": wanted.since and to_time(wanted.since),
         "until": wanted.until and to_time(wanted.until),
+        "finished_since": wanted.finished_since and to_time(wanted.finished_since),
     }
     texts = {
         "cursor": "id < :cursor",
+        "ids": "id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))",
         "owner": "owner = :owner AND owner <> ''" if values["owner"] else "owner = :owner",
         "kind": "kind = :kind",
         "queue": "queue = :queue",
+        "service": "service = :service",
+        "worker": "leased_by = :worker AND state = 'running'",
         "code": "error_code = :code AND state = 'failed'",
+        "error_class": "error_class = :error_class AND state = 'failed'",
         "last_code": "last_code = :last_code",
         "group": "error_group = :group AND state = 'failed'",
         "batch": "batch = :batch",
@@ -107,13 +116,19 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
         "version": "version = :version",
         "since": "enqueued_at >= :since",
         "until": "enqueued_at < :until",
+        "finished_since": "finished_at >= :finished_since",
     }
     conditions = [text for name, text in texts.items() if values[name] is not None]
     if wanted.owner is not None and wanted.owner != values["owner"]:
         conditions.append("false")
     if wanted.state is not None:
-        conditions.append(f"state = '{State(wanted.state)}'")
+        conditions.append(state_condition(wanted.states))
     return conditions or ["true"], values
+
+
+def state_condition(states: Sequence[State]) -> str:
+    names = ", ".join(f"'{state}'" for state in states)
+    return f"state = {names}" if len(states) == 1 else f"state IN ({names})"
 
 
 def to_worker(row: Record) -> WorkerRecord:

@@ -9,7 +9,7 @@ import msgspec
 
 from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
 from mulligan.lifecycle import REDRIVE_CANCELLED, REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED, TABLE, Move, State
-from mulligan.records.job import JobFilter, Page
+from mulligan.records.job import TIMES, JobFilter, Page
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
     MOVED_ON,
@@ -42,6 +42,7 @@ ENDS = {
 }
 
 
+_fields = msgspec.json.Decoder(dict[str, str | list[str]]).decode
 _names = msgspec.json.Decoder(dict[str, str]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -204,7 +205,7 @@ def _redrive(row: Record) -> Redrive:
         Redrive,
         row,
         request_id=row["request"],
-        filter=_filter(_names(row["filter"])),
+        filter=_filter(_fields(row["filter"])),
         rate=parse_rate(row["rate"]),
         state=RedriveState(row["state"]),
         matches=tuple(Match(*match) for match in _matches(row["matches"])),
@@ -214,9 +215,9 @@ def _redrive(row: Record) -> Redrive:
     )
 
 
-def _filter(given: Mapping[str, str]) -> JobFilter:
-    times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until") if name in given}
-    return JobFilter(**{**given, **times, "state": State(given["state"])})  # type: ignore[arg-type]
+def _filter(given: Mapping[str, Any]) -> JobFilter:
+    times = {name: datetime.fromisoformat(given[name]) for name in TIMES if name in given}
+    return JobFilter(**{**given, **times})
 
 
 def _filter_values(wanted: JobFilter) -> dict[str, Any]:
@@ -263,7 +264,7 @@ def is_candidate(row: Record | None, redrive: Redrive) -> bool:
     """Whether the job had ended when the redrive began, and has not changed since."""
     if row is None or row["finished_at"] is None or row["finished_at"] > to_time(redrive.began_at):
         return False
-    return bool(row["state"] == (redrive.filter.state or State.FAILED))
+    return row["state"] in redrive.filter.states
 
 
 def first_results(rows: Iterable[Sequence[Any]], released: str) -> dict[str, bool]:
