@@ -90,6 +90,7 @@ def samples(app: App) -> dict[str, Any]:
         "what": "job",
         "part": job.id[-8:],
         "jobs": [job],
+        "job_ids": [job.id],
     }
 
 

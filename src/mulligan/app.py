@@ -385,6 +385,24 @@ class App:
         """
         return self.wiring.jobs.find_blocks(jobs)
 
+    def queue_position(self, job_id: str, *, owner: str | None = None) -> int | None:
+        """Return the place of a queued job in the order in which workers claim; None if it is not queued.
+
+        The next job is 1. Jobs of all queues and kinds count, except those that are paused or held by their service. It
+        is counted up to 1,000, which means 1,000 or more. Raises JobNotFound.
+        """
+        return self.wiring.jobs.queue_position(job_id, owner=owner)
+
+    def last_failures(self, job_ids: Sequence[str], *, owner: str | None = None) -> dict[str, Event]:
+        """Return the event of the last failure of each job, by id, in one query: for a page of jobs at once.
+
+            failures = app.last_failures([job.id for job in page.jobs])
+
+        Its `data` has the message, the technical detail and the reasons of the decision. Jobs that never failed are
+        missing. At most 1,000 ids.
+        """
+        return self.wiring.jobs.last_failures(job_ids, owner=owner)
+
     def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
         """Explain in sentences what happened to a job, and what happens next. Raises JobNotFound."""
         return self.wiring.jobs.explain(job_id, owner=owner)

@@ -275,7 +275,7 @@ def test_a_missing_job_is_not_found(invoke: Invoke, enqueue: Enqueue, command: s
 
 
 def test_every_verb_of_the_lifecycle_is_a_command() -> None:
-    others = {"list", "show", "explain", "stuck", "process-stuck", "export", "purge"}
+    others = {"list", "show", "explain", "stuck", "process-stuck", "export", "purge", "position", "last-failures"}
     assert set(jobs.commands) == {*others, *VERBS.values()}
 
 
@@ -399,6 +399,23 @@ def test_an_invalid_cursor_is_wrong_usage(
     result = invoke("--app", shop, group, "list", "--cursor", cursor)
     assert result.exit_code == 2
     assert "the previous page" in result.stderr
+
+
+def test_a_queued_job_knows_its_place(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    done, first, second = enqueue("fine", run=True), enqueue("fine"), enqueue("fine")
+    assert invoke("jobs", "position", first, *HERE).stdout == f"{first} is number 1 in the queue.\n"
+    assert invoke("jobs", "position", done, *HERE).stdout == f"{done} is not queued.\n"
+    found = read_json(invoke("jobs", "position", second, "--json", *HERE))
+    assert found == {"id": second, "position": 2, "at_least": False}
+    assert invoke("jobs", "position", "nobody", *HERE).exit_code == 4
+
+
+def test_the_last_failures_of_several_jobs_are_shown(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    failed, fine = enqueue("bad", run=True), enqueue("fine", run=True)
+    found = read_json(invoke("jobs", "last-failures", failed, fine, "--json", *HERE))["failures"]
+    assert list(found) == [failed]
+    assert found[failed]["code"] in invoke("jobs", "last-failures", failed, fine, *HERE).stdout
+    assert invoke("jobs", "last-failures", fine, *HERE).stdout == "None of them has failed.\n"
 
 
 def test_several_missing_jobs_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:

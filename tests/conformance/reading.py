@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from conformance.bench import DAY, HOUR, MINUTE, SECOND, WORKER, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import JobNotFound
-from mulligan.failure.decision import Postpone, Succeed
+from mulligan.failure.decision import Postpone, Release, Succeed
+from mulligan.failure.verdict import Ledger
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import TIMES, Job, JobFilter, NewJob
-from mulligan.store.messages import Changes
+from mulligan.records.pause import PauseRequest
+from mulligan.service.records import ServiceRequest
+from mulligan.store.messages import Changes, Settled
 from mulligan.values.moment import EPOCH
 
 OWNERS, KINDS, QUEUES, TAGS = ("", "acme", "other"), ("a", "b"), ("default", "bulk"), ("eu", "us", "a\"b'c")
@@ -242,6 +245,76 @@ class ReadingRules(Bench):
     def test_the_place_in_the_line_is_counted_up_to_a_limit(self) -> None:
         jobs = self.store.enqueue([self.new() for _ in range(6)])
         assert [self.store.ahead_of(job, limit=3) for job in jobs] == [0, 1, 2, 3, 3, 3]
+
+    def test_the_place_in_the_queue_counts_every_lane_in_claim_order(self) -> None:
+        lanes: list[dict[str, Any]] = [{}, {"kind": "b"}, {"queue": "bulk"}, {"service": "gateway"}]
+        jobs = [self.enqueue(submitted_at=self.now - hour * HOUR, **lanes[hour % 4]) for hour in (5, 4, 3, 2, 1)]
+        first, last = self.enqueue("b", priority=-10), self.enqueue(priority=10)
+        delayed = self.enqueue(delay=HOUR)
+        assert [self.store.position(job.id, limit=100) for job in (first, *jobs, last)] == [1, 2, 3, 4, 5, 6, 7]
+        assert self.store.position(delayed.id, limit=100) is None
+        claimed = self.claim("b", limit=1)
+        assert [lease.fence.id for lease in claimed] == [first.id]
+        assert self.store.position(first.id, limit=100) is None
+        assert self.store.position(jobs[0].id, limit=100) == 1
+
+    def test_the_place_in_the_queue_is_counted_up_to_a_limit(self) -> None:
+        jobs = self.store.enqueue([self.new(kind=("a", "b")[n % 2]) for n in range(6)])
+        assert [self.store.position(job.id, limit=3) for job in jobs] == [1, 2, 3, 3, 3, 3]
+
+    def test_jobs_that_no_worker_would_claim_are_not_before_others(self) -> None:
+        paused = [self.enqueue(kind="b"), self.enqueue(queue="bulk"), self.enqueue(service="gateway")]
+        job = self.enqueue()
+        assert self.store.position(job.id, limit=100) == 4
+        for what, name in (("kind", "b"), ("queue", "bulk"), ("service", "gateway")):
+            self.store.pause(PauseRequest(id=self.ids(), what=what, name=name, duration=HOUR))
+        assert self.store.position(job.id, limit=100) == 1
+        assert [self.store.position(one.id, limit=100) for one in paused] == [1, 1, 1]
+        self.advance(2 * HOUR)
+        assert self.store.position(job.id, limit=100) == 4
+
+    def test_jobs_of_a_service_that_is_held_open_are_not_before_others(self) -> None:
+        self.enqueue(service="gateway")
+        job = self.enqueue()
+        self.store.force(ServiceRequest(id=self.ids(), name="gateway", to="open"))
+        assert self.store.position(job.id, limit=100) == 1
+
+    def test_the_place_of_a_job_of_another_owner_is_not_found(self) -> None:
+        job = self.enqueue(owner="acme")
+        assert self.store.position(job.id, owner="acme", limit=9) == 1
+        with pytest.raises(JobNotFound):
+            self.store.position(job.id, owner="other", limit=9)
+        with pytest.raises(JobNotFound):
+            self.store.position("nobody", limit=9)
+
+    # The last failure
+
+    def test_the_last_failures_of_many_jobs_are_read_at_once(self) -> None:
+        retried, snoozed, well = self.leased(owner="acme"), self.leased(), self.leased()
+        self.settle(retried, retrying(MINUTE, code="IO_ERROR"))
+        self.settle(snoozed, retrying(MINUTE, code="TIMEOUT"))
+        self.settle(well, Succeed(None))
+        self.advance(MINUTE)
+        again = {lease.fence.id: lease for lease in self.claim(limit=9)}
+        self.settle(again[retried.fence.id], failing("GW_5XX"))
+        self.settle(again[snoozed.fence.id], Postpone(MINUTE, verdict("SNOOZED"), {}))
+        ids = [lease.fence.id for lease in (retried, snoozed, well)]
+        found = self.store.last_failures([*ids, "nobody"])
+        assert {id_: (event.code, event.attempt, event.type) for id_, event in found.items()} == {
+            ids[0]: ("GW_5XX", 2, "job.failed"),
+            ids[1]: ("TIMEOUT", 1, "job.retried"),
+        }
+        assert found[ids[0]] == self.store.events(job=ids[0])[-1]
+        assert list(self.store.last_failures(ids, owner="acme")) == [ids[0]]
+        assert self.store.last_failures([]) == {}
+
+    def test_a_late_result_that_was_refused_is_not_the_last_failure(self) -> None:
+        lease = self.leased(lease=SECOND)
+        self.advance(MINUTE)
+        lost = Release({}, ledger=Ledger.LOSSES, verdict=verdict("WORKER_LOST"))
+        assert self.settle(lease, lost, by="other") is Settled.ACCEPTED
+        assert self.settle(lease, failing("GW_5XX")) is Settled.REFUSED
+        assert self.store.last_failures([lease.fence.id])[lease.fence.id].code == "WORKER_LOST"
 
     # Events
 

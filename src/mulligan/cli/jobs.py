@@ -21,6 +21,7 @@ from mulligan.cli.options import (
 )
 from mulligan.cli.output import echo, print_fields, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
+from mulligan.cli.questions import last_failures, position
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.cli.summaries import about_event, about_job, short
 from mulligan.console.documents import document_of, event_document, job_document, listed_document
@@ -52,6 +53,8 @@ jobs.add_command(stuck)
 jobs.add_command(process_stuck)
 jobs.add_command(export)
 jobs.add_command(purge)
+jobs.add_command(position)
+jobs.add_command(last_failures)
 
 
 @jobs.command("list")

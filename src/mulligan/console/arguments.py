@@ -53,6 +53,12 @@ def _are_names(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and bool(value) and all(map(NAME.fits, value))
 
 
+def _are_ids(value: object) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return False
+    return len(value) <= LARGEST_PAGE and all(map(NAME.fits, value))
+
+
 def _are_jobs(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(job, Job) for job in value)
 
@@ -73,6 +79,7 @@ MOST_FAILURES = integer(1, MOST_JUDGED)
 CURSOR = Requirement(is_id, "the unchanged cursor of the previous page, or the id of its last item")
 POSITION = integer(0, LAST_POSITION)
 JOBS = Requirement(_are_jobs, "jobs, as app.jobs(…) returns them")
+IDS = Requirement(_are_ids, f"a list of at most {LARGEST_PAGE:,} ids of jobs")
 JOB = Requirement(lambda job: isinstance(job, Job) or NAME.fits(job), "a job or a job's id")
 ID_OF = one_of(("job", "batch", "redrive"))
 REQUEST_ID = string(LONGEST_REQUEST_ID)

@@ -10,6 +10,7 @@ from mulligan.console.arguments import (
     BY_THE_CALL,
     CURSOR,
     FILTER,
+    IDS,
     JOBS,
     LARGEST_PAGE,
     NAME,
@@ -88,6 +89,14 @@ class Jobs:
         self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
     ) -> list[Event]:
         return self.store().events(job=job, owner=owner, after=after, limit=limit)
+
+    @check(job_id=NAME, owner=NAME)
+    def queue_position(self, job_id: str, *, owner: str | None = None) -> int | None:
+        return self.store().position(job_id, owner=owner, limit=LARGEST_PAGE)
+
+    @check(job_ids=IDS, owner=NAME)
+    def last_failures(self, job_ids: Sequence[str], *, owner: str | None = None) -> dict[str, Event]:
+        return self.store().last_failures(job_ids, owner=owner)
 
     @check(back=POSITION)
     def last_position(self, *, back: int = 0) -> int:

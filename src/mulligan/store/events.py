@@ -28,6 +28,10 @@ class EventOperations:
     def of_many(self, session: Session, jobs: Sequence[str]) -> dict[str, list[Event]]:
         return to_histories(jobs, session.rows("histories", {"jobs": to_json(list(jobs))}))
 
+    def last_failures(self, session: Session, jobs: Sequence[str], owner: str | None) -> dict[str, Event]:
+        rows = session.rows("last_failures", {"jobs": to_json(list(jobs)), "owner": owner})
+        return {row["job"]: to_event(row) for row in rows}
+
     def cursors(self, session: Session) -> list[Cursor]:
         return [to_cursor(row) for row in session.rows("cursors")]
 

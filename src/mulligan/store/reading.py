@@ -53,6 +53,11 @@ class ReadOperations:
         (row,) = session.rows("ahead_of", {**lane_values(job), "limit": limit})
         return int(row["number"])
 
+    def position(self, session: Session, job_id: str, owner: str | None, limit: int) -> int | None:
+        job = self.job(session, job_id, owner)
+        rows = session.rows("position", {"id": job.id, "limit": limit - 1})
+        return int(rows[0]["ahead"]) + 1 if rows else None
+
     def lanes(self, session: Session) -> list[Lane]:
         return [to_lane(row) for row in session.rows("lanes")]
 

@@ -500,6 +500,13 @@ class Store:
         """Count the queued jobs of its lane that are claimed before this one, up to `limit`."""
         return self._read(self._reading.ahead_of, job, limit)
 
+    def position(self, job_id: str, *, owner: str | None = None, limit: int) -> int | None:
+        """Return the place of a queued job in claim order, counted from 1 up to `limit`; None if it is not queued.
+
+        Jobs of paused lanes, and of services that hold their jobs, are not counted.
+        """
+        return self._read(lambda session: self._reading.position(session, storable(job_id), owner, limit))
+
     def lanes(self) -> list[Lane]:
         """Count all ready jobs by lane, and those that wait for a worker of another version."""
         return self._read(self._reading.lanes)
@@ -525,6 +532,10 @@ class Store:
         """Return all events of these jobs in one read. The caller chooses so few jobs that their events fit in
         memory."""
         return self._read(self._events.of_many, jobs)
+
+    def last_failures(self, jobs: Sequence[str], *, owner: str | None = None) -> dict[str, Event]:
+        """Return the event of the last failure of each of these jobs, in one query. Jobs without one are missing."""
+        return self._read(lambda session: self._events.last_failures(session, jobs, owner))
 
     def last_position(self, *, back: int = 0) -> int:
         """Return the position of the last event; with `back`, a position that at least so many events follow, if there

@@ -1,0 +1,11 @@
+-- The last failure of each of these jobs, by the index on (job, position) from its end.
+SELECT event.*
+FROM json_each(:jobs) AS wanted
+JOIN mulligan_events AS event ON event.position = (
+    SELECT position
+    FROM mulligan_events
+    WHERE job = wanted.value AND code IS NOT NULL AND code <> 'SNOOZED' AND type <> 'job.refused'
+    ORDER BY position DESC
+    LIMIT 1
+)
+WHERE :owner IS NULL OR event.owner = :owner
