@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
+from mulligan.records.document import Shape
 from mulligan.records.job import Fence, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
@@ -114,6 +115,8 @@ class Progress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
     """A worker as others see it. An incarnation is one start of one process, never a host name."""
+
+    _shape: ClassVar = Shape(given={"is_alive": bool})
 
     incarnation: str
     host: str
