@@ -5,8 +5,7 @@ A document has the fields of its record, under the same names. Times are ISO 860
 """
 
 import types
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
@@ -124,7 +123,7 @@ def _json_type(hint: Any) -> Any:
     if issubclass(origin, Mapping):
         value: Any = _json_type(parts[1]) if parts else Any
         return dict[str, value]
-    if issubclass(origin, Sequence | AbstractSet) and not issubclass(origin, str):
+    if issubclass(origin, Collection) and not issubclass(origin, str):
         item: Any = _json_type(parts[0]) if parts else Any
         return list[item]
     if is_dataclass(origin):

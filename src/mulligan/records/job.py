@@ -308,11 +308,11 @@ class Lease:
 class JobFilter:
     """Selects jobs: every given field must match.
 
-    _shape: ClassVar = Shape(is_sparse=True)
-
     `ids` are at most 10,000. `worker` is the incarnation that holds the lease; `service`, `code`, `error_class` and
     `group` are fields of the job. `since` and `until` are about the time of the enqueue.
     """
+
+    _shape: ClassVar = Shape(is_sparse=True)
 
     ids: Collection[str] | None = None
     state: State | str | Collection[State | str] | None = None
