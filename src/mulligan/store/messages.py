@@ -90,7 +90,8 @@ class Settled(StrEnum):
 class Answers(list[Settled]):
     """One answer per outcome. `not_closed` are the services of these jobs that are not closed, with their epochs: the
     worker releases leases of them that it has not started. `changes` are the changes of services that these outcomes
-    caused. `spared` are the outcomes, by number, that were charged to a service instead of the job."""
+    caused. `spared` are the outcomes, by number, that were charged to a service instead of the job. `breakers` are the
+    states of the services that these outcomes reported about."""
 
     def __init__(
         self,
@@ -98,11 +99,13 @@ class Answers(list[Settled]):
         not_closed: Mapping[str, int] | None = None,
         changes: Sequence[ServiceChange] = (),
         spared: Mapping[int, Outcome] | None = None,
+        breakers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(answers)
         self.not_closed: Mapping[str, int] = not_closed or {}
         self.changes = changes
         self.spared: Mapping[int, Outcome] = spared or {}
+        self.breakers: Mapping[str, str] = breakers or {}
 
 
 @dataclass(frozen=True, slots=True)
