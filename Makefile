@@ -35,6 +35,7 @@ unit: $(READY)
 docs: export PYTHONPATH := src:tests/docs
 docs: $(READY)
 	$(BIN)/python tests/docs/docs_api.py
+	$(BIN)/python tests/docs/docs_documents.py
 	$(BIN)/python tests/docs/docs_tables.py
 	$(BIN)/python tests/test_docs_rules.py
 

@@ -1,14 +1,17 @@
 """Explain: what happened and what comes next, in sentences for whoever is on call."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mulligan import RetryPolicy, State
-from mulligan.explain import Explanation, explain
+from mulligan.explain import Explanation, Hold, HoldCode, explain
 from mulligan.explain.history import DESCRIPTIONS
 from mulligan.explain.words import relative
 from mulligan.failure.backoff import Fixed
@@ -17,8 +20,14 @@ from mulligan.failure.decision import Decision
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Ledger, Verdict, worker_lost
 from mulligan.lifecycle import JOB_EVENTS, possible_verbs
+from mulligan.records.batch import BatchRecord, BatchState
+from mulligan.records.document import document_of
 from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, Lease
+from mulligan.records.limit import LimitRecord, RetryBudget, SpendingRecord
+from mulligan.records.pause import Pause
+from mulligan.service.allowance import FAILS_FAST
+from mulligan.service.records import ServiceStatus
 from mulligan.store.messages import Outcome, WorkerRecord
 from mulligan.store.settle import to_settlement
 
@@ -422,7 +431,7 @@ def test_a_queued_job_says_how_many_workers_can_take_it() -> None:
 @pytest.mark.parametrize(
     ("workers", "words"),
     [
-        ([], "no worker is alive; start one with: mulligan worker MODULE:APP"),
+        ([], "no worker is alive.\nTo start one: mulligan worker MODULE:APP"),
         ([a_worker(seen=61 * SECOND)], "no worker is alive (the last was seen 1m 1s ago)"),
         (
             [a_worker(kinds=("mail", "fax"))],
@@ -560,3 +569,310 @@ def test_a_job_run_by_hand_beyond_its_limit_has_one_try() -> None:
 )
 def test_times_are_told_from_now(away: timedelta, words: str) -> None:
     assert relative(NOW + away, NOW) == words
+
+
+# As data
+
+
+def a_pause(**changes: Any) -> Pause:
+    fields: dict[str, Any] = {
+        "what": "queue",
+        "name": "default",
+        "since": NOW - MINUTE,
+        "until": NOW + MINUTE,
+        "actor": "anna",
+        "reason": "bad deploy",
+    }
+    return Pause(**(fields | changes))
+
+
+def a_batch(**changes: Any) -> BatchRecord:
+    fields: dict[str, Any] = {
+        "id": "b1",
+        "name": "spring",
+        "owner": "acme",
+        "state": BatchState.DRAFT,
+        "generation": 0,
+        "total": 2,
+        "succeeded": 0,
+        "failed": 0,
+        "cancelled": 0,
+        "success_at": 1.0,
+        "abort_above": None,
+        "created_at": NOW - MINUTE,
+        "published_at": None,
+        "settled_at": None,
+        "aborted_at": None,
+        "expires_at": None,
+    }
+    return BatchRecord(**(fields | changes))
+
+
+def a_service(state: str = "open", **changes: Any) -> ServiceStatus:
+    fields: dict[str, Any] = {
+        "name": "gateway",
+        "state": state,
+        "since": NOW - MINUTE,
+        "open_until": NOW + MINUTE,
+        "is_due": False,
+        "forced": None,
+        "actor": None,
+        "reason": None,
+        "is_failing": False,
+        "calls": 10,
+        "failures": 10,
+        "share": 1.0,
+        "rate": None,
+        "pace": None,
+        "rate_before": None,
+        "firsts": 0,
+        "retries": 0,
+        "probes_succeeded": 0,
+        "trouble": None,
+        "ready": 1,
+        "parked": 0,
+        "paused": None,
+        "mode": "hold",
+        "fail_code": "SERVICE_OPEN",
+        "cooldown": MINUTE,
+        "probes": 1,
+        "has_probe": False,
+        "budget": 0.1,
+        "most_a_second": None,
+        "is_known": True,
+    }
+    return ServiceStatus(**(fields | changes))
+
+
+FORCED = {"forced": "open", "actor": "anna", "reason": "maintenance"}
+FULL = LimitRecord(what="kind", name="convert", most=2, taken=2)
+SPENT = SpendingRecord(owner="acme", today=5, this_month=5, cost_this_month=0, budget=RetryBudget(per_day=5))
+WAITS = {"due_at": NOW + MINUTE}
+LATE = {"attempt": 1, "leased_by": "w1", "lease_until": NOW + MINUTE, "last_attempt_at": NOW - 60 * MINUTE}
+LOST = {"attempt": 1, "leased_by": "w1", "lease_until": NOW - MINUTE, "last_attempt_at": NOW - MINUTE}
+
+
+def failed_because(because: str, **reasons: Any) -> Event:
+    return an_event("job.failed", {**BY_WORKER, "reasons": {"because": because, **reasons}}, code="GW_5XX")
+
+
+# The job, what is around it; code, by, actor, until of what holds it first, and the actions that end it.
+HELD: dict[str, tuple[Job[Any], dict[str, Any], tuple[Any, ...]]] = {
+    "delay": (a_job(State.WAITING, waiting_for="delay", **WAITS), {}, ("delay", None, None, NOW + MINUTE, [])),
+    "retry": (a_job(State.WAITING, waiting_for="retry", **WAITS), {}, ("retry", None, None, NOW + MINUTE, [])),
+    "snooze": (a_job(State.WAITING, waiting_for="snooze", **WAITS), {}, ("snooze", None, None, NOW + MINUTE, [])),
+    "rate limit": (
+        a_job(State.WAITING, waiting_for="rate limit", **WAITS),
+        {},
+        ("rate_limit", None, None, NOW + MINUTE, []),
+    ),
+    "another version": (
+        a_job(State.WAITING, waiting_for="another version", **WAITS),
+        {},
+        ("another_version", None, None, NOW + MINUTE, []),
+    ),
+    "a newer reason": (
+        a_job(State.WAITING, waiting_for="moon", **WAITS),
+        {},
+        ("waiting", None, None, NOW + MINUTE, []),
+    ),
+    "charged to its service": (
+        a_job(State.WAITING, service="gateway", waiting_for="service", gate="probe/gateway"),
+        {},
+        ("service_charged", "service/gateway", None, None, []),
+    ),
+    "a pause": (
+        a_job(),
+        {"pauses": [a_pause()]},
+        ("paused", "pause/queue/default", "anna", NOW + MINUTE, [("resume", "queue", "default")]),
+    ),
+    "a paused duty": (
+        a_job(State.WAITING, waiting_for="retry"),
+        {"pauses": [a_pause(what="duty", name="retry", until=None)]},
+        ("paused", "pause/duty/retry", "anna", None, [("resume", "duty", "retry")]),
+    ),
+    "an open service": (
+        a_job(service="gateway"),
+        {"service": a_service()},
+        ("service_open", "service/gateway", None, NOW + MINUTE, [("close", "service", "gateway")]),
+    ),
+    "a forced service": (
+        a_job(service="gateway"),
+        {"service": a_service(**FORCED)},
+        ("service_forced_open", "service/gateway", "anna", None, [("auto", "service", "gateway")]),
+    ),
+    "a probed service": (
+        a_job(service="gateway"),
+        {"service": a_service("half_open")},
+        ("service_half_open", "service/gateway", None, None, []),
+    ),
+    "a paced service": (
+        a_job(service="gateway"),
+        {"service": a_service("closed", pace=2.0)},
+        ("service_paced", "service/gateway", None, None, []),
+    ),
+    "a slow service": (
+        a_job(service="gateway"),
+        {"service": a_service("closed", most_a_second=2.0)},
+        ("service_rate", "service/gateway", None, None, []),
+    ),
+    "the budget of a service": (
+        a_job(State.WAITING, waiting_for="retry", gate="budget/gateway"),
+        {},
+        ("service_budget", "budget/service/gateway", None, None, []),
+    ),
+    "the budget of an owner": (
+        a_job(State.WAITING, owner="acme", waiting_for="budget", **WAITS),
+        {"spending": SPENT},
+        ("owner_budget", "budget/owner/acme", None, NOW + MINUTE, []),
+    ),
+    "a limit": (
+        a_job(State.WAITING, waiting_for="limit"),
+        {"limits": [FULL]},
+        ("limit", "limit/kind/convert", None, None, []),
+    ),
+    "a draft": (
+        a_job(State.WAITING, batch="b1"),
+        {"batch": a_batch()},
+        ("batch_draft", "batch/b1", None, None, [("publish", "batch", "b1")]),
+    ),
+    "no worker": (a_job(), {"workers": []}, ("no_worker", None, None, None, [("start", "worker", "")])),
+    "no worker of its kind": (
+        a_job(),
+        {"workers": [a_worker(kinds=("mail",))]},
+        ("no_worker_for_kind", None, None, None, []),
+    ),
+    "no worker of its queue": (
+        a_job(),
+        {"workers": [a_worker(queues=("bulk",))]},
+        ("no_worker_for_queue", None, None, None, []),
+    ),
+    "stuck": (a_job(State.RUNNING, **LATE), {}, ("stuck", "worker/w1", None, None, [])),
+    "a lost lease": (a_job(State.RUNNING, **LOST), {}, ("lease_expired", "worker/w1", None, None, [])),
+    "cancelled": (
+        a_job(State.CANCELLED),
+        {"events": [an_event("job.cancelled", actor="anna")]},
+        ("cancelled", None, "anna", None, []),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_holds_a_job_is_told_as_data(name: str) -> None:
+    job, around, expected = HELD[name]
+    hold = held_first(job, around)
+    actions = [(action.code, action.what, action.name) for action in hold.actions]
+    assert (hold.code, hold.by, hold.actor, hold.until, actions) == expected
+
+
+def held_first(job: Job[Any], around: dict[str, Any]) -> Hold:
+    return explained_around(job, around).holds[0]
+
+
+def explained_around(job: Job[Any], around: dict[str, Any]) -> Explanation:
+    given = dict(around)
+    return explained(job, *given.pop("events", ()), **given)
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (failed_because("attempts exhausted", of=3), "attempts_exhausted"),
+        (failed_because("trying again cannot help"), "final_error"),
+        (failed_because("trying again cannot help", rule=FAILS_FAST), "fail_fast"),
+        (failed_because("limit of GW_5XX reached", limit=1), "code_limit"),
+        (failed_because("snoozes exhausted", of=100), "snoozes_exhausted"),
+        (failed_because("deadline before the next try"), "deadline"),
+        (failed_because("budget exhausted", of=5, owner="acme", period="2026-03-04"), "budget_exhausted"),
+        (failed_because("loss 10 of 10", of=10), "losses_exhausted"),
+        (failed_because("misfit 10 of 10", of=10), "misfits_exhausted"),
+        (failed_because("crash 3 of 3", of=3), "crashes_exhausted"),
+        (failed_because("it runs at most once"), "at_most_once"),
+        (failed_because("the moon was full"), "other"),
+        (failed_because(""), "no_reason"),
+        (failed_because("", damaged="arguments"), "damaged"),
+    ],
+)
+def test_why_no_retry_follows_has_a_stable_code(event: Event, code: str) -> None:
+    job = a_job(State.FAILED, error_code="GW_5XX", finished_at=NOW, service="gateway", owner="acme")
+    (hold,) = explained(job, event).holds
+    assert (hold.code, hold.since) == (code, NOW)
+    assert hold.sentence in explained(job, event).next
+
+
+@pytest.mark.parametrize(("code", "expected"), [("DEADLINE", "deadline"), ("UNSTORABLE", "unstorable")])
+def test_a_failure_without_a_decision_has_a_stable_code_too(code: str, expected: str) -> None:
+    (hold,) = explained(a_job(State.FAILED, error_code=code)).holds
+    assert hold.code == expected
+
+
+def test_an_aborted_batch_is_one_of_the_reasons() -> None:
+    batch = a_batch(state=BatchState.FAILED, aborted_at=NOW, failed=2)
+    assert [hold.code for hold in explained(a_job(State.CANCELLED), batch=batch).holds] == [
+        "cancelled",
+        "batch_aborted",
+    ]
+
+
+def test_every_code_of_a_hold_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "explain.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)[: len(HoldCode)] == list(HoldCode)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_the_sentences_are_those_of_the_data(name: str) -> None:
+    job, around, _ = HELD[name]
+    explanation = explained_around(job, around)
+    for hold in explanation.holds:
+        start = explanation.next.index(hold.sentence)
+        assert explanation.next[start : start + len(hold.lines)] == hold.lines
+    moves = tuple(action.sentence for action in explanation.actions)
+    assert explanation.next[len(explanation.next) - len(moves) :] == moves
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_the_actions_are_the_legal_moves(state: State) -> None:
+    actions = explained(a_job(state)).actions
+    assert [action.code for action in actions] == list(possible_verbs(state))
+    assert all((action.what, action.name) == ("job", "f3a1") for action in actions)
+
+
+def test_a_job_that_waits_for_nothing_is_not_held() -> None:
+    assert explained(a_job()).holds == ()
+    assert explained(a_job(State.SUCCEEDED, finished_at=NOW)).holds == ()
+
+
+# The view of an owner
+
+SECRETS = ("anna", "box", "w1", "42", "mulligan", "bad deploy", "maintenance", "wrong file", "Traceback", "HTTPError")
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_an_owner_is_told_no_worker_no_person_and_no_command(name: str) -> None:
+    job, around, _ = HELD[name]
+    last = {"last_code": "GW_5XX", "last_message": "The gateway failed.", "last_detail": "HTTPError: 502"}
+    explanation = explained_around(replace(job, **last), {**around, "is_for_owner": True})
+    said = msgspec.json.encode(document_of(explanation)).decode()
+    assert not [secret for secret in SECRETS if f'"{secret}"' in said or f" {secret}" in said or f"/{secret}" in said]
+    everyone = explained_around(job, around)
+    assert [hold.code for hold in explanation.holds] == [hold.code for hold in everyone.holds]
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_an_owner_is_told_what_happened_without_workers_and_people(name: str) -> None:
+    event, _ = SENTENCES[name]
+    data = {**event.data, "error": "HTTPError: 502"} if event.code else event.data
+    (sentence,) = explained(a_job(), replace(event, data=data), is_for_owner=True).happened
+    assert sentence.endswith((".", '."'))
+    assert not [secret for secret in (*SECRETS, "w9", "an unknown person", "disk mended") if secret in sentence]
+    assert ("ttempt" in sentence) == ("ttempt" in SENTENCES[name][1])
+
+
+def test_an_owner_may_move_the_job_and_publish_its_batch() -> None:
+    draft = explained(a_job(State.WAITING, batch="b1"), batch=a_batch(), is_for_owner=True)
+    assert [(action.code, action.command) for hold in draft.holds for action in hold.actions] == [("publish", None)]
+    assert [action.code for action in draft.actions] == list(possible_verbs(State.WAITING))
+    assert {action.command for action in draft.actions} == {None}
+    stuck = explained(a_job(State.RUNNING, **LATE), is_for_owner=True)
+    assert [action.code for action in stuck.actions] == ["retry", "cancel"]
+    assert stuck.job.leased_by is None

@@ -81,6 +81,61 @@ def test_every_step_of_a_failing_job_has_a_line(app: App, lines: Lines) -> None:
     assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
 
 
+class Answered(Exception):
+    """An answer of an HTTP service."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status_code = status
+
+
+def test_the_line_of_an_attempt_has_the_status_and_the_state_of_its_service(tmp_path: Path, lines: Lines) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db", services=[Service("gateway", min_calls=5, cooldown="30s")])
+    answers = [200, 400, *[502] * 3, 200]
+
+    @app.task(service="gateway", retry=RetryPolicy(max_attempts=9, backoff=Steps(["1s"])))
+    def convert() -> None:
+        status = answers.pop(0)
+        if status == 200:
+            attempt().called("gateway", status=status, seconds=0.1)
+        else:
+            raise Answered(status)
+
+    with sandbox(app) as box:
+        for _ in range(3):
+            convert.enqueue()
+            box.run()
+        box.advance("2m")
+    ended = [
+        (line["event"], line["gateway_status"], line["service_state"])
+        for line in lines.documents
+        if "duration_ms" in line
+    ]
+    assert ended == [
+        ("job.succeeded", 200, "closed"),
+        ("job.failed", 400, "closed"),
+        ("job.retried", 502, "closed"),
+        ("job.retried", 502, "closed"),
+        ("job.parked", 502, "open"),
+        ("job.succeeded", 200, "half_open"),
+    ]
+    started = [line["service_state"] for line in lines.of("job.started")]
+    assert started == ["closed"] * 5 + ["half_open"]
+    changes = {event: lines.of(event)[0]["service_state"] for event in ("service.opened", "service.closed")}
+    assert changes == {"service.opened": "open", "service.closed": "closed"}
+    assert {line["service"] for line in lines.documents if "service_state" in line} == {"gateway"}
+    assert all(set(line) <= set(FIELDS) for line in lines.documents if line["logger"].startswith("mulligan"))
+
+
+def test_a_job_without_a_service_has_no_state_of_one(app: App, lines: Lines) -> None:
+    @app.task
+    def convert() -> None: ...
+
+    convert.enqueue()
+    app.run_until_idle()
+    assert not [line for line in lines.documents if "service_state" in line or "gateway_status" in line]
+
+
 def test_a_worker_logs_a_summary_once_a_minute_and_nothing_when_nothing_happened(app: App, lines: Lines) -> None:
     @app.task
     async def quick() -> None: ...

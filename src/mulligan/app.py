@@ -403,9 +403,13 @@ class App:
         """
         return self.wiring.jobs.last_failures(job_ids, owner=owner)
 
-    def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
-        """Explain in sentences what happened to a job, and what happens next. Raises JobNotFound."""
-        return self.wiring.jobs.explain(job_id, owner=owner)
+    def explain(self, job_id: str, *, owner: str | None = None, for_owner: bool = False) -> Explanation:
+        """Explain what happened to a job, what happens next, and what can be done. Raises JobNotFound.
+
+        The answer has sentences, and the same as data: what holds the job, and the moves that are legal now. With
+        `for_owner` it names no worker, no person and no shell command.
+        """
+        return self.wiring.jobs.explain(job_id, owner=owner, for_owner=for_owner)
 
     def events(
         self, job: str | None = None, *, owner: str | None = None, after: int = 0, limit: int = 500

@@ -37,7 +37,12 @@ FIELDS = {
     "error_message": "the message for people",
     "error": "the exception in one line: `ValueError: no such page`",
     "because": "why there is no retry, or why a service was opened",
-    "service": "the service that the line is about",
+    "service": "the service that the line is about, or the job's service",
+    "service_state": (
+        "the state of its breaker: `closed`, `open` or `half_open`; for an attempt, the state at its claim, or after "
+        "the settle of a failure of the service"
+    ),
+    "gateway_status": "the HTTP status of the job's service: of the task's last reported call, or of the failure",
     "succeeded": "how many attempts succeeded since the worker's last summary",
     "retried": "how many failed and are retried",
     "failed": "how many failed for good",

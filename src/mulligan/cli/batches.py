@@ -20,9 +20,9 @@ from mulligan.cli.output import echo, print_fields, print_json, show, show_table
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import short
 from mulligan.console.batches import Batch
-from mulligan.console.documents import Document, document_of
 from mulligan.errors import BatchNotFound
 from mulligan.explain.words import counted, relative
+from mulligan.records.document import document_of
 from mulligan.values.clock import SystemClock
 from mulligan.values.text import safe
 
@@ -58,14 +58,10 @@ def list_batches(
         found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
     following = found[-1].id if len(found) == limit else None
     now = SystemClock().now()
-    document = {"batches": [_document(batch) for batch in found], "cursor": following}
+    document = {"batches": [document_of(batch) for batch in found], "cursor": following}
     show_table(shared, document, HEADINGS, [_row(batch, now) for batch in found], empty=NONE)
     if following and not shared.as_json:
         echo(f"\nThere may be more: mulligan batches list --cursor {safe(following)}")
-
-
-def _document(batch: Batch) -> Document:
-    return document_of(batch) | {"finished": batch.finished, "left": batch.left}
 
 
 def _row(batch: Batch, now: datetime) -> tuple[str, ...]:
@@ -115,7 +111,7 @@ def retry(shared: SharedOptions, *, batch_id: str, with_cancelled: bool, actor: 
     skipped = f", {len(done.skipped):,} skipped" if done.skipped else ""
     show(
         shared,
-        {"batch": _document(done.batch), "retried": list(done.jobs), "skipped": done.skipped},
+        document_of(done),
         *(f"{job_id} was skipped: {why}" for job_id, why in done.skipped.items()),
         f"{counted(len(done.jobs), 'member')} of {done.batch.name} retried{skipped}; it is {done.batch.state}.",
     )
@@ -133,7 +129,7 @@ def cancel(shared: SharedOptions, *, batch_id: str, actor: str, reason: str | No
 
 
 def _print_batch(shared: SharedOptions, batch: Batch) -> None:
-    document = _document(batch)
+    document = document_of(batch)
     if shared.as_json:
         print_json(document)
         return

@@ -10,8 +10,8 @@ from mulligan.cli.options import CliCommand, SharedOptions, filter_options, job_
 from mulligan.cli.output import echo, print_json, print_json_line, print_table
 from mulligan.cli.parameters import duration
 from mulligan.console.dead_letters import Purge
-from mulligan.console.documents import document_of, event_document, job_document
 from mulligan.explain.words import counted
+from mulligan.records.document import document_of
 from mulligan.values.text import safe
 
 
@@ -27,8 +27,8 @@ def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wan
             if ids_only:
                 echo(safe(exported.job.id))
                 continue
-            history = {"events": [event_document(event) for event in exported.events]} if with_events else {}
-            print_json_line(job_document(exported.job) | history)
+            history = {"events": exported.events} if with_events else {}
+            print_json_line(document_of(exported.job, **history))
 
 
 @click.command("purge", cls=CliCommand)
@@ -45,7 +45,7 @@ def purge(
         filter_ = job_filter(app, wanted)
         done = app.purge(filter_, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
     if shared.as_json:
-        print_json(document_of(done) | {"found": done.found, "held": done.held})
+        print_json(document_of(done))
     else:
         _print_purge(done)
 

@@ -6,8 +6,8 @@ from mulligan.cli.errors import NotNow
 from mulligan.cli.opening import open_app
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json
-from mulligan.console.documents import document_of
 from mulligan.explain.words import counted
+from mulligan.records.document import document_of
 from mulligan.records.finding import Finding, Level
 from mulligan.values.text import safe
 

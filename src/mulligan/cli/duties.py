@@ -9,8 +9,8 @@ from mulligan.cli.opening import open_existing, open_for_watching
 from mulligan.cli.options import Group, SharedOptions, one_argument, pass_shared, signed, without_subcommand
 from mulligan.cli.output import echo, print_json, print_table, show
 from mulligan.cli.pauses import add_pause_commands, describe_pause
-from mulligan.console.documents import document_of
 from mulligan.explain.words import counted, relative
+from mulligan.records.document import document_of
 from mulligan.values.clock import SystemClock
 from mulligan.values.duration import describe
 

@@ -11,8 +11,8 @@ from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line, show_table, watch
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
-from mulligan.console.documents import event_document
 from mulligan.explain.words import stamp
+from mulligan.records.document import document_of
 from mulligan.records.event import Event
 from mulligan.values.text import safe
 
@@ -76,7 +76,7 @@ def _newest(app: App, limit: int) -> list[Event]:
 
 def _list(shared: SharedOptions, found: list[Event]) -> None:
     last = found[-1].position if found else None
-    document = {"events": [event_document(event) for event in found], "after": last}
+    document = {"events": [document_of(event) for event in found], "after": last}
     none = "No events. Enqueue a job, or see some with: mulligan demo"
     show_table(shared, document, HEADINGS, [_cells(event) for event in found], empty=none)
 
@@ -104,6 +104,6 @@ def _follow(app: App, shared: SharedOptions, job_id: str | None, after: int) -> 
 def _print_new(shared: SharedOptions, found: Iterable[Event]) -> None:
     for event in found:
         if shared.as_json:
-            print_json_line(event_document(event))
+            print_json_line(document_of(event))
         else:
             echo("  ".join(safe(cell) for cell in _cells(event)).rstrip())

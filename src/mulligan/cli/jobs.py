@@ -24,17 +24,17 @@ from mulligan.cli.parameters import text
 from mulligan.cli.questions import last_failures, position
 from mulligan.cli.stuck import process_stuck, stuck
 from mulligan.cli.summaries import about_event, about_job, short
-from mulligan.console.documents import document_of, event_document, job_document, listed_document
 from mulligan.explain.event_data import EventData
 from mulligan.explain.words import relative, stamp, state_phrase
 from mulligan.lifecycle import State
+from mulligan.records.document import document_of
 from mulligan.records.event import Event
 from mulligan.records.job import Job, Page
 from mulligan.values.clock import SystemClock
 from mulligan.values.text import safe, safe_lines
 
 # Fields that are printed elsewhere.
-APART = ("id", "kind", "state", "arguments", "result", "is_duplicate")
+APART = ("id", "kind", "state", "arguments", "result", "is_duplicate", "at_most_once")
 # Usually the same as the error of a failed job.
 LAST = ("last_code", "last_class", "last_message", "last_detail")
 HISTORY = 1_000
@@ -68,7 +68,7 @@ def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wan
         page = app.jobs(job_filter(app, wanted), limit=limit, cursor=cursor)
         blocked = app.blocked_by(page.jobs)
     if shared.as_json:
-        found = [listed_document(job, blocked) for job in page.jobs]
+        found = [document_of(job, blocked_by=blocked.get(job.id)) for job in page.jobs]
         print_json({"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)})
         return
     _print_page(page, blocked, is_filtered=cursor is not None or any(value is not None for value in wanted.values()))
@@ -104,7 +104,7 @@ def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
         job = app.job(app.find_id("job", job_id))
         events, blocked = app.events(job.id, limit=HISTORY), app.blocked_by([job])
     if shared.as_json:
-        print_json(listed_document(job, blocked) | {"events": [event_document(event) for event in events]})
+        print_json(document_of(job, blocked_by=blocked.get(job.id), events=events))
         return
     now = SystemClock().now()
     _print_job(job, now, blocked.get(job.id))
@@ -125,8 +125,7 @@ def _print_job(job: Job[Any], now: datetime, blocked_by: str | None) -> None:
 
 def _fields(job: Job[Any]) -> dict[str, Any]:
     apart = (*APART, *LAST) if job.last_code == job.error_code else APART
-    names = [name for name in document_of(job) if name not in apart]
-    return {name: getattr(job, name) for name in [*names, "retry_count", "max_retries"]}
+    return {name: getattr(job, name) for name in document_of(job) if name not in apart}
 
 
 def _pretty(value: Any) -> str:
@@ -151,21 +150,21 @@ def _print_detail(job: Job[Any], events: list[Event], *, wanted: bool = False) -
 
 @jobs.command("explain")
 @one_argument("job_id", "ID")
+@click.option("--for-owner", is_flag=True, help="As its owner may see it: without workers, people and commands.")
 @pass_shared
-def explain(shared: SharedOptions, job_id: str) -> None:
+def explain(shared: SharedOptions, job_id: str, *, for_owner: bool) -> None:
     """Explain what happened to a job and what comes next."""
     with open_existing(shared) as app:
-        explanation = app.explain(app.find_id("job", job_id))
+        explanation = app.explain(app.find_id("job", job_id), for_owner=for_owner)
         job = explanation.job
         events = app.events(job.id, limit=HISTORY)
     if shared.as_json:
-        sentences = {"happened": list(explanation.happened), "next": list(explanation.next)}
-        print_json({"job": job_document(job), **sentences})
+        print_json(document_of(explanation))
         return
     echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
     for heading, found in (("What happened", explanation.happened), ("What comes next", explanation.next)):
         print_heading(heading)
         for sentence in found:
             echo(f"- {safe(sentence)}")
-    if job.state is not State.SUCCEEDED:
+    if job.state is not State.SUCCEEDED and not for_owner:
         _print_detail(job, events)

@@ -6,7 +6,7 @@ from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, show_table
 from mulligan.cli.parameters import text
-from mulligan.console.documents import Document, document_of
+from mulligan.records.document import Document, document_of
 from mulligan.records.limit import SpendingRecord
 from mulligan.values.text import safe
 

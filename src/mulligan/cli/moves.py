@@ -11,10 +11,10 @@ from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared, signed
 from mulligan.cli.output import echo, print_json
 from mulligan.cli.parameters import duration, text
-from mulligan.console.documents import job_document
 from mulligan.errors import MulliganError
 from mulligan.explain.words import state_phrase
 from mulligan.lifecycle import VERBS, Move
+from mulligan.records.document import document_of
 from mulligan.records.job import Job
 from mulligan.values.text import safe
 
@@ -79,7 +79,7 @@ def _move_all(shared: SharedOptions, job_ids: list[str], verb: str, options: dic
         errors = [
             {"id": job_id, "type": type(error).__name__, "message": str(error)} for job_id, error in failed.items()
         ]
-        print_json({"jobs": [job_document(job) for job in moved.values()], "errors": errors})
+        print_json({"jobs": [document_of(job) for job in moved.values()], "errors": errors})
     if failed:
         # If all failed alike, exit with that code.
         codes = {command_error(error, shared).exit_code for error in failed.values()}

@@ -17,8 +17,8 @@ from mulligan.cli.options import (
 )
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import duration, text
-from mulligan.console.documents import document_of
 from mulligan.explain.words import at, quoted, relative
+from mulligan.records.document import document_of
 from mulligan.records.pause import Pause
 
 # Options of both `pause` and `resume`.

@@ -12,7 +12,6 @@ from mulligan.cli.options import Group, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.reclassify import reclassify
-from mulligan.console.documents import Document, document_of
 from mulligan.errors import BadPolicies, ConfigurationError
 from mulligan.explain.words import counted, end_sentence, quoted, times
 from mulligan.failure.packs.installed import Pack
@@ -24,6 +23,7 @@ from mulligan.policies.file import PolicyFile, load
 from mulligan.policies.in_force import InForce
 from mulligan.policies.reading import Policies
 from mulligan.policies.unknown_names import Names, UnknownNames, find_unknown_names
+from mulligan.records.document import Document, document_of
 from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.values.text import safe

@@ -9,9 +9,9 @@ from mulligan.cli.opening import open_existing
 from mulligan.cli.options import KIND, OWNER, SINCE, CliCommand, SharedOptions, limit_option, pass_shared, signed
 from mulligan.cli.output import echo, print_json, print_table
 from mulligan.cli.parameters import text
-from mulligan.console.documents import document_of
 from mulligan.console.reclassify import Reclassification, Reclassified
 from mulligan.explain.words import counted
+from mulligan.records.document import document_of
 from mulligan.records.job import JobFilter
 from mulligan.values.text import safe
 
@@ -38,7 +38,7 @@ def reclassify(
     with open_existing(shared, needs_tasks=True) as app:
         found = app.reclassify(JobFilter(**wanted), dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
     if shared.as_json:
-        print_json(_document(found, is_applied=is_applied))
+        print_json(document_of(found, is_applied=is_applied))
         return
     _print_found(found, is_applied=is_applied)
     if is_applied:
@@ -80,13 +80,3 @@ def _print_retried(found: Reclassification) -> None:
     echo(f"\n{counted(len(found.retried), 'job')} retried, {len(found.skipped):,} skipped.")
     for job_id, why in list(found.skipped.items())[:NAMED]:
         echo(safe(f"  {job_id}: {why}"))
-
-
-def _document(found: Reclassification, *, is_applied: bool) -> dict[str, Any]:
-    counts = Counter((job.kind, job.old_code, job.new_code, job.new_class, job.decision) for job in found.jobs)
-    names = ("kind", "old_code", "new_code", "new_class", "decision")
-    return document_of(found) | {
-        "is_applied": is_applied,
-        "would_retry": list(found.would_retry),
-        "counts": [dict(zip(names, key, strict=True)) | {"jobs": count} for key, count in counts.most_common()],
-    }

@@ -26,8 +26,8 @@ from mulligan.cli.output import echo, print_heading, print_json, print_pairs, pr
 from mulligan.cli.parameters import text
 from mulligan.cli.progress import follow
 from mulligan.cli.summaries import short
-from mulligan.console.documents import Document, document_of
 from mulligan.explain.words import at, counted, relative
+from mulligan.records.document import document_of
 from mulligan.records.job import JobFilter
 from mulligan.records.redrive import Redrive
 from mulligan.values.clock import SystemClock
@@ -98,11 +98,11 @@ def redrive(shared: SharedOptions, /, *, preview: bool, is_sure: bool, is_follow
         elif is_followed:
             _follow(shared, app, begun)
         else:
-            show(shared, redrive_document(begun), *_begun(app, begun))
+            show(shared, document_of(begun), *_begun(app, begun))
 
 
 def _follow(shared: SharedOptions, app: App, found: Redrive) -> None:
-    if not follow(app, found.id, as_json=shared.as_json, document=redrive_document):
+    if not follow(app, found.id, as_json=shared.as_json, document=document_of):
         raise click.exceptions.Exit(NotNow.exit_code)
 
 
@@ -116,7 +116,7 @@ def _is_agreed(shared: SharedOptions, found: Redrive) -> bool:
 
 def _show_preview(shared: SharedOptions, found: Redrive) -> None:
     if shared.as_json:
-        print_json(redrive_document(found))
+        print_json(document_of(found))
     elif not found.matched:
         echo("No job matches.")
     else:
@@ -159,7 +159,7 @@ def list_(shared: SharedOptions, *, limit: int) -> None:
     with open_existing(shared) as app:
         found = app.redrives(limit=limit)
     now = SystemClock().now()
-    document = {"redrives": [redrive_document(one) for one in found]}
+    document = {"redrives": [document_of(one) for one in found]}
     none = "No redrives. Start one with: mulligan redrive --code CODE"
     show_table(shared, document, HEADINGS, [_row(one, now) for one in found], empty=none)
 
@@ -197,7 +197,7 @@ def show_one(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> No
         if is_followed:
             _follow(shared, app, found)
         elif shared.as_json:
-            print_json(redrive_document(found))
+            print_json(document_of(found))
         else:
             _print_redrive(found)
 
@@ -213,7 +213,7 @@ def cancel(shared: SharedOptions, *, redrive_id: str, reason: str | None, actor:
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", shared)
     retried = f"{found.retried:,} of {counted(found.matched, 'job')} retried"
-    show(shared, redrive_document(found), f"Redrive {found.id} {_cancelled(found)}: {retried}.")
+    show(shared, document_of(found), f"Redrive {found.id} {_cancelled(found)}: {retried}.")
 
 
 def _cancelled(found: Redrive) -> str:
@@ -252,14 +252,4 @@ def _answers(found: Redrive) -> str:
 
 
 def _selection(found: Redrive) -> str:
-    return ", ".join(f"{name} {value}" for name, value in redrive_document(found)["filter"].items())
-
-
-def redrive_document(found: Redrive) -> Document:
-    document = document_of(found)
-    del document["course"]
-    return document | {
-        "filter": {name: value for name, value in document["filter"].items() if value is not None},
-        "kinds_left": list(found.course.cursors),
-        "looked_at": found.looked_at,
-    }
+    return ", ".join(f"{name} {value}" for name, value in document_of(found)["filter"].items())

@@ -9,8 +9,8 @@ from mulligan.cli.opening import open_existing, open_for_watching
 from mulligan.cli.options import Group, SharedOptions, one_argument, pass_shared, signed, without_subcommand
 from mulligan.cli.output import echo, show, show_table
 from mulligan.cli.pauses import add_pause_commands, describe_pause
-from mulligan.console.documents import document_of, job_document
 from mulligan.explain.words import at, relative
+from mulligan.records.document import document_of
 from mulligan.values.text import safe
 
 HEADINGS = ("Schedule", "Task", "Expression", "Zone", "Last", "Next", "About")
@@ -63,7 +63,7 @@ def run(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> 
     """Run a schedule now. Also while it is paused; needs its app."""
     with open_for_watching(shared) as app:
         job = app.run_schedule(name, actor=actor, reason=reason)
-    show(shared, job_document(job), f"{name} was enqueued now as job {job.id}. Its next tick does not change.")
+    show(shared, document_of(job), f"{name} was enqueued now as job {job.id}. Its next tick does not change.")
 
 
 add_pause_commands(schedules, "schedule", "Pause a schedule.")

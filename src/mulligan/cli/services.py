@@ -9,10 +9,10 @@ from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, Group, SharedOptions, one_argument, pass_shared, signed, without_subcommand
 from mulligan.cli.output import print_json, print_pairs, show, show_table
 from mulligan.cli.pauses import describe_pause
-from mulligan.console.documents import document_of
 from mulligan.console.services import MANY
 from mulligan.explain.holds import a_second, reason_open
 from mulligan.explain.words import at, counted, quoted, relative
+from mulligan.records.document import document_of
 from mulligan.service.records import ServiceStatus
 from mulligan.values.duration import describe
 from mulligan.values.text import safe

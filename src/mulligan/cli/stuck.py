@@ -10,8 +10,8 @@ from mulligan.cli.options import OWNER, CliCommand, SharedOptions, limit_option,
 from mulligan.cli.output import echo, show, show_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.summaries import short
-from mulligan.console.documents import job_document
 from mulligan.explain.words import relative, state_phrase, worker_name
+from mulligan.records.document import document_of
 from mulligan.records.job import Job
 from mulligan.values.duration import describe
 
@@ -27,7 +27,7 @@ def stuck(shared: SharedOptions, *, owner: str | None, limit: int) -> None:
     with open_existing(shared) as app:
         found, workers, now = app.stuck(owner=owner, limit=limit), app.workers(), app.store.now()
         after = describe(app.settings.stuck_after)
-    document = {"jobs": [job_document(job) for job in found]}
+    document = {"jobs": [document_of(job) for job in found]}
     none = f"No job is stuck: none runs longer than {after} and its own timeout."
     show_table(shared, document, HEADINGS, [_row(job, workers, now) for job in found], empty=none)
     if found and not shared.as_json:
@@ -52,7 +52,7 @@ def process_stuck(shared: SharedOptions, *, owner: str | None, limit: int, actor
     with open_existing(shared) as app:
         jobs = app.process_stuck(owner=owner, actor=actor, limit=limit)
         now = app.store.now()
-    document = {"jobs": [job_document(job) for job in jobs]}
+    document = {"jobs": [document_of(job) for job in jobs]}
     show(shared, document, *([_settled(job, now) for job in jobs] or ["No job is stuck."]))
 
 

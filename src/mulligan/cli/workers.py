@@ -8,9 +8,9 @@ import click
 from mulligan.cli.opening import open_existing
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import show_table
-from mulligan.console.documents import document_of
-from mulligan.explain.next import is_alive
+from mulligan.explain.context import is_alive
 from mulligan.explain.words import relative
+from mulligan.records.document import document_of
 from mulligan.values.clock import SystemClock
 
 HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Version", "Queues", "Kinds")
@@ -23,7 +23,7 @@ def workers(shared: SharedOptions) -> None:
     with open_existing(shared) as app:
         found = app.workers()
     now = SystemClock().now()
-    document = {"workers": [document_of(worker) | {"is_alive": is_alive(worker, now)} for worker in found]}
+    document = {"workers": [document_of(worker, is_alive=is_alive(worker, now)) for worker in found]}
     rows = [_row(worker, now) for worker in found]
     show_table(shared, document, HEADINGS, rows, empty="No workers. Start one with: mulligan worker MODULE:APP")
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, STRING, check
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.document import Shape
 from mulligan.records.job import Job, JobFilter, all_pages
 from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.messages import Request
@@ -32,9 +33,15 @@ CanRetry = Callable[[Job[Any]], None]
 class Retried:
     """The members that start again, and those that do not, each with the reason."""
 
+    _shape: ClassVar = Shape(adds=("retried",), omits=("jobs",))
+
     batch: "Batch"
     jobs: tuple[str, ...]
     skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def retried(self) -> tuple[str, ...]:
+        return self.jobs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, STRING, check
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import FINAL
+from mulligan.records.document import Shape
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, all_pages, describe_filter
 from mulligan.records.retention import EndedCount, PurgeRequest
@@ -36,6 +37,8 @@ class Purge:
     """How many jobs matched, and how many were purged.
 
     Held jobs stay: their dedupe key is still in force, or their batch is not over."""
+
+    _shape: ClassVar = Shape(adds=("found", "held"))
 
     is_dry: bool
     before: datetime

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from mulligan.console.arguments import DOCTOR_LIMITS, check
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
-from mulligan.explain.next import is_alive
+from mulligan.explain.context import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.lifecycle import State
 from mulligan.policies.file import PolicyFile

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mulligan.console.arguments import NAME, STRING, check
-from mulligan.explain.next import is_alive
+from mulligan.explain.context import is_alive
 from mulligan.failure.redact import bounded
 from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause

@@ -10,6 +10,7 @@ from mulligan.console.arguments import (
     BY_THE_CALL,
     CURSOR,
     FILTER,
+    FLAG,
     IDS,
     JOBS,
     LARGEST_PAGE,
@@ -102,8 +103,8 @@ class Jobs:
     def last_position(self, *, back: int = 0) -> int:
         return self.store().last_position(back=back)
 
-    @check(job_id=NAME, owner=NAME)
-    def explain(self, job_id: str, *, owner: str | None = None) -> Explanation:
+    @check(job_id=NAME, owner=NAME, for_owner=FLAG)
+    def explain(self, job_id: str, *, owner: str | None = None, for_owner: bool = False) -> Explanation:
         store = self.store()
         job = self.find(job_id, owner=owner)
         return explain(
@@ -119,6 +120,7 @@ class Jobs:
             service=self.services.find_for_job(job.service),
             limits=store.limits(subjects_of(job)) if job.waiting_for == "limit" else (),
             spending=store.spending(job.owner) if job.waiting_for == "budget" else None,
+            is_for_owner=for_owner,
         )
 
     def _batch_of(self, job: Job[Any]) -> BatchRecord | None:

@@ -1,8 +1,9 @@
 """Reclassify failed jobs: what the current rules and policies decide about their last failure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from mulligan.console.arguments import FILTER, FLAG, MOST_FAILURES, NAME, STRING, check
 from mulligan.console.jobs import Jobs
@@ -11,6 +12,7 @@ from mulligan.failure.decision import Decision, Fail, Postpone, Retry
 from mulligan.failure.verdict import Verdict
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.document import Shape
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.store.settle import read_failure
@@ -43,8 +45,22 @@ class Reclassified:
 
 
 @dataclass(frozen=True, slots=True)
+class ReclassifiedCount:
+    """How many jobs change in this way."""
+
+    kind: str
+    old_code: str
+    new_code: str
+    new_class: str
+    decision: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reclassification:
     """`unjudged` are jobs without a stored failure: the engine failed them, or an earlier version of mulligan did."""
+
+    _shape: ClassVar = Shape(adds=("would_retry", "counts"), given={"is_applied": bool})
 
     jobs: tuple[Reclassified, ...]
     unjudged: tuple[str, ...] = ()
@@ -59,6 +75,12 @@ class Reclassification:
     @property
     def would_retry(self) -> tuple[str, ...]:
         return tuple(job.id for job in self.jobs if job.is_retried)
+
+    @property
+    def counts(self) -> tuple[ReclassifiedCount, ...]:
+        """The jobs by what changes, the most frequent first."""
+        changes = Counter((job.kind, job.old_code, job.new_code, job.new_class, job.decision) for job in self.jobs)
+        return tuple(ReclassifiedCount(*change, number) for change, number in changes.most_common())
 
     def with_retries(self, retry: Callable[[str], object]) -> "Reclassification":
         retried, skipped = [], {}

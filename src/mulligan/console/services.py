@@ -69,6 +69,7 @@ class Services:
         self.store().force(ServiceRequest(id=self.ids(), name=name, to=to, actor=actor, reason=reason))
         forced = self.find(name)
         fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": actor, "reason": reason}
+        fields["service_state"] = forced.state
         how = "set back to automatic" if to is None else f"forced {to}"
         logger.info("service %s %s by %s", name, how, actor or "unknown", extra=fields)
         return forced

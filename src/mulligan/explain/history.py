@@ -25,6 +25,7 @@ class History:
     event: Event
     job: Job[Any]
     workers: Sequence[WorkerRecord]
+    is_for_owner: bool = False
 
     @property
     def facts(self) -> EventData:
@@ -44,8 +45,8 @@ class History:
         return "by" in self.facts or "worker" in self.facts
 
 
-def describe_event(event: Event, job: Job[Any], workers: Sequence[WorkerRecord]) -> str:
-    sentence = DESCRIPTIONS.get(event.type, _describe_other)(History(event, job, workers))
+def describe_event(event: Event, job: Job[Any], workers: Sequence[WorkerRecord], *, is_for_owner: bool = False) -> str:
+    sentence = DESCRIPTIONS.get(event.type, _describe_other)(History(event, job, workers, is_for_owner))
     return end_sentence(sentence[0].upper() + sentence[1:])
 
 
@@ -184,7 +185,7 @@ def _describe_snoozed(history: History) -> str:
     delay = history.facts.duration("delay")
     wait = describe(delay) if delay is not None else "a while"
     if not history.is_settled:
-        return f"it was snoozed for {wait} by {_actor_and_reason(history)}"
+        return f"it was snoozed for {wait}{_by_actor(history)}"
     if (misfit := history.reasons.integer("misfit")) is not None:
         count = f"misfit {misfit} of {history.reasons.integer('of')}"
         given_back = (
@@ -217,7 +218,7 @@ def _describe_cancelled(history: History) -> str:
     if not history.is_settled and reason and not history.event.actor:
         return f"it was cancelled, because {reason}"
     if not history.is_settled:
-        return f"it was cancelled by {_actor_and_reason(history)}"
+        return f"it was cancelled{_by_actor(history)}"
     if history.event.code:
         return f"{_failure(history)}; cancellation had been requested, so the job was cancelled"
     return f"{history.attempt} was stopped{_after(history)} as requested, and the job was cancelled"
@@ -233,22 +234,25 @@ def _describe_refused(history: History) -> str:
 
 
 def _describe_cancel_requested(history: History) -> str:
-    return f"while {history.attempt} was running, cancellation was requested by {_actor_and_reason(history)}"
+    return f"while {history.attempt} was running, cancellation was requested{_by_actor(history)}"
 
 
 def _describe_retry_requested(history: History) -> str:
     redrive = history.facts.text("redrive")
     part = f", as part of redrive {redrive}" if redrive else ""
-    return f"a retry with all counters reset was requested by {_actor_and_reason(history)}{part}"
+    return f"a retry with all counters reset was requested{_by_actor(history)}{part}"
 
 
 def _describe_run_requested(history: History) -> str:
-    return f"an immediate run with unchanged counters was requested by {_actor_and_reason(history)}"
+    return f"an immediate run with unchanged counters was requested{_by_actor(history)}"
 
 
-def _actor_and_reason(history: History) -> str:
+def _by_actor(history: History) -> str:
+    """The actor and the reason that the actor gave."""
+    if history.is_for_owner:
+        return ""
     reason = history.facts.text("reason")
-    return (history.event.actor or "an unknown person") + (f" (reason: {quoted(reason)})" if reason else "")
+    return f" by {history.event.actor or 'an unknown person'}" + (f" (reason: {quoted(reason)})" if reason else "")
 
 
 DESCRIPTIONS: dict[str, Callable[[History], str]] = {

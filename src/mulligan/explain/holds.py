@@ -1,11 +1,12 @@
 """Why a ready job is not claimed: its queue, kind or service is paused, or its service is not closed."""
 
-import shlex
-from collections.abc import Callable, Container, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from mulligan.explain.actions import change_service, resume
+from mulligan.explain.context import Context
 from mulligan.explain.event_data import EventData
+from mulligan.explain.explanation import Hold, HoldCode, Part
 from mulligan.explain.words import counted, end_sentence, quoted
 from mulligan.lifecycle import State
 from mulligan.records.job import Job
@@ -13,10 +14,14 @@ from mulligan.records.pause import Pause
 from mulligan.service.records import ServiceStatus
 
 LIVE = (State.WAITING, State.QUEUED)
-At = Callable[[datetime], str]
 BUDGET = "budget/"
 PROBE = "probe/"
 
+_PAUSED_DUTIES = {
+    "retry": "Retries are paused",
+    "promote": "Promoting delayed jobs is paused",
+    "reclaim": "Reclaiming expired leases is paused",
+}
 _REASONS = {
     "share": "{failures} of its last {calls} calls failed",
     "in_a_row": "its last {in_a_row} calls failed in a row",
@@ -25,9 +30,10 @@ _REASONS = {
 }
 
 
-def describe_holds(job: Job[Any], *, pauses: Sequence[Pause], service: ServiceStatus | None, at: At) -> list[str]:
-    """The sentences; none if nothing holds the job back."""
-    return [*_paused(job, pauses, at), *_shared_service(job), *(_service(service, at) if service else [])]
+def describe_holds(job: Job[Any], context: Context) -> list[Part]:
+    """Nothing if nothing holds the job back."""
+    service = _service(context.service, context) if context.service else []
+    return [*_paused(job, context), *_shared_service(job), *service]
 
 
 def blocked_by(job: Job[Any], *, pauses: Sequence[Pause], holding: Container[str]) -> str | None:
@@ -70,46 +76,79 @@ def _shared_service(job: Job[Any]) -> list[str]:
     return [f"It shares service {job.service!r} with others: there are more names than can be tracked separately."]
 
 
-def _paused(job: Job[Any], pauses: Sequence[Pause], at: At) -> list[str]:
+def _paused(job: Job[Any], context: Context) -> list[Hold]:
     parts = {"queue": job.queue, "kind": job.kind, "service": job.service}
-    sentences: list[str] = []
-    for pause in pauses:
-        if parts.get(pause.what) == pause.name:
-            sentences.append(describe_pause(pause, at))
-            sentences.append(f"To resume earlier: mulligan resume --{pause.what} {shlex.quote(pause.name)}")
-    return sentences
+    return [
+        _pause(pause, f"Its {pause.what} {pause.name!r} is paused", " until it is resumed", context)
+        for pause in context.pauses
+        if parts.get(pause.what) == pause.name
+    ]
 
 
-def describe_pause(pause: Pause, at: At) -> str:
-    until = f" until {at(pause.until)}" if pause.until else " until it is resumed"
+def duty_pause(duty: str, context: Context) -> list[Hold]:
+    """The pause of the duty that would move the job on."""
+    pause = context.pause_of(duty)
+    return [] if pause is None else [_pause(pause, _PAUSED_DUTIES[duty], "", context)]
+
+
+def _pause(pause: Pause, what: str, without_end: str, context: Context) -> Hold:
+    until = f" until {context.at(pause.until)}" if pause.until else without_end
     who = f" by {pause.actor}" if pause.actor else ""
     why = f" because {quoted(pause.reason)}" if pause.reason else ""
-    return end_sentence(f"Its {pause.what} {pause.name!r} is paused{until}{who}{why}")
+    return Hold(
+        code=HoldCode.PAUSED,
+        sentence=end_sentence(f"{what}{until}{who}{why}"),
+        by=f"pause/{pause.what}/{pause.name}",
+        actor=pause.actor,
+        reason=pause.reason,
+        since=pause.since,
+        until=pause.until,
+        actions=(resume(pause.what, pause.name),),
+    )
 
 
-def _service(service: ServiceStatus, at: At) -> list[str]:
+def _service(service: ServiceStatus, context: Context) -> list[Hold]:
     match service.state:
         case "open" if service.forced:
-            release = f"To let its calls decide again: mulligan services auto {shlex.quote(service.name)}"
-            return [_forced(service, at), _consequence(service), release]
+            return [_forced(service, context)]
         case "open":
-            return [_open(service, at), _consequence(service)]
+            return [_open(service, context)]
         case "half_open":
-            return [_half_open(service, at)]
+            return [_half_open(service, context)]
     return _rate_limits(service)
 
 
-def _forced(service: ServiceStatus, at: At) -> str:
-    since = f" since {at(service.since)}" if service.since else ""
+def _forced(service: ServiceStatus, context: Context) -> Hold:
+    since = f" since {context.at(service.since)}" if service.since else ""
+    who = "" if context.is_for_owner else f" by {service.actor or 'a person'}"
     why = f" because {quoted(service.reason)}" if service.reason else ""
-    return end_sentence(f"Its service {service.name!r} is forced open{since} by {service.actor or 'a person'}{why}")
+    return Hold(
+        code=HoldCode.SERVICE_FORCED_OPEN,
+        sentence=end_sentence(f"Its service {service.name!r} is forced open{since}{who}{why}"),
+        notes=(_consequence(service),),
+        by=f"service/{service.name}",
+        actor=service.actor,
+        reason=service.reason,
+        since=service.since,
+        actions=(change_service("auto", service.name, "To let its calls decide again"),),
+    )
 
 
-def _open(service: ServiceStatus, at: At) -> str:
-    since = f" since {at(service.since)}" if service.since else ""
+def _open(service: ServiceStatus, context: Context) -> Hold:
+    since = f" since {context.at(service.since)}" if service.since else ""
     why = reason_open(service)
-    until = f"; it is probed from {at(service.open_until)} on" if service.open_until else "; it is due for a probe now"
-    return f"Its service {service.name!r} is open{since}{f': {why}' if why else ''}{until}."
+    probed = (
+        f"it is probed from {context.at(service.open_until)} on" if service.open_until else "it is due for a probe now"
+    )
+    return Hold(
+        code=HoldCode.SERVICE_OPEN,
+        sentence=f"Its service {service.name!r} is open{since}{f': {why}' if why else ''}; {probed}.",
+        notes=(_consequence(service),),
+        by=f"service/{service.name}",
+        since=service.since,
+        until=service.open_until,
+        actions=(change_service("close", service.name, "To let all its jobs run, whatever its calls show"),),
+    )
 
 
 def reason_open(service: ServiceStatus) -> str:
@@ -129,23 +168,29 @@ def _consequence(service: ServiceStatus) -> str:
     return "Its jobs wait, and no attempt is used up."
 
 
-def _half_open(service: ServiceStatus, at: At) -> str:
-    since = f" since {at(service.since)}" if service.since else ""
+def _half_open(service: ServiceStatus, context: Context) -> Hold:
+    since = f" since {context.at(service.since)}" if service.since else ""
     who = "its own probe" if service.has_probe else counted(service.probes, "job")
     rest = "succeeds" if service.has_probe or service.probes == 1 else "succeed"
     done = f" ({service.probes_succeeded} of {service.probes} did)" if service.probes > 1 else ""
-    return f"Its service {service.name!r} is being probed{since}: the other jobs wait until {who} {rest}{done}."
+    return Hold(
+        code=HoldCode.SERVICE_HALF_OPEN,
+        sentence=f"Its service {service.name!r} is being probed{since}: the other jobs wait until {who} {rest}{done}.",
+        by=f"service/{service.name}",
+        since=service.since,
+    )
 
 
-def _rate_limits(service: ServiceStatus) -> list[str]:
-    sentences = []
+def _rate_limits(service: ServiceStatus) -> list[Hold]:
+    by, holds = f"service/{service.name}", []
     if service.pace is not None:
         before = f", rising to {service.rate_before:.3g} as before the outage" if service.rate_before else ""
-        sentences.append(f"Its service {service.name!r} is called {a_second(service.pace)} after an outage{before}.")
+        paced = f"Its service {service.name!r} is called {a_second(service.pace)} after an outage{before}."
+        holds.append(Hold(code=HoldCode.SERVICE_PACED, sentence=paced, by=by))
     if service.most_a_second is not None:
-        rate = a_second(service.most_a_second)
-        sentences.append(f"Its service {service.name!r} is called at most {rate}, as configured.")
-    return sentences
+        limited = f"Its service {service.name!r} is called at most {a_second(service.most_a_second)}, as configured."
+        holds.append(Hold(code=HoldCode.SERVICE_RATE, sentence=limited, by=by))
+    return holds
 
 
 def a_second(rate: float) -> str:
@@ -154,21 +199,23 @@ def a_second(rate: float) -> str:
     return f"once a {unit}" if f"{number:.3g}" == "1" else f"{number:.3g} times a {unit}"
 
 
-def waits_for_service(job: Job[Any]) -> str:
-    """For a job whose call failed while its service was not closed; empty if it waits for something else."""
+def waits_for_service(job: Job[Any]) -> Hold | None:
+    """For a job whose call failed while its service was not closed; None if it waits for something else."""
     if not (job.gate or "").startswith(PROBE):
-        return ""
-    return (
+        return None
+    charged = (
         f"Its last call failed while service {job.service!r} was not closed, and the service was charged for it: "
         "it is retried when the service is closed, or when all other jobs of the service were tried."
     )
+    return Hold(code=HoldCode.SERVICE_CHARGED, sentence=charged, by=f"service/{job.service}")
 
 
-def waits_for_budget(job: Job[Any], service: ServiceStatus | None) -> str:
-    """For a retry that is due; empty if it waits for something else."""
+def waits_for_budget(job: Job[Any], service: ServiceStatus | None) -> Hold | None:
+    """For a retry that is due; None if it waits for something else."""
     if not (job.gate or "").startswith(BUDGET):
-        return ""
+        return None
     name = (job.gate or "").removeprefix(BUDGET)
     limit = f": retries are at most {service.budget:.0%} of first attempts" if service and service.budget else ""
     figures = f", and there were {service.retries} retries for {service.firsts}" if service and limit else ""
-    return f"It waits for the retry budget of service {name!r}, which is failing{limit}{figures}."
+    waits = f"It waits for the retry budget of service {name!r}, which is failing{limit}{figures}."
+    return Hold(code=HoldCode.SERVICE_BUDGET, sentence=waits, by=f"budget/service/{name}")

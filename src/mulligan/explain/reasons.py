@@ -1,42 +1,53 @@
 """Why no retry follows a failure: the reasons of a decision in words."""
 
 from mulligan.explain.event_data import EventData
+from mulligan.explain.explanation import HoldCode
 from mulligan.explain.words import times
 from mulligan.service.allowance import FAILS_FAST
 from mulligan.values.duration import describe
 
 # For failures without a decision, and so without reasons.
 _BY_CODE = {
-    "DEADLINE": "its deadline passed before it could run",
-    "UNSTORABLE": "the outcome of the attempt could not be stored",
+    "DEADLINE": (HoldCode.DEADLINE, "its deadline passed before it could run"),
+    "UNSTORABLE": (HoldCode.UNSTORABLE, "the outcome of the attempt could not be stored"),
 }
+Reason = tuple[HoldCode, str]
 
 
 def describe_reason(reasons: EventData, code: str | None) -> str:
+    return reason_of(reasons, code)[1]
+
+
+def reason_of(reasons: EventData, code: str | None) -> Reason:
+    """The reason as a stable code, and in words."""
     said = reasons.text("because")
     limit = reasons.integer("of")
+    failed_with = reasons.text("code") or code or "this failure"
     match said.split(" ")[0]:
         case "attempts" if limit is not None:
-            return _used_up(limit)
+            return HoldCode.ATTEMPTS_EXHAUSTED, _used_up(limit)
         case "trying" if was_not_tried(reasons):
-            return "its service was open and is set to fail fast, so it did not run"
+            return HoldCode.FAIL_FAST, "its service was open and is set to fail fast, so it did not run"
         case "trying":
-            return f"{reasons.text('code') or code or 'this failure'} is final: a retry cannot help"
+            return HoldCode.FINAL_ERROR, f"{failed_with} is final: a retry cannot help"
         case "limit" if (allowed := reasons.integer("limit")) is not None:
-            return _code_limit(reasons.text("code") or code or "this failure", allowed)
+            return HoldCode.CODE_LIMIT, _code_limit(failed_with, allowed)
         case "snoozes" if limit is not None:
-            return f"it was postponed {times(limit)}, which is the limit"
+            return HoldCode.SNOOZES_EXHAUSTED, f"it was postponed {times(limit)}, which is the limit"
         case "deadline":
-            return _too_late(reasons)
+            return HoldCode.DEADLINE, _too_late(reasons)
         case "budget" if limit is not None:
-            return _out_of_budget(reasons, limit)
+            return HoldCode.BUDGET_EXHAUSTED, _out_of_budget(reasons, limit)
         case "loss" if limit is not None:
-            return f"its worker was lost {times(limit)} in a row, which is the limit"
+            return HoldCode.LOSSES_EXHAUSTED, f"its worker was lost {times(limit)} in a row, which is the limit"
         case "misfit" if limit is not None:
-            return f"it was returned {times(limit)}: no worker that claimed it has a fitting version of its task"
+            unfit = "no worker that claimed it has a fitting version of its task"
+            return HoldCode.MISFITS_EXHAUSTED, f"it was returned {times(limit)}: {unfit}"
         case "crash" if limit is not None:
-            return f"its process died {times(limit)} in a row, which is the limit"
-    return said or _undecided(reasons, code)
+            return HoldCode.CRASHES_EXHAUSTED, f"its process died {times(limit)} in a row, which is the limit"
+        case "it" if said == "it runs at most once":
+            return HoldCode.AT_MOST_ONCE, said
+    return (HoldCode.OTHER, said) if said else _undecided(reasons, code)
 
 
 def was_not_tried(reasons: EventData) -> bool:
@@ -71,7 +82,7 @@ def _out_of_budget(reasons: EventData, limit: int) -> str:
     return said + takes_more + kept
 
 
-def _undecided(reasons: EventData, code: str | None) -> str:
+def _undecided(reasons: EventData, code: str | None) -> Reason:
     if damaged := reasons.text("damaged"):
-        return f"its record is damaged ({damaged})"
-    return _BY_CODE.get(code or "", "the log does not contain a reason")
+        return HoldCode.DAMAGED, f"its record is damaged ({damaged})"
+    return _BY_CODE.get(code or "", (HoldCode.NO_REASON, "the log does not contain a reason"))

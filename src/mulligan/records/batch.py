@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
+from mulligan.records.document import Shape
 from mulligan.records.job import FollowUp
 
 
@@ -41,6 +43,8 @@ class BatchRecord:
     `generation` grows when a retry reopens a settled batch. `success_at` is the fraction of members that must succeed
     for `ready`. When the fraction of failed members exceeds `abort_above`, members that are not running are cancelled.
     """
+
+    _shape: ClassVar = Shape(adds=("finished", "left"))
 
     id: str
     name: str

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
+from mulligan.records.document import Shape
+from mulligan.records.event import Event
 from mulligan.records.rate import Rate
 from mulligan.values.check import STRING
 
@@ -132,6 +134,11 @@ class FollowUp:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[R]):
     """A snapshot of one durable record. Read it again to see later changes."""
+
+    _shape: ClassVar = Shape(
+        adds=("retry_count", "max_retries", "at_most_once"),
+        given={"blocked_by": str | None, "events": list[Event]},
+    )
 
     id: str
     kind: str
@@ -304,6 +311,8 @@ class JobFilter:
     `ids` are at most 10,000. `worker` is the incarnation that holds the lease; `service`, `code`, `error_class` and
     `group` are fields of the job. `since` and `until` are about the time of the enqueue.
     """
+
+    _shape: ClassVar = Shape(is_sparse=True)
 
     ids: Collection[str] | None = None
     state: State | str | Collection[State | str] | None = None

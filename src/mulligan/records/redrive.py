@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
+from mulligan.records.document import Shape
 from mulligan.records.job import JobFilter
 from mulligan.records.rate import Rate, TokenBucket
 from mulligan.values.duration import describe
@@ -87,6 +89,8 @@ class Redrive:
     a sample: how the next attempt of a retried job ended, or that it did not end within 15 minutes.
     """
 
+    _shape: ClassVar = Shape(adds=("kinds_left", "looked_at"), omits=("course",))
+
     id: str
     request_id: str
     filter: JobFilter
@@ -113,6 +117,11 @@ class Redrive:
     is_repeated: bool = field(default=False, compare=False)
     """The request was carried out before; repeating it changed nothing."""
     course: Course
+
+    @property
+    def kinds_left(self) -> tuple[str, ...]:
+        """The kinds whose jobs were not all examined."""
+        return tuple(self.course.cursors)
 
     @property
     def bad(self) -> int:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
+from mulligan.records.document import Shape
 from mulligan.records.job import Fence, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
@@ -89,7 +90,8 @@ class Settled(StrEnum):
 class Answers(list[Settled]):
     """One answer per outcome. `not_closed` are the services of these jobs that are not closed, with their epochs: the
     worker releases leases of them that it has not started. `changes` are the changes of services that these outcomes
-    caused. `spared` are the outcomes, by number, that were charged to a service instead of the job."""
+    caused. `spared` are the outcomes, by number, that were charged to a service instead of the job. `breakers` are the
+    states of the services that these outcomes reported about."""
 
     def __init__(
         self,
@@ -97,11 +99,13 @@ class Answers(list[Settled]):
         not_closed: Mapping[str, int] | None = None,
         changes: Sequence[ServiceChange] = (),
         spared: Mapping[int, Outcome] | None = None,
+        breakers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(answers)
         self.not_closed: Mapping[str, int] = not_closed or {}
         self.changes = changes
         self.spared: Mapping[int, Outcome] = spared or {}
+        self.breakers: Mapping[str, str] = breakers or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Progress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
     """A worker as others see it. An incarnation is one start of one process, never a host name."""
+
+    _shape: ClassVar = Shape(given={"is_alive": bool})
 
     incarnation: str
     host: str

@@ -112,6 +112,15 @@ def _is_own(called: ReportedCall, lease: Lease) -> bool:
     return called.service == lease.service or (shares and called.service.startswith(lease.service[:-1]))
 
 
+def status_of(outcome: Outcome) -> int | None:
+    """The HTTP status of the service: of the last call that the task reported, else of the failure."""
+    reported = [called.status for called in outcome.calls if called.status and _is_own(called, outcome.lease)]
+    if reported:
+        return reported[-1]
+    verdict = getattr(outcome.decision, "verdict", None)
+    return verdict.failure.status if verdict and verdict.failure else None
+
+
 def _own_call_succeeded(outcome: Outcome) -> bool | None:
     """Return None if the outcome says nothing about the service."""
     match outcome.decision:

@@ -83,6 +83,10 @@ class ServiceUpdate(NamedTuple):
         """The epochs of the services that are not closed."""
         return {name: one.epoch for name, one in self.states.items() if one.breaker is not BreakerState.CLOSED}
 
+    @property
+    def breakers(self) -> dict[str, str]:
+        return {name: str(one.breaker) for name, one in self.states.items()}
+
 
 class ServiceOperations:
     def __init__(self, sql: Statements, book: Callable[[], ServiceBook]) -> None:

@@ -11,10 +11,21 @@ from typing import Any
 
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger, Verdict
-from mulligan.lifecycle import REFUSED, TABLE, Move, State
+from mulligan.lifecycle import (
+    REFUSED,
+    SERVICE_CLOSED,
+    SERVICE_HALF_OPENED,
+    SERVICE_OPENED,
+    SERVICE_PACED,
+    TABLE,
+    Move,
+    State,
+)
 from mulligan.records.job import Lease
 from mulligan.service.records import ServiceChange
+from mulligan.service.state import BreakerState
 from mulligan.store.messages import Outcome, Settled
+from mulligan.store.service_calls import status_of
 from mulligan.store.services import MANY
 from mulligan.values.clock import Clock
 from mulligan.values.duration import describe
@@ -42,6 +53,14 @@ _ENDS = {
     Cancel: "cancelled",
 }
 
+_STATES = {
+    SERVICE_OPENED: str(BreakerState.OPEN),
+    SERVICE_HALF_OPENED: str(BreakerState.HALF_OPEN),
+    SERVICE_CLOSED: str(BreakerState.CLOSED),
+    # Only a closed service has a pace.
+    SERVICE_PACED: str(BreakerState.CLOSED),
+}
+
 
 def log_start(lease: Lease) -> None:
     is_first = lease.fence.attempt == 1
@@ -50,18 +69,19 @@ def log_start(lease: Lease) -> None:
     if not logger.isEnabledFor(level):
         return
     fields = lease.fields | {"event": TABLE[Move.CLAIM, State.QUEUED].event, "status": str(State.RUNNING)}
+    fields |= _service_fields(lease)
     what = "first attempt" if is_first else f"attempt {lease.fence.attempt}, a retry,"
     logger.log(level, "%s of job %s (%s) started", what, lease.fence.id, lease.kind, extra=fields)
 
 
-def log_decision(outcome: Outcome) -> None:
-    lease, decision, seconds = outcome.lease, outcome.decision, outcome.seconds
+def log_decision(outcome: Outcome, *, service_state: str | None = None) -> None:
+    """`service_state` is that of the job's service after the settle; None: it is as it was at the claim."""
+    lease, decision = outcome.lease, outcome.decision
     if isinstance(decision, Succeed) and lease.fence.attempt == 1 and not logger.isEnabledFor(logging.DEBUG):
         return
     level, sentence, words = _sentence(lease, decision)
-    logger.log(
-        level, f"job %s (%s) {sentence}", lease.fence.id, lease.kind, *words, extra=_fields(lease, decision, seconds)
-    )
+    fields = _fields(outcome) | _service_fields(lease, service_state)
+    logger.log(level, f"job %s (%s) {sentence}", lease.fence.id, lease.kind, *words, extra=fields)
 
 
 def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ...]]:
@@ -93,11 +113,27 @@ def _what(verdict: Verdict) -> str:
     return f"{verdict.code} ({verdict.technical_line})" if verdict.technical_line else verdict.code
 
 
-def _fields(lease: Lease, decision: Decision, seconds: float | None) -> dict[str, Any]:
+def _service_fields(lease: Lease, state: str | None = None) -> dict[str, Any]:
+    """The job's service and the state of its breaker."""
+    if not lease.service:
+        return {}
+    return {"service": lease.service, "service_state": state or str(_state_at_claim(lease))}
+
+
+def _state_at_claim(lease: Lease) -> BreakerState:
+    if lease.is_refused:
+        return BreakerState.OPEN
+    return BreakerState.HALF_OPEN if lease.is_probe else BreakerState.CLOSED
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    lease, decision, seconds = outcome.lease, outcome.decision, outcome.seconds
     step = TABLE[_MOVES[type(decision)], State.RUNNING]
     fields: dict[str, Any] = lease.fields | {"event": step.event, "status": str(step.target)}
     if seconds is not None:
         fields["duration_ms"] = round(seconds * 1000, 1)
+    if (status := status_of(outcome)) is not None:
+        fields["gateway_status"] = status
     if isinstance(decision, Retry | Postpone):
         fields["delay_ms"] = round(decision.delay.total_seconds() * 1000)
     if isinstance(decision, Retry | Postpone | Park | Fail | Release) and decision.verdict is not None:
@@ -113,7 +149,7 @@ def log_service_changes(changes: Sequence[ServiceChange]) -> None:
     """Log each change once, in the worker whose claim or settle made it."""
     for change in changes:
         level, sentence, words = _service_sentence(change)
-        fields = {"event": change.event, "service": change.service}
+        fields = {"event": change.event, "service": change.service, "service_state": _STATES.get(change.event)}
         if "because" in change.data:
             fields["because"] = str(change.data["because"])
         logger.log(level, f"service %s {sentence}", change.service, *words, extra=fields)

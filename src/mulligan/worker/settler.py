@@ -176,7 +176,7 @@ class Settler:
         self._summary.count(settled, answers)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
             if may_charge_service(wanted):
-                log_decision(outcome)
+                log_decision(outcome, service_state=answers.breakers.get(outcome.lease.service))
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 log_refusal(outcome, answer)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from mulligan import Job, State
 from mulligan.cli.demo.processes import DemoProcesses
-from mulligan.console.documents import Document, document_of
 from mulligan.explain.words import counted
 from mulligan.lifecycle import LIVE
+from mulligan.records.document import Document, document_of
 
 REPAIRED = "mulligan.cli.demo.repaired:app"
 

@@ -52,7 +52,8 @@ class PostgresSettle:
         not_closed = dict(item for one in alone for item in one.not_closed.items())
         changes = [change for one in alone for change in one.changes]
         spared = {n: outcome for n, one in enumerate(alone) for outcome in one.spared.values()}
-        return Answers([answer for one in alone for answer in one], not_closed, changes, spared)
+        breakers = dict(item for one in alone for item in one.breakers.items())
+        return Answers([answer for one in alone for answer in one], not_closed, changes, spared, breakers)
 
     def _settle_together(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _find_firsts(outcomes)
@@ -79,7 +80,7 @@ class PostgresSettle:
             Settled.ACCEPTED if n in accepted else refuse(session, outcome, to_settlement(outcome))
             for n, outcome in enumerate(outcomes)
         ]
-        return Answers(answers, update.not_closed, update.changes, spared)
+        return Answers(answers, update.not_closed, update.changes, spared, update.breakers)
 
     def _charge(
         self, session: PostgresSession, fenced: Mapping[int, Outcome], update: ServiceUpdate
@@ -101,7 +102,7 @@ class PostgresSettle:
                 answer, update = self._apply(session, outcome, unstorable(outcome))
                 answer = Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
                 self._count(session, [outcome], answer)
-            return Answers([answer], update.not_closed, update.changes)
+            return Answers([answer], update.not_closed, update.changes, None, update.breakers)
 
     def _count(self, session: PostgresSession, outcomes: Sequence[Outcome], answer: Settled) -> None:
         self._batches.count_settled(session, outcomes, [answer] * len(outcomes))
@@ -111,10 +112,10 @@ class PostgresSettle:
         fenced = _lock_fenced(session, {0: outcome}) if may_charge_service(outcome) else {}
         if not fenced:
             answer, update = self._apply(session, outcome, to_settlement(outcome))
-            return Answers([answer], update.not_closed, update.changes)
+            return Answers([answer], update.not_closed, update.changes, None, update.breakers)
         update = self._services.record_calls(session, [outcome])
         spared = self._charge(session, fenced, update)
-        return Answers([Settled.ACCEPTED], update.not_closed, update.changes, spared)
+        return Answers([Settled.ACCEPTED], update.not_closed, update.changes, spared, update.breakers)
 
     def _apply(self, session: PostgresSession, outcome: Outcome, change: Settlement) -> tuple[Settled, ServiceUpdate]:
         if not self._write(session, {0: (outcome, change)}):

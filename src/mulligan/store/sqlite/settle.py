@@ -63,7 +63,9 @@ class SqliteSettle:
         answers |= self._settle_all(session, others | chosen)
         self._limits.note_settled(outcome.lease for outcome in (*settled, *fenced.values()))
         spared = {n: outcome for n, outcome in chosen.items() if isinstance(outcome.decision, Park)}
-        return Answers([answers[n] for n in range(len(outcomes))], update.not_closed, update.changes, spared)
+        return Answers(
+            [answers[n] for n in range(len(outcomes))], update.not_closed, update.changes, spared, update.breakers
+        )
 
     def _settle_all(self, session: SqliteSession, outcomes: Mapping[int, Outcome]) -> dict[int, Settled]:
         settled = list(outcomes.values())

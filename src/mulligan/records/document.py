@@ -1,0 +1,149 @@
+"""Records as JSON documents, and the types of these documents.
+
+A document has the fields of its record, under the same names. Times are ISO 8601 in UTC, durations are seconds.
+`document_type` is the type of a record's documents: JSON schemas and OpenAPI are made from it.
+"""
+
+import types
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+VERSION = 1
+"""Grows when a field is renamed, removed or gets another type. A new field does not change it."""
+
+Document = dict[str, Any]
+Seconds = Annotated[float, msgspec.Meta(description="seconds")]
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the document of a record differs from its fields. A record declares it as `_shape`."""
+
+    adds: tuple[str, ...] = ()
+    """Properties."""
+    omits: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that only some callers of `document_of` pass, with their types."""
+    is_sparse: bool = False
+    """Fields without a value are left out."""
+
+
+def document_of(record: Any, **given: Any) -> Document:
+    """The document of a record, with the records in it. Private fields are left out."""
+    shape = _shape_of(type(record))
+    if unknown := given.keys() - shape.given.keys():
+        raise TypeError(f"{type(record).__name__} has no documented field {min(unknown)!r}")
+    found = {name: to_json(getattr(record, name)) for name in _names(type(record))}
+    if shape.is_sparse:
+        found = {name: value for name, value in found.items() if value is not None}
+    return found | {name: to_json(value) for name, value in given.items()}
+
+
+def to_json(value: Any) -> Any:
+    """The value as JSON has it."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case StrEnum():
+            return str(value)
+        case Mapping():
+            return {str(name): to_json(item) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [to_json(item) for item in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _ if is_dataclass(value) and not _has_notation(type(value)):
+            return document_of(value)
+        case _:
+            return str(value)
+
+
+def _has_notation(kind: type) -> bool:
+    """A value with its own notation, such as a rate, is written in it."""
+    return "__str__" in vars(kind)
+
+
+def _shape_of(kind: type) -> Shape:
+    return getattr(kind, "_shape", None) or Shape()
+
+
+def _names(kind: type) -> list[str]:
+    shape = _shape_of(kind)
+    own = [each.name for each in fields(kind) if not each.name.startswith("_") and each.name not in shape.omits]
+    return [*own, *shape.adds]
+
+
+# The types
+
+
+@cache
+def document_type(kind: type) -> type[msgspec.Struct]:
+    """The type of a record's documents, named as the record. `msgspec.json.schema` makes a JSON schema of it."""
+    shape, hints = _shape_of(kind), get_type_hints(kind)
+    own = {name: _json_type(hints[name] if name in hints else _returned(kind, name)) for name in _names(kind)}
+    optional = {name: _json_type(hint) for name, hint in shape.given.items()}
+    if shape.is_sparse:
+        own, optional = {}, {name: _without_none(hint) for name, hint in own.items()} | optional
+    return msgspec.defstruct(
+        kind.__name__,
+        [*own.items(), *((name, hint | msgspec.UnsetType, msgspec.UNSET) for name, hint in optional.items())],
+        namespace={"__doc__": kind.__doc__},
+        module=__name__,
+        kw_only=True,
+    )
+
+
+def _returned(kind: type, name: str) -> Any:
+    """The type of a property."""
+    return get_type_hints(getattr(kind, name).fget)["return"]
+
+
+_WRITTEN_AS: dict[Any, Any] = {timedelta: Seconds, datetime: Time}
+
+
+def _json_type(hint: Any) -> Any:
+    """The type that `to_json` gives to values of this type."""
+    origin, parts = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _union([_json_type(part) for part in parts])
+    if hint in _WRITTEN_AS:
+        return _WRITTEN_AS[hint]
+    if hint is Any or isinstance(hint, TypeVar) or not isinstance(origin, type):
+        return Any
+    if issubclass(origin, Mapping):
+        value: Any = _json_type(parts[1]) if parts else Any
+        return dict[str, value]
+    if issubclass(origin, Collection) and not issubclass(origin, str):
+        item: Any = _json_type(parts[0]) if parts else Any
+        return list[item]
+    if is_dataclass(origin):
+        return str if _has_notation(origin) else document_type(origin)
+    return hint
+
+
+def _without_none(hint: Any) -> Any:
+    return _union([part for part in get_args(hint) or [hint] if part is not types.NoneType])
+
+
+def _union(parts: list[Any]) -> Any:
+    # A string may also be one of the names of an enumeration.
+    if str in parts:
+        parts = [part for part in parts if not (isinstance(part, type) and issubclass(part, Enum))]
+    return reduce(or_, parts)
+
+
+def schemas(kinds: Sequence[type]) -> tuple[tuple[Document, ...], Document]:
+    """A JSON schema for the document of each record, and the components that they refer to. OpenAPI uses both."""
+    return msgspec.json.schema_components(
+        [document_type(kind) for kind in kinds], ref_template="#/components/schemas/{name}"
+    )
