@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from bench import reading
 from bench.lineup import Subject, all_subjects
 from bench.marks import Marks
 from bench.measure import FULL, QUICK, Bench, Stuck
@@ -32,6 +33,8 @@ def main() -> None:
     records: list[Record] = []
     try:
         with opened() as place:
+            if is_wanted("reading", arguments.parts):
+                print(reading.measure(place, reading.QUICK_JOBS if arguments.quick else reading.JOBS))
             bench = Bench(place, marks, QUICK if arguments.quick else FULL)
             subjects = [s for s in all_subjects(place) if is_wanted(s.name, arguments.only)]
             parts = [part for part in PARTS if is_wanted(part, arguments.parts)]
@@ -48,7 +51,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="subjects, by the beginning of their names: mulligan,pgqueuer")
-    parser.add_argument("--parts", help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--parts", help=f"some of reading,{','.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="small numbers: shows that it runs, proves nothing")
     parser.add_argument("--output", type=Path, default=Path("bench-results.json"))
     return parser.parse_args()

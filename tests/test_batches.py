@@ -271,4 +271,4 @@ def test_what_a_rolled_back_transaction_added_was_never_there(tmp_path: Path) ->
         with pytest.raises(BatchClosed):
             batch.add(task.bind(3), connection=connection)
         connection.rollback()
-        assert other.counts() == {"convert": {"queued": 2}}
+        assert other.store.counts() == {"convert": {"queued": 2}}

@@ -26,6 +26,7 @@ from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.unknown_names import Names
 from mulligan.records.batch import BatchState
+from mulligan.records.counts import Counts
 from mulligan.records.duty import DutyRun
 from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
@@ -373,9 +374,16 @@ class App:
         """
         return self.wiring.jobs.search(wanted, owner=owner, limit=limit, cursor=cursor)
 
-    def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        """Count the jobs of each kind in each state: `{"convert": {"failed": 2, "succeeded": 90}}`."""
-        return self.wiring.jobs.count(owner=owner)
+    def counts(self, wanted: JobFilter | None = None, *, by: str = "state", owner: str | None = None) -> Counts:
+        """Count the jobs that match a filter by state, kind, code, group, owner or batch.
+
+            counts = app.counts(JobFilter(kind="convert"), by="code")
+            print(counts.total, counts.groups)  # 7 {'TIMEOUT': 5, 'IO_ERROR': 2}
+
+        At most 10,000 jobs of each state are read, so a count is fast at any size. If there are more,
+        `counts.at_least` is True and the numbers may be higher.
+        """
+        return self.wiring.jobs.count(wanted, by=by, owner=owner)
 
     def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
         """Say what keeps waiting and queued jobs from running, besides their due time.

@@ -123,6 +123,16 @@ def test_every_filter_finds_only_its_jobs(invoke: Invoke, enqueue: Enqueue, read
     assert found == wanted
 
 
+def test_counts_are_by_state_or_by_another_field(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    enqueue("bad", run=True)
+    enqueue(owner="acme")
+    found = read_json(invoke("jobs", "counts", "--json", *HERE))
+    assert found == {"by": "state", "groups": {"failed": 1, "queued": 1}, "total": 2, "at_least": False}
+    printed = invoke("jobs", "counts", "--by", "code", "--state", "failed", *HERE).output
+    assert [line.split() for line in printed.splitlines()] == [["Code", "Jobs"], ["NOT_PDF", "1"], ["1"]]
+    assert invoke("jobs", "counts", "--kind", "none", *HERE).output == "No job matches.\n"
+
+
 @pytest.mark.parametrize("value", ["yesterday", "", "0001-01-01T00:00+14:00", "2026-13-01"])
 def test_an_invalid_time_is_refused_with_what_is_allowed(invoke: Invoke, enqueue: Enqueue, value: str) -> None:
     enqueue()

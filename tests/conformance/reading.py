@@ -1,5 +1,6 @@
 """Reading: filters and pages that equal a full scan, owners apart, a log that skips nothing."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from mulligan.errors import JobNotFound
 from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import Ledger
 from mulligan.lifecycle import Move, State
+from mulligan.records.counts import COLUMNS
 from mulligan.records.job import TIMES, Job, JobFilter, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.service.records import ServiceRequest
@@ -194,6 +196,39 @@ class ReadingRules(Bench):
                 states = expected.setdefault(job.kind, {})
                 states[job.state] = states.get(job.state, 0) + 1
             assert self.store.counts(owner=owner) == expected
+
+    @settings(
+        max_examples=80,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(fields=FILTERS, owner=_some(OWNERS), by=st.sampled_from(list(COLUMNS)))
+    def test_counts_by_a_field_equal_a_full_scan(self, fields: dict[str, Any], owner: str | None, by: str) -> None:
+        everything = self._population()
+        wanted = _filter(everything, fields)
+        names = {"code": "error_code"}
+        found = [getattr(job, names.get(by, by)) for job in everything if _matches(job, wanted, owner)]
+        expected = Counter(str(name) for name in found if name is not None)
+        counts = self.store.count(wanted, by=by, owner=owner)
+        assert (counts.groups, counts.total, counts.at_least) == (expected, expected.total(), False)
+        assert list(counts.groups.values()) == sorted(counts.groups.values(), reverse=True)
+
+    def test_jobs_that_keep_their_dedupe_key_are_counted_too(self) -> None:
+        for scope in ("active", "succeeded"):
+            self.settle(self.leased(dedupe_key=scope, dedupe_scope=scope), Succeed("1"))
+        self.enqueue(dedupe_key="live", dedupe_scope="succeeded")
+        assert self.store.count(JobFilter()).groups == {"succeeded": 2, "queued": 1}
+
+    def test_a_count_reads_a_limited_number_of_jobs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mulligan.store.counts.MOST_READ", 3)
+        for _ in range(5):
+            self.settle(self.leased(), Succeed("1"))
+        self.enqueue(kind="other")
+        counts = self.store.count(JobFilter())
+        assert (counts.groups, counts.total, counts.at_least) == ({"succeeded": 3, "queued": 1}, 4, True)
+        assert not self.store.count(JobFilter(state="queued")).at_least
+        assert self.store.count(JobFilter(kind="other")).at_least, "jobs that were not read may match"
 
     # Busy
 

@@ -512,6 +512,6 @@ def test_real_workers_carry_it_out(tmp_path: Any) -> None:
         begun = app.redrive(JobFilter(code="NETWORK"), canary=2)
         with working(app):
             eventually(lambda: app.redrive_status(begun.id).state is RedriveState.DONE)
-            eventually(lambda: app.counts()["send"] == {"succeeded": 8})
+            eventually(lambda: app.store.counts()["send"] == {"succeeded": 8})
         (duty,) = [duty for duty in app.duties() if duty.name == "redrive"]
         assert duty.last is not None

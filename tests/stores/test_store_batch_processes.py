@@ -62,7 +62,7 @@ def test_a_batch_is_settled_once_by_many_worker_processes(url: str, tmp_path: Pa
         failed = MEMBERS // 100
         assert (found.state, found.left) == (BatchState.PARTIAL, 0)
         assert (found.succeeded, found.failed, found.cancelled) == (MEMBERS - failed, failed, 0)
-        assert app.counts()["member"] == {"succeeded": MEMBERS - failed, "failed": failed}
+        assert app.store.counts()["member"] == {"succeeded": MEMBERS - failed, "failed": failed}
         (after,) = app.jobs(JobFilter(kind="after")).jobs
         assert after.result == "partial"
         assert _settled_events(app) == [1]

@@ -76,7 +76,7 @@ def test_worker_processes_never_run_more_at_once_than_the_limits_allow(url: str,
             for worker in workers:
                 worker.kill()
         done = {"succeeded": len(wanted) // 2}
-        assert app.counts() == {"limited": done, "plain": done}
+        assert app.store.counts() == {"limited": done, "plain": done}
     ran = [json.loads(line) for line in ledger.read_text().splitlines()]
     assert len(ran) == len(wanted)
     assert {subject: _most_at_once(ran, subject) for subject in MOST} == MOST, "all places are used, and none twice"

@@ -81,7 +81,7 @@ class Workers:
 def failed(app: App) -> list[str]:
     ids = [job.id for job in app.enqueue_many([app.tasks["send"].bind() for _ in range(JOBS)])]
     app.run_until_idle(timeout="60s")
-    assert app.counts() == {"send": {"failed": JOBS}}
+    assert app.store.counts() == {"send": {"failed": JOBS}}
     Path("up").touch()
     return ids
 
@@ -110,7 +110,7 @@ def test_two_processes_carry_it_out_together(app: App, workers: Workers) -> None
         workers.start()
     eventually(lambda: app.redrive_status(begun.id).state is RedriveState.DONE, seconds=60)
     _is_whole(app, app.redrive_status(begun.id), ids)
-    eventually(lambda: app.counts() == {"send": {"succeeded": JOBS}}, seconds=60)
+    eventually(lambda: app.store.counts() == {"send": {"succeeded": JOBS}}, seconds=60)
 
 
 def _is_whole(app: App, done: Redrive, ids: list[str]) -> None:

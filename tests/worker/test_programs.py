@@ -399,7 +399,7 @@ def test_a_program_left_in_the_background_ends_with_its_task(app: App, tmp_path:
 
     careless.enqueue()
     with working(app):
-        eventually(lambda: app.counts() == {"careless": {"succeeded": 1}})
+        eventually(lambda: app.store.counts() == {"careless": {"succeeded": 1}})
         eventually(lambda: not any(map(is_alive, pids(place))))
         eventually(lambda: left[0].done())
 

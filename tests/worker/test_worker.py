@@ -71,7 +71,7 @@ def test_a_thousand_jobs_run_once_each(app: App) -> None:
     app.enqueue_many([note.bind(number) for number in range(1000)])
     app.run_until_idle(timeout="60s")
     assert sorted(seen) == list(range(1000))
-    assert app.counts() == {"note": {"succeeded": 1000}}
+    assert app.store.counts() == {"note": {"succeeded": 1000}}
 
 
 def test_no_more_jobs_run_at_once_than_the_worker_has_slots(app: App) -> None:
@@ -191,7 +191,7 @@ def test_damaged_arguments_fail_that_job_and_no_other(app: App, tmp_path: Path) 
     assert app.wait(fine) == 3
     assert app.job(broken.id).error_code == "INVALID_INPUT"
     assert app.jobs().damaged, "the row with damaged tags is named, not hidden"
-    assert app.counts() == {"add": {"succeeded": 1, "failed": 2}}
+    assert app.store.counts() == {"add": {"succeeded": 1, "failed": 2}}
 
 
 @pytest.mark.parametrize("how", ["async", "thread"])

@@ -19,7 +19,7 @@ from mulligan.cli.options import (
     one_argument,
     pass_shared,
 )
-from mulligan.cli.output import echo, print_fields, print_heading, print_json, print_table
+from mulligan.cli.output import echo, print_fields, print_heading, print_json, print_table, show_table
 from mulligan.cli.parameters import text
 from mulligan.cli.questions import last_failures, position
 from mulligan.cli.stuck import process_stuck, stuck
@@ -27,6 +27,7 @@ from mulligan.cli.summaries import about_event, about_job, short
 from mulligan.explain.event_data import EventData
 from mulligan.explain.words import relative, stamp, state_phrase
 from mulligan.lifecycle import State
+from mulligan.records.counts import COLUMNS
 from mulligan.records.document import document_of
 from mulligan.records.event import Event
 from mulligan.records.job import Job, Page
@@ -92,6 +93,25 @@ def _print_page(page: Page[Any], blocked: Mapping[str, str], *, is_filtered: boo
 def _row(job: Job[Any], now: datetime, blocked_by: str | None) -> tuple[str, ...]:
     retries = f"{job.retry_count}/{job.max_retries}" if job.retry_count else ""
     return short(job.id), job.kind, str(job.state), retries, about_job(job, now, blocked_by)
+
+
+@jobs.command("counts")
+@filter_options
+@click.option("--by", type=click.Choice(list(COLUMNS)), default="state", show_default=True)
+@pass_shared
+def counts(shared: SharedOptions, /, *, by: str, **wanted: Any) -> None:
+    """Count jobs by state, kind, error code, error group, owner or batch.
+
+    At most 10,000 jobs of each state are read. If there are more, the numbers are marked with a plus sign: they may be
+    higher.
+    """
+    with open_existing(shared) as app:
+        found = app.counts(job_filter(app, wanted), by=by)
+    more = "+" if found.at_least else ""
+    rows = [(name, f"{number:,}{more}") for name, number in [*found.groups.items(), ("", found.total)]]
+    show_table(
+        shared, document_of(found), (by.capitalize(), "Jobs"), rows if found.groups else [], empty="No job matches."
+    )
 
 
 @jobs.command("show")

@@ -7,8 +7,8 @@ from mulligan.cli.options import CliCommand, SharedOptions, one_argument, pass_s
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
-from mulligan.console.documents import event_document
 from mulligan.explain.words import relative
+from mulligan.records.document import document_of
 from mulligan.values.clock import SystemClock
 
 # A place in the queue is counted up to this.
@@ -36,7 +36,7 @@ def last_failures(shared: SharedOptions, *, job_ids: tuple[str, ...]) -> None:
     with open_existing(shared) as app:
         found = app.last_failures([app.find_id("job", job_id) for job_id in job_ids])
     now = SystemClock().now()
-    document = {"failures": {job_id: event_document(event) for job_id, event in found.items()}}
+    document = {"failures": {job_id: document_of(event) for job_id, event in found.items()}}
     rows = [
         (short(job_id), relative(event.at, now), str(event.attempt), event.code or "", about_event(event))
         for job_id, event in found.items()

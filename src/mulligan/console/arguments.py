@@ -7,6 +7,7 @@ from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from mulligan.errors import BadArgument
+from mulligan.records.counts import COLUMNS
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
 from mulligan.values.check import BOOLEAN, Requirement, instance, integer, one_of, string
@@ -81,6 +82,7 @@ POSITION = integer(0, LAST_POSITION)
 JOBS = Requirement(_are_jobs, "jobs, as app.jobs(…) returns them")
 IDS = Requirement(_are_ids, f"a list of at most {LARGEST_PAGE:,} ids of jobs")
 JOB = Requirement(lambda job: isinstance(job, Job) or NAME.fits(job), "a job or a job's id")
+COUNTED_BY = one_of(tuple(COLUMNS))
 ID_OF = one_of(("job", "batch", "redrive"))
 REQUEST_ID = string(LONGEST_REQUEST_ID)
 DOCTOR_LIMITS = instance(Limits, "Limits(…)")

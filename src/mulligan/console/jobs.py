@@ -8,6 +8,7 @@ from typing import Any
 
 from mulligan.console.arguments import (
     BY_THE_CALL,
+    COUNTED_BY,
     CURSOR,
     FILTER,
     FLAG,
@@ -28,6 +29,7 @@ from mulligan.failure.redact import bounded
 from mulligan.judge import Judge
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.batch import BatchRecord
+from mulligan.records.counts import Counts
 from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
@@ -71,9 +73,9 @@ class Jobs:
         page = self.store().jobs(wanted or JobFilter(), owner=owner, limit=limit, cursor=cursor)
         return replace(page, jobs=tuple(self.judge.seen(job) for job in page.jobs))
 
-    @check(owner=NAME)
-    def count(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        return self.store().counts(owner=owner)
+    @check(wanted=FILTER, by=COUNTED_BY, owner=NAME)
+    def count(self, wanted: JobFilter | None = None, *, by: str = "state", owner: str | None = None) -> Counts:
+        return self.store().count(wanted or JobFilter(), by=by, owner=owner)
 
     @check(jobs=JOBS)
     def find_blocks(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
+from mulligan.records.counts import Counts
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event
 from mulligan.records.finding import Finding, Limits
@@ -25,6 +26,7 @@ from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleReco
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASS, PUBLISH_PASSES
 from mulligan.store.beat import BeatOperations
+from mulligan.store.counts import CountOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
@@ -130,7 +132,7 @@ class Store:
         self._schedules = ScheduleOperations(parts.enqueue_steps)
         self._retention = RetentionOperations(backend.remove)
         self._pauses, self._duties = PauseOperations(), DutyOperations()
-        self._reading, self._events = ReadOperations(), EventOperations()
+        self._reading, self._counts, self._events = ReadOperations(), CountOperations(), EventOperations()
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, under a lock. Return the names of the migrations that were applied."""
@@ -479,8 +481,12 @@ class Store:
         return self._read(self._reading.jobs, wanted, owner, limit, cursor)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:
-        """Count the jobs of each kind by state."""
+        """Count all jobs of each kind by state. Reads the whole table."""
         return self._read(self._reading.counts, owner)
+
+    def count(self, wanted: JobFilter, *, by: str = "state", owner: str | None = None) -> Counts:
+        """Count the matching jobs by a field. Reads at most 10,000 jobs of each state."""
+        return self._read(self._counts.count, wanted, by, owner)
 
     def is_busy(self, kinds: Sequence[str], *, waiting_for: Sequence[str] = ()) -> bool:
         """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. Jobs blocked by a

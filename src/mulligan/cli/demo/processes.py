@@ -123,5 +123,5 @@ class DemoProcesses:
         )
 
     def _states(self) -> Mapping[str, int]:
-        counts = self.app.counts()
+        counts = self.app.store.counts()
         return sum((Counter(counts.get(kind, {})) for kind in self.app.tasks), Counter())

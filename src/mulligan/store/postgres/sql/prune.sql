@@ -1,11 +1,10 @@
 -- The oldest jobs in a state, by the index `mulligan_jobs_over`, whose condition is repeated here literally.
 SELECT id
 FROM mulligan_jobs
-WHERE state = :state AND greatest(finished_at, dedupe_until) < :before
+WHERE state = :state AND {{over_at}} < :before
   AND state IN ('succeeded', 'failed', 'cancelled')
-  AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
   -- Members of a batch that has not settled are kept.
   AND (batch IS NULL OR batch NOT IN (SELECT id FROM mulligan_batches WHERE state IN ('draft', 'processing')))
-ORDER BY greatest(finished_at, dedupe_until)
+ORDER BY {{over_at}}
 LIMIT :limit
 FOR UPDATE SKIP LOCKED

@@ -2,10 +2,9 @@
 -- is bound in a subquery: SQLite would plan again each time, to check whether it fits a partial index.
 SELECT id
 FROM mulligan_jobs
-WHERE state = (SELECT :state) AND max(finished_at, coalesce(dedupe_until, 0)) < :before
+WHERE state = (SELECT :state) AND {{over_at}} < :before
   AND state IN ('succeeded', 'failed', 'cancelled')
-  AND (state <> 'succeeded' OR dedupe_scope <> 'succeeded' OR dedupe_key IS NULL)
   -- Members of a batch that has not settled are kept.
   AND (batch IS NULL OR batch NOT IN (SELECT id FROM mulligan_batches WHERE state IN ('draft', 'processing')))
-ORDER BY max(finished_at, coalesce(dedupe_until, 0))
+ORDER BY {{over_at}}
 LIMIT :limit
