@@ -90,6 +90,9 @@ class App:
 
     `owner=` restricts a verb to the jobs of one owner: a job of another owner is not found. Without it, all jobs are
     visible. `actor=` and `reason=` are stored in the event log and change nothing else.
+
+    `connection=`, a blocking database connection of your own with an open transaction, makes a move part of that
+    transaction. The job is queued by the next claim after the commit.
     """
 
     def __init__(
@@ -202,6 +205,7 @@ class App:
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
+        on_cancelled: Task[..., Any, Any] | None = None,
         at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
@@ -222,6 +226,7 @@ class App:
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: Task[..., Any, Any] | None = None,
+        on_cancelled: Task[..., Any, Any] | None = None,
         at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> Any:
@@ -238,8 +243,10 @@ class App:
         `memory`       the memory limit of its child process, such as "512M"; implies `isolate=True`
         `cost`         what each automatic retry costs the budget of its owner; default: 0
         `concurrency`  how many of its jobs may run at once, over all workers; default: no limit
-        `can_retry`    a function of the job that may raise NotAllowed or InsufficientCredits on a manual retry
+        `can_retry`    a function of the job, or of the job and a database connection, that may raise NotAllowed or
+                       InsufficientCredits on a manual retry; it is called inside the transaction of the retry
         `on_failed`    a task that is enqueued with the id of each of its jobs that fails
+        `on_cancelled` a task that is enqueued with the id of each of its jobs that is cancelled
         `at_most_once` True: once its code has begun, only a person can run a job again; default: False
         `aliases`      former names: jobs that were enqueued under them are run too
 
@@ -266,6 +273,7 @@ class App:
                 concurrency=concurrency,
                 can_retry=can_retry,
                 on_failed=on_failed,
+                on_cancelled=on_cancelled,
                 at_most_once=at_most_once,
                 aliases=aliases,
             )
@@ -433,7 +441,13 @@ class App:
         return self.wiring.jobs.last_position(back=back)
 
     def retry(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
     ) -> Job[Any]:
         """Start a failed, cancelled or waiting job again: its counters are reset and it is due now.
 
@@ -443,25 +457,43 @@ class App:
         taken from its worker first. Raises JobNotFound; IllegalMove if its state does not allow it; NotAllowed or
         InsufficientCredits if `can_retry` of its task refuses; Conflict if another job holds its dedupe key.
         """
-        return self.wiring.jobs.move(Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(
+            Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+        )
 
     def run_now(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
     ) -> Job[Any]:
         """Run a waiting job now, or a failed or cancelled job once more. Its counters are kept.
 
         Raises the same errors as `retry`.
         """
-        return self.wiring.jobs.move(Move.RUN_NOW, job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(
+            Move.RUN_NOW, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+        )
 
     def cancel(
-        self, job_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
     ) -> Job[Any]:
         """Cancel a job. A running job is asked to stop, and is cancelled when its attempt ends.
 
         Raises JobNotFound, and IllegalMove if it is over.
         """
-        return self.wiring.jobs.move(Move.MANUAL_CANCEL, job_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.jobs.move(
+            Move.MANUAL_CANCEL, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+        )
 
     def snooze(
         self,
@@ -471,12 +503,15 @@ class App:
         owner: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        connection: Any = None,
     ) -> Job[Any]:
         """Postpone a waiting or queued job: `app.snooze(job.id, "1h")` makes it due in an hour.
 
         Raises JobNotFound, and IllegalMove if it is running or over.
         """
-        return self.wiring.jobs.move(Move.MANUAL_SNOOZE, job_id, owner=owner, actor=actor, reason=reason, delay=delay)
+        return self.wiring.jobs.move(
+            Move.MANUAL_SNOOZE, job_id, owner=owner, actor=actor, reason=reason, delay=delay, connection=connection
+        )
 
     # Failed and stuck jobs
 

@@ -534,7 +534,7 @@ class BatchRules(Bench):
         decisions: list[Decision] = [failing(), failing(), DONE, Cancel({})]
         self.store.settle([Outcome(lease, each) for lease, each in zip(leases, decisions, strict=True)])
         request = self._batch_retry(batch, jobs[:2], actor="ann", reason="fixed")
-        assert sorted(self.store.retry_members(request)) == sorted(job.id for job in jobs[:2])
+        assert sorted(self.store.retry_members(request).jobs) == sorted(job.id for job in jobs[:2])
         found = self.store.batch(batch.id)
         assert (found.state, found.generation, found.left, found.cancelled) == (BatchState.PROCESSING, 2, 2, 1)
         (asked,) = self._batch_events(batch, BATCH_RETRIED)
@@ -549,13 +549,13 @@ class BatchRules(Bench):
         for lease in self._member_leases(jobs):
             self.settle(lease, failing())
         first = self._batch_retry(batch, jobs[:2])
-        retried = self.store.retry_members(first)
-        assert self.store.retry_members(first) == retried
+        retried = self.store.retry_members(first).jobs
+        assert self.store.retry_members(first).jobs == retried
         for lease in self._member_leases(jobs[:2]):
             self.settle(lease, failing())
         self.store.retry_members(self._batch_retry(batch, jobs))
         before = self.store.last_position()
-        assert sorted(self.store.retry_members(first)) == sorted(job.id for job in jobs[:2])
+        assert sorted(self.store.retry_members(first).jobs) == sorted(job.id for job in jobs[:2])
         assert self.store.last_position() == before, "it changes nothing more"
         with pytest.raises(BatchNotFound):
             self.store.retry_members(replace(first, owner="another"))
@@ -565,7 +565,7 @@ class BatchRules(Bench):
         batch, jobs = self._published(3)
         leases = self._member_leases(jobs)
         self.store.settle([Outcome(leases[0], Cancel({})), Outcome(leases[1], DONE)])
-        assert self.store.retry_members(self._batch_retry(batch, jobs)) == [jobs[0].id]
+        assert self.store.retry_members(self._batch_retry(batch, jobs)).jobs == [jobs[0].id]
         assert self.store.batch(batch.id).left == 2
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_RETRIED]
 
@@ -573,16 +573,16 @@ class BatchRules(Bench):
         batch, (first,) = self._published(1, dedupe_key="same")
         self.settle(self._member_lease(first), failing())
         outside = self.enqueue(dedupe_key="same")
-        assert self.store.retry_members(self._batch_retry(batch, [first])) == []
+        assert self.store.retry_members(self._batch_retry(batch, [first])).jobs == []
         assert self.store.batch(batch.id).state is BatchState.FAILED
         self.move(Move.MANUAL_CANCEL, outside.id)
-        assert self.store.retry_members(self._batch_retry(batch, [first])) == [first.id]
+        assert self.store.retry_members(self._batch_retry(batch, [first])).jobs == [first.id]
 
     def test_retried_members_of_a_draft_wait_for_the_publishing(self) -> None:
         batch = self._draft()
         job = self._member(batch)
         self.move(Move.MANUAL_CANCEL, job.id)
-        assert self.store.retry_members(self._batch_retry(batch, [job])) == [job.id]
+        assert self.store.retry_members(self._batch_retry(batch, [job])).jobs == [job.id]
         assert (self.claim(), self.job(job.id).waiting_for) == ([], "batch")
         self.store.publish(batch.id)
         assert len(self.claim()) == 1

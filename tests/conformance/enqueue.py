@@ -63,7 +63,7 @@ class EnqueueRules(Bench):
             cost=12,
         )
         (job,) = self.store.enqueue([asked])
-        derived = {"delay", "deadline", "dedupe_for", "on_failed", "weight", "submit_rate"}
+        derived = {"delay", "deadline", "dedupe_for", "on_failed", "on_cancelled", "weight", "submit_rate"}
         derived |= {"is_service_computed", "is_id_given"}
         same = [field.name for field in fields(NewJob) if field.name not in {*derived, "arguments"}]
         assert {name: getattr(job, name) for name in same} == {name: getattr(asked, name) for name in same}

@@ -10,6 +10,7 @@ from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failin
 from mulligan.failure.decision import Cancel, Decision, Fail, Postpone, Release, Succeed
 from mulligan.failure.verdict import deadline_passed, worker_lost
 from mulligan.lifecycle import Move, State
+from mulligan.records.batch import NewBatch
 from mulligan.records.job import ANY_ID, FollowUp, Job, JobFilter
 from mulligan.store.messages import Outcome, Settled
 
@@ -199,6 +200,59 @@ class HookRules(Bench):
             self.settle(lease, failing())
         assert sorted(job.kind for job in self.store.jobs(JobFilter()).jobs) == sorted([KIND] * 3 + [CLEANUP, "other"])
 
+    # After a cancellation
+
+    @pytest.mark.parametrize("state", [State.WAITING, State.QUEUED])
+    def test_a_job_that_is_cancelled_before_it_runs_is_followed_once(self, state: State) -> None:
+        job = self.in_state(state, owner="acme", on_cancelled=follow_up(), on_failed=follow_up("other"))
+        request = self.request(Move.MANUAL_CANCEL, job.id)
+        for _ in range(2):
+            assert self.store.move(request).state is State.CANCELLED
+        (found,) = self._followed(job.id)
+        assert (found.kind, found.state, found.owner) == (CLEANUP, State.QUEUED, "acme")
+
+    def test_a_running_job_is_followed_when_its_attempt_ends_and_not_when_it_is_asked_to_stop(self) -> None:
+        lease = self.leased(on_cancelled=follow_up())
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
+        assert self._followed(lease.fence.id) == []
+        assert [self.settle(lease, Cancel({})) for _ in range(2)] == [Settled.ACCEPTED, Settled.REPEATED]
+        assert len(self._followed(lease.fence.id)) == 1
+
+    @pytest.mark.parametrize("name", ["retry", "snooze", "release"])
+    def test_a_cancel_request_that_takes_precedence_is_followed_once(self, name: str) -> None:
+        lease, plain = self.leased(on_cancelled=follow_up()), self.leased("other")
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
+        outcomes = [Outcome(lease, NOT_FAILED[name]), Outcome(plain, retrying())]
+        assert self.store.settle(outcomes) == [Settled.ACCEPTED] * 2
+        assert self.store.settle(outcomes) == [Settled.REPEATED] * 2
+        assert self.job(lease.fence.id).state is State.CANCELLED
+        assert len(self._followed(lease.fence.id)) == 1
+        assert self.types(lease.fence.id)[-1] == "job.cancelled"
+
+    @pytest.mark.parametrize("decision", [Succeed("1"), failing()], ids=["succeeds", "fails"])
+    def test_a_job_that_ends_in_spite_of_the_request_is_not_followed_as_cancelled(self, decision: Decision) -> None:
+        lease = self.leased(on_cancelled=follow_up())
+        self.move(Move.MANUAL_CANCEL, lease.fence.id)
+        self.settle(lease, decision)
+        assert self._followed(lease.fence.id) == []
+
+    def test_each_further_cancellation_after_a_retry_by_hand_is_followed_again(self) -> None:
+        job = self.enqueue(on_cancelled=follow_up())
+        for times in (1, 2, 3):
+            self.move(Move.MANUAL_CANCEL, job.id)
+            assert len(self._followed(job.id)) == times
+            self.move(Move.MANUAL_RETRY, job.id)
+
+    def test_members_of_an_aborted_batch_are_each_followed_once(self) -> None:
+        batch = self.store.create_batch(NewBatch(id=self.ids(), name="b", abort_above=0.0))
+        jobs = [self.enqueue(batch=batch.id, on_cancelled=follow_up()) for _ in range(3)]
+        self.store.publish(batch.id)
+        (lease,) = self.claim(limit=1)
+        self.settle(lease, failing())
+        for _ in range(2):
+            self.store.tend_batches(limit=10)
+        assert sorted(len(self._followed(job.id)) for job in jobs) == [0, 1, 1]
+
     # Versions
 
     def test_the_version_of_the_app_is_kept_with_each_attempt(self) -> None:
@@ -233,5 +287,5 @@ class HookRules(Bench):
         assert never.id in {job.id for job in self.store.jobs(JobFilter()).jobs}
 
     def _followed(self, job_id: str) -> list[Job[Any]]:
-        """What followed this job's failures."""
+        """What followed this job."""
         return [job for job in self.store.jobs(JobFilter(), limit=100).jobs if job.arguments.get("job") == job_id]

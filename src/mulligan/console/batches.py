@@ -14,7 +14,7 @@ from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.document import Shape
 from mulligan.records.job import Job, JobFilter, all_pages
 from mulligan.records.limit import EVERY_OWNER
-from mulligan.store.messages import Request
+from mulligan.store.messages import Permission, Request
 from mulligan.store.store import Store
 from mulligan.task.checks import check_name
 from mulligan.task.client import Client
@@ -25,8 +25,6 @@ from mulligan.values.duration import Duration, parse
 CHUNK = 1_000
 PAGE = 500
 REFUSED = "another job holds the same dedupe key, or its state has changed"
-
-CanRetry = Callable[[Job[Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +82,12 @@ class Batch(BatchRecord):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """`can_retry` raises if the task of a job refuses a manual retry."""
+    """`permission` has the preconditions of tasks for a manual retry."""
 
     store: Callable[[], Store]
     ids: Callable[[], str]
     client: Client
-    can_retry: CanRetry
+    permission: Callable[[], Permission]
 
     @check(
         name=BY_THE_CALL,
@@ -168,30 +166,21 @@ class Batches:
         if batch.state is BatchState.EXPIRED:
             raise BatchExpired(batch.id, batch.name)
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
-        wanted, skipped = self._allowed(batch, states)
+        permission = self.permission()
+        members = [(job.id, job.kind in permission.kinds) for job in self._members(batch, states)]
         request = BatchRetry(
             id=self.ids(),
             batch=batch.id,
-            jobs=tuple(wanted),
+            jobs=tuple(job_id for job_id, is_asked in members if not is_asked),
+            asked=tuple(job_id for job_id, is_asked in members if is_asked),
             owner=owner,
             actor=bounded(actor),
             reason=bounded(reason),
         )
-        retried = self.store().retry_members(request) if wanted else []
-        refused = dict.fromkeys(set(wanted).difference(retried), REFUSED)
-        return Retried(self.find(batch_id), tuple(retried), skipped | refused)
-
-    def _allowed(self, batch: BatchRecord, states: Sequence[State]) -> tuple[list[str], dict[str, str]]:
-        """The members that may be retried, and the reason for each other one."""
-        wanted, skipped = [], {}
-        for job in self._members(batch, states):
-            try:
-                self.can_retry(job)
-            except MulliganError as error:
-                skipped[job.id] = str(error)
-            else:
-                wanted.append(job.id)
-        return wanted, skipped
+        retried, refused = self.store().retry_members(request, permission=permission) if members else ([], {})
+        others = {job_id for job_id, _ in members}.difference(retried)
+        skipped = {job_id: str(refused.get(job_id, REFUSED)) for job_id in others}
+        return Retried(self.find(batch_id), tuple(retried), skipped)
 
     @check(batch_id=NAME, owner=NAME, actor=STRING, reason=STRING)
     def cancel(

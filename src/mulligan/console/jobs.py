@@ -23,7 +23,7 @@ from mulligan.console.arguments import (
 )
 from mulligan.console.services import Services
 from mulligan.console.stuck import StuckJobs
-from mulligan.errors import BatchNotFound, illegal_move
+from mulligan.errors import BatchNotFound, JobNotFound
 from mulligan.explain import Explanation, blocked_by, explain
 from mulligan.failure.redact import bounded
 from mulligan.judge import Judge
@@ -35,14 +35,12 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
 from mulligan.store.messages import Outcome, Request
+from mulligan.store.moves import REVIVING
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
 
 logger = logging.getLogger("mulligan.console")
-
-# These moves run a job again, so the task's `can_retry` is called first.
-REVIVING = (Move.MANUAL_RETRY, Move.RUN_NOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ class Jobs:
     judge: Judge
     services: Services
     stuck: StuckJobs
+    uses_connections: Callable[[], bool] = lambda: True
+    """The sandbox accepts every connection and uses none."""
 
     @check(job_id=NAME, owner=NAME)
     def find(self, job_id: str, *, owner: str | None = None) -> Job[Any]:
@@ -138,7 +138,15 @@ class Jobs:
             pages = [*pages[:1], page]
         return [event for page in pages for event in page]
 
-    @check(move=BY_THE_CALL, job_id=NAME, owner=NAME, actor=STRING, reason=STRING, delay=BY_THE_CALL)
+    @check(
+        move=BY_THE_CALL,
+        job_id=NAME,
+        owner=NAME,
+        actor=STRING,
+        reason=STRING,
+        delay=BY_THE_CALL,
+        connection=BY_THE_CALL,
+    )
     def move(
         self,
         move: Move,
@@ -148,11 +156,11 @@ class Jobs:
         actor: str | None = None,
         reason: str | None = None,
         delay: Duration = 0,
+        connection: Any = None,
     ) -> Job[Any]:
         """Move a job manually. `delay` is that of a snooze."""
         length = parse(delay)
-        before = self.store().job(job_id, owner=owner) if move in REVIVING else None
-        first = self._check(move, before, actor) if before else None
+        before = self._read(job_id, owner) if move in REVIVING else None
         request = Request(
             id=self.ids(),
             move=move,
@@ -161,22 +169,22 @@ class Jobs:
             actor=bounded(actor),
             reason=bounded(reason),
             delay=length,
-            first=first,
+            first=self._take_stuck(move, before, actor),
         )
-        moved = self.judge.seen(self.store().move(request))
+        used = connection if self.uses_connections() else None
+        moved = self.judge.seen(self.store().move(request, permission=self.tasks.permission(), connection=used))
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
 
-    def _check(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
-        """Check state and `can_retry`; return the outcome to settle first. The store checks the state again."""
-        first = self._take_stuck(move, job, actor)
-        if first is None and (move, job.state) not in TABLE:
-            raise illegal_move(job.id, job.state, move)
-        self.tasks.require_permission(job)
-        return first
+    def _read(self, job_id: str, owner: str | None) -> Job[Any] | None:
+        """The job as it is before the move, which raises JobNotFound itself."""
+        with suppress(JobNotFound):
+            return self.store().job(job_id, owner=owner)
+        return None
 
-    def _take_stuck(self, move: Move, job: Job[Any], actor: str | None) -> Outcome | None:
-        if move is not Move.MANUAL_RETRY or job.state is not State.RUNNING:
+    def _take_stuck(self, move: Move, job: Job[Any] | None, actor: str | None) -> Outcome | None:
+        """The outcome to settle before the move."""
+        if job is None or move is not Move.MANUAL_RETRY or job.state is not State.RUNNING:
             return None
         return self.stuck.outcome_of(job.id, actor=bounded(actor))
 

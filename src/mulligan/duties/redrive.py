@@ -1,16 +1,14 @@
 """Redrive: runs the redrives, which retry many jobs. It works in chunks, and one worker at a time runs a redrive."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.errors import MulliganError, StoreError
+from mulligan.errors import StoreError
 from mulligan.lifecycle import Move
 from mulligan.records.job import Job, Page
 from mulligan.records.redrive import (
-    HOLD,
     MOST_ACTIVE,
     Redrive,
     RedriveState,
@@ -20,7 +18,6 @@ from mulligan.records.redrive import (
     reason_to_stop,
     record_retries,
     retry_request_id,
-    skip_reason,
     spend,
     take_answers,
 )
@@ -33,8 +30,9 @@ logger = logging.getLogger("mulligan.duties")
 
 # Chunks of one redrive in one step; the next step continues.
 PASSES = 10
-# A task's `can_retry` may be slow: a chunk must be written before another worker may take over the redrive.
-ASKING_SECONDS = HOLD.total_seconds() / 3
+# A task's `can_retry` is called inside the transaction of a chunk, which may block other writers. It may be slow, so
+# chunks begin with one job and grow as long as they take less than this.
+ASKING_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +53,7 @@ class RunRedrives:
     worker: str
     interval: float = 1.0
     limit: int = 100
+    _most_asked: int = 1
 
     def step(self) -> int:
         """How many jobs were retried."""
@@ -112,15 +111,21 @@ class RunRedrives:
     def _move(self, redrive: Redrive, kind: str | None, number: int, now: datetime) -> Redrive | None:
         if kind is None:
             return self.store.advance_redrive(end(redrive, RedriveState.DONE, now))
-        page = self._candidates(redrive, kind, number)
-        requests, refused = self._ask_permission(redrive, page.jobs)
-        page = _cut(page, len(requests) + len(refused))
+        permitted = self.tasks.permission()
+        is_asked = kind in permitted.kinds
+        page = self._candidates(redrive, kind, min(number, self._most_asked) if is_asked else number)
+        requests = [_request(redrive, job) for job in page.jobs]
         damaged = [(kind, "damaged") for _ in page.damaged]
         left = _advance_cursor(redrive, kind, page)
-        after = spend(record_retries(left, [*refused, *damaged], now), len(page.jobs) + len(damaged), now)
+        after = spend(record_retries(left, damaged, now), len(page.jobs) + len(damaged), now)
         if not after.course.cursors:
             after = end(after, RedriveState.DONE, now)
-        return self.store.advance_redrive(after, moves=requests)
+        began = self.clock.monotonic()
+        advanced = self.store.advance_redrive(after, moves=requests, permission=permitted)
+        if is_asked:
+            is_slow = self.clock.monotonic() - began > ASKING_SECONDS
+            self._most_asked = max(1, self._most_asked // 2) if is_slow else min(2 * self._most_asked, self.limit)
+        return advanced
 
     def _candidates(self, redrive: Redrive, kind: str, number: int) -> Page[Any]:
         return self.store.candidates(
@@ -130,25 +135,6 @@ class RunRedrives:
             after=redrive.course.cursors[kind],
             limit=number,
         )
-
-    def _ask_permission(
-        self, redrive: Redrive, jobs: Sequence[Job[Any]]
-    ) -> tuple[list[Request], list[tuple[str, str]]]:
-        """Requests for the jobs whose task allows a retry, and the others with the reason, as many as time allows."""
-        requests: list[Request] = []
-        refused: list[tuple[str, str]] = []
-        end = self.clock.monotonic() + ASKING_SECONDS
-        for job in jobs:
-            if (requests or refused) and self.clock.monotonic() > end:
-                break
-            try:
-                self.tasks.require_permission(job)
-                requests.append(_request(redrive, job))
-            except StoreError:
-                raise
-            except MulliganError as error:
-                refused.append((job.id, skip_reason(error)))
-        return requests, refused
 
 
 def _request(redrive: Redrive, job: Job[Any]) -> Request:
@@ -161,13 +147,6 @@ def _request(redrive: Redrive, job: Job[Any]) -> Request:
         reason=redrive.reason,
         redrive=redrive.id,
     )
-
-
-def _cut(page: Page[Any], number: int) -> Page[Any]:
-    """The first jobs of the page; the others come with the next chunk."""
-    if number == len(page.jobs):
-        return page
-    return Page(page.jobs[:number], page.jobs[number - 1].id)
 
 
 def _advance_cursor(redrive: Redrive, kind: str, page: Page[Any]) -> Redrive:

@@ -13,6 +13,7 @@ from mulligan.records.job import FollowUp, NewJob
 from mulligan.records.limit import EVERY_OWNER, LimitBook, RetryBudget
 
 T = TypeVar("T", Queue, Owner)
+Followed = TypeVar("Followed", NewJob, FollowUp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,10 @@ class Quotas:
         if not in_force.queues and not in_force.owners:
             return job
         weight, rate = in_force.weight(job.queue, job.owner), in_force.owner(job.owner).rate
-        on_failed = None if job.on_failed is None else _add_weight(job.on_failed, job.owner, in_force)
-        if weight is None and rate is None and on_failed is job.on_failed:
+        followed = _add_weights(job, job.owner, in_force)
+        if weight is None and rate is None and followed is job:
             return job
-        return replace(job, weight=weight, submit_rate=rate, on_failed=on_failed)
+        return replace(followed, weight=weight, submit_rate=rate)
 
     def add_weight(self, follow_up: FollowUp, owner: str) -> FollowUp:
         """The follow-up with its owner's weight."""
@@ -123,11 +124,17 @@ def _budget(owner: Owner) -> RetryBudget | None:
 
 
 def _add_weight(follow_up: FollowUp, owner: str, in_force: QuotasInForce) -> FollowUp:
-    weight, then = in_force.weight(follow_up.queue, owner), follow_up.on_failed
-    then = None if then is None else _add_weight(then, owner, in_force)
-    if weight is None and then is follow_up.on_failed:
-        return follow_up
-    return replace(follow_up, weight=weight, on_failed=then)
+    followed, weight = _add_weights(follow_up, owner, in_force), in_force.weight(follow_up.queue, owner)
+    return followed if weight is None else replace(followed, weight=weight)
+
+
+def _add_weights(job: Followed, owner: str, in_force: QuotasInForce) -> Followed:
+    """The same job, with the owner's weight in those that follow it."""
+    failed = job.on_failed and _add_weight(job.on_failed, owner, in_force)
+    cancelled = job.on_cancelled and _add_weight(job.on_cancelled, owner, in_force)
+    if failed is job.on_failed and cancelled is job.on_cancelled:
+        return job
+    return replace(job, on_failed=failed, on_cancelled=cancelled)
 
 
 def _by_name(what: str, kind: type[T], given: Iterable[T]) -> dict[str, T]:

@@ -75,11 +75,15 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRetry:
-    """A request to retry failed or cancelled members, all in one transaction. `id` is the caller's."""
+    """A request to retry failed or cancelled members, all in one transaction. `id` is the caller's.
+
+    `asked` are the members whose task has a precondition.
+    """
 
     id: str
     batch: str
     jobs: tuple[str, ...]
+    asked: tuple[str, ...] = ()
     owner: str | None = None
     actor: str | None = None
     reason: str | None = None

@@ -80,6 +80,7 @@ class NewJob:
     tags: tuple[str, ...] = ()
     cost: int = 0
     on_failed: "FollowUp | None" = None
+    on_cancelled: "FollowUp | None" = None
     batch: str | None = None
     """The id of a draft batch; the job waits until it is published."""
     weight: float | None = None
@@ -94,8 +95,10 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """The job that is stored when another job fails for good, or when a batch is settled. `ANY_ID` in its arguments
-    stands for the id of that job or batch."""
+    """The job that is stored when another job fails for good or is cancelled, or when a batch is settled.
+
+    `ANY_ID` in its arguments stands for the id of that job or batch.
+    """
 
     kind: str
     arguments: str
@@ -109,6 +112,7 @@ class FollowUp:
     timeout: timedelta | None
     cost: int
     on_failed: "FollowUp | None" = None
+    on_cancelled: "FollowUp | None" = None
     weight: float | None = None
 
     def after(self, ended: str, *, owner: str, job_id: str) -> NewJob:
@@ -127,6 +131,7 @@ class FollowUp:
             timeout=self.timeout,
             cost=self.cost,
             on_failed=self.on_failed,
+            on_cancelled=self.on_cancelled,
             weight=self.weight,
         )
 

@@ -6,12 +6,22 @@ Locks are taken in one order: jobs, then batches. A transaction that changes mem
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, StoreDamaged
+from mulligan.errors import (
+    BatchClosed,
+    BatchExpired,
+    BatchNotFound,
+    Conflict,
+    JobNotFound,
+    MulliganError,
+    StoreDamaged,
+    StoreUnavailable,
+    illegal_move,
+)
 from mulligan.lifecycle import (
     BATCH_ABORTED,
     BATCH_EXPIRED,
@@ -26,11 +36,10 @@ from mulligan.lifecycle import (
 )
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
-from mulligan.records.job import Job, NewJob
 from mulligan.store.events import event_values, is_done, to_data
-from mulligan.store.follow_up import to_callbacks
-from mulligan.store.messages import Outcome, Settled
-from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
+from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups, to_callbacks
+from mulligan.store.messages import Outcome, Permission, RetriedMembers, Settled
+from mulligan.store.rows import Record, from_time, to_duration, to_job, to_json, to_record, to_time
 from mulligan.store.session import Rows, Session, Statement, Statements, Steps
 from mulligan.store.settle import has_succeeded
 
@@ -42,8 +51,7 @@ BY_ABORT = "the batch was aborted"
 PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
 RETRIED = TABLE[Move.MANUAL_RETRY, State.FAILED].event
-
-EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
+KEY = ("id", "owner", "kind", "dedupe_key")
 
 
 class CountChanges:
@@ -230,6 +238,11 @@ class BatchOperations:
             return 0
         step = TABLE[Move.MANUAL_CANCEL, State.WAITING]
         self._log_members(session, step.event, rows, data={"reason": BY_ABORT})
+        ended = [
+            EndedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], step.target, row["on_cancelled"])
+            for row in rows
+        ]
+        store_follow_ups(session, self._enqueue_steps, ended)
         changes = CountChanges()
         changes.add(batch.id, State.WAITING, step.target, len(rows))
         self.apply_counts(session, changes)
@@ -257,32 +270,61 @@ class BatchOperations:
 
     # Retry
 
-    def retry(self, session: Session, request: BatchRetry) -> list[str]:
+    def retry(self, session: Session, request: BatchRetry, permission: Permission) -> RetriedMembers:
         """All in one transaction: else the first could end, and the batch be settled, before the last is retried."""
         batch = self.get(session, request.batch, request.owner)
         if is_done(session, request.id):
-            return self._list_retried(session, request)
+            return RetriedMembers(self._list_retried(session, request))
         states = session.play(self._states([batch.id]))
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
         retried, changes = [], CountChanges()
         for source in (State.FAILED, State.CANCELLED):
-            rows = self._retry_from(session, source, request, gate)
+            rows = self._retry_from(session, source, request, request.jobs, gate)
             changes.add(batch.id, source, State.WAITING, len(rows))
             retried += [row["id"] for row in rows]
+        refused = {}
+        for job_id in request.asked:
+            try:
+                with session.undo(MulliganError, session.violation):
+                    changes.add(batch.id, self._retry_asked(session, job_id, request, gate, permission), State.WAITING)
+                retried.append(job_id)
+            except StoreUnavailable:
+                raise
+            except (MulliganError, session.violation) as error:
+                refused[job_id] = error
         if retried:
             data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
             event = batch_event(BATCH_RETRIED, batch, request=request.id, actor=request.actor, data=data)
             session.rows("event", event)
         self.apply_counts(session, changes, actor=request.actor)
-        return retried
+        return RetriedMembers(retried, refused)
+
+    def _retry_asked(
+        self, session: Session, job_id: str, request: BatchRetry, gate: str | None, permission: Permission
+    ) -> State:
+        """Retry a member if its task allows it. Return the state it had."""
+        rows = session.rows("job_locked", {"id": job_id, "owner": None})
+        if not rows:
+            raise JobNotFound(job_id)
+        job = to_job(rows[0])
+        if (Move.MANUAL_RETRY, job.state) not in TABLE or not job.state.is_final:
+            raise illegal_move(job.id, job.state, Move.MANUAL_RETRY)
+        permission.ask(job, session.connection)
+        if not self._retry_from(session, job.state, request, [job_id], gate):
+            (twin,) = session.rows("enqueue_twin", {name: rows[0][name] for name in KEY}) or [{"id": job_id}]
+            raise Conflict(job_id, twin["id"])
+        return job.state
 
     def _list_retried(self, session: Session, request: BatchRetry) -> list[str]:
-        rows = session.rows("batch_retried", {"jobs": to_json(request.jobs), "event": RETRIED})
+        jobs = [*request.jobs, *request.asked]
+        rows = session.rows("batch_retried", {"jobs": to_json(jobs), "event": RETRIED})
         return [row["job"] for row in rows if to_data(row["data"]).get("request") == request.id]
 
-    def _retry_from(self, session: Session, source: State, request: BatchRetry, gate: str | None) -> Rows:
+    def _retry_from(
+        self, session: Session, source: State, request: BatchRetry, jobs: Sequence[str], gate: str | None
+    ) -> Rows:
         step = TABLE[Move.MANUAL_RETRY, source]
-        values = {"batch": request.batch, "jobs": to_json(request.jobs), "gate": gate}
+        values = {"batch": request.batch, "jobs": to_json(jobs), "gate": gate}
         states = {"source": source.value, "target": step.target.value}
         rows = session.rows("batch_retry", {**values, **states})
         if rows:

@@ -8,9 +8,10 @@ from typing import Any
 from mulligan.errors import Conflict
 from mulligan.records.job import Job, NewJob
 from mulligan.service.config import ServiceBook
-from mulligan.store.batches import BatchOperations, EnqueueSteps
+from mulligan.store.batches import BatchOperations
 from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import SubmitOperations, rank_step
+from mulligan.store.follow_up import EnqueueSteps
 from mulligan.store.limits import LimitOperations
 from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
 from mulligan.store.services import ServiceOperations
@@ -141,6 +142,7 @@ def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
         "tags": to_json(job.tags) if job.tags else "[]",
         "cost": job.cost,
         "on_failed": None if job.on_failed is None else to_json(job.on_failed),
+        "on_cancelled": None if job.on_cancelled is None else to_json(job.on_cancelled),
         "batch": job.batch,
         "is_limited": is_limited,
         "data": to_json(_enqueue_data(job)) if job.delay or job.batch else "{}",

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.store.batches import BatchOperations, CountChanges, EnqueueSteps
+from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import failure_data
-from mulligan.store.follow_up import FailedRow, to_follow_ups
+from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
 from mulligan.store.rows import Record, error_values, to_json
 from mulligan.store.session import Session
 
@@ -45,7 +45,7 @@ class ExpireOperations:
 
     def store_follow_ups(self, session: Session, rows: Sequence[Record]) -> None:
         failed = [
-            FailedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], row["on_failed"]) for row in rows
+            EndedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], State.FAILED, row["on_failed"])
+            for row in rows
         ]
-        if jobs := to_follow_ups(failed):
-            session.play(self._enqueue_steps(jobs))
+        store_follow_ups(session, self._enqueue_steps, failed)

@@ -1,41 +1,49 @@
-"""The job that follows a final failure (`on_failed`) or a settled batch (`on_settled`), stored in the same
-transaction."""
+"""The job that follows a final failure (`on_failed`), a cancellation (`on_cancelled`) or a settled batch
+(`on_settled`), stored in the same transaction."""
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord
-from mulligan.records.job import FollowUp, NewJob
+from mulligan.records.job import FollowUp, Job, NewJob
+from mulligan.store.session import Session, Steps
 from mulligan.values.ids import id_from
 from mulligan.values.moment import microseconds
 
 logger = logging.getLogger("mulligan.store")
 
 
-class FailedRow(NamedTuple):
-    """A job that failed just now. `on_failed` is the stored JSON."""
+EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
+
+
+class EndedRow(NamedTuple):
+    """A job that failed or was cancelled just now. `follow_up` is the stored JSON, `request` the manual request."""
 
     id: str
     owner: str
     attempt: int
     now: int
-    on_failed: str | None
+    state: str
+    follow_up: str | None
+    request: str = ""
 
 
-def to_follow_ups(rows: Iterable[FailedRow]) -> list[NewJob]:
-    """Return the jobs to store along with these failures."""
-    return [job for row in rows if row.on_failed is not None for job in _to_follow_up(row, row.on_failed)]
+def store_follow_ups(session: Session, enqueue_steps: EnqueueSteps, rows: Iterable[EndedRow]) -> None:
+    """Store the jobs that follow these."""
+    if jobs := [job for row in rows if row.follow_up is not None for job in _to_follow_up(row, row.follow_up)]:
+        session.play(enqueue_steps(jobs))
 
 
-def _to_follow_up(row: FailedRow, text: str) -> Iterator[NewJob]:
+def _to_follow_up(row: EndedRow, text: str) -> Iterator[NewJob]:
     try:
         wanted = msgspec.json.decode(text, type=FollowUp)
     except (msgspec.DecodeError, RecursionError):
-        # It was changed manually. The failure itself must still be stored.
-        logger.error("the on_failed of job %s cannot be read: no job follows its failure", row.id)
+        # It was changed manually. The end of the job itself must still be stored.
+        logger.error("the on_%s of job %s cannot be read: no job follows", row.state, row.id)
         return
     yield wanted.after(row.id, owner=row.owner, job_id=_follow_up_id(row))
 
@@ -53,6 +61,7 @@ def to_callbacks(batch: BatchRecord, text: str | None) -> list[NewJob]:
     return [wanted.after(batch.id, owner=batch.owner, job_id=job_id)]
 
 
-def _follow_up_id(row: FailedRow) -> str:
-    """The same failure gets the same id, any other failure another."""
-    return id_from(f"{row.id}/{row.attempt}/{row.now}", row.now // 1000)
+def _follow_up_id(row: EndedRow) -> str:
+    """The same end gets the same id, any other end another. A job can be cancelled twice without an attempt between."""
+    end = "" if row.state == State.FAILED else f"/{row.state}/{row.request}"
+    return id_from(f"{row.id}/{row.attempt}/{row.now}{end}", row.now // 1000)

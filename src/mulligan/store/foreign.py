@@ -6,13 +6,14 @@ transaction belongs to the caller, who decides how to handle them.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from mulligan.errors import BadConnection
+from mulligan.records.job import Lease
 from mulligan.store.rows import records
-from mulligan.store.session import Rows, Script, Statement, for_postgres, play, play_async
+from mulligan.store.session import Now, Rows, Script, Session, Statement, Statements, for_postgres, play, play_async
 
 T = TypeVar("T")
 
@@ -32,6 +33,16 @@ class Foreign(Protocol):
     @property
     def database(self) -> str: ...
 
+    @property
+    def connection(self) -> Any:
+        """The connection as the caller gave it."""
+        ...
+
+    @property
+    def violation(self) -> type[Exception]:
+        """The library's exception for a row that the schema does not allow."""
+        ...
+
     def join(self) -> None:
         """Make sure that a transaction is open. Raises BadConnection."""
         ...
@@ -39,14 +50,51 @@ class Foreign(Protocol):
     def execute(self, statement: Statement) -> Rows: ...
 
 
+class ForeignSession(Session):
+    """A session on a connection of the caller, in its transaction."""
+
+    def __init__(self, foreign: Foreign, sql: Statements, now: Now) -> None:
+        self._foreign = foreign
+        self._now = now
+        self.sql = sql
+        self.violation = foreign.violation
+
+    @property
+    def connection(self) -> Any:
+        return self._foreign.connection
+
+    @property
+    def now(self) -> Now:
+        return self._now
+
+    def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
+        return self._foreign.execute(Statement(sql, dict(values)))
+
+    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        raise NotImplementedError("workers use the connections of the store")
+
+
+def recognise(connection: Any, database: str) -> Foreign:
+    """Return the blocking connection with a transaction open. Raises BadConnection."""
+    if _is_async(connection):
+        raise BadConnection(
+            connection, "it is asynchronous: call this with its run_sync(…), or in a thread with a blocking connection"
+        )
+    return _join(connection, database)
+
+
 def run(connection: Any, script: Script[T]) -> T:
     """Play the script on a blocking connection, in its transaction."""
     if _is_async(connection):
         raise BadConnection(connection, "it is asynchronous: await enqueue_async(…) or enqueue_many_async(…)")
+    return play(script.steps, _join(connection, script.database).execute)
+
+
+def _join(connection: Any, database: str) -> Foreign:
     foreign = _recognise(connection)
-    _same_database(connection, foreign.database, script)
+    _same_database(connection, foreign.database, database)
     foreign.join()
-    return play(script.steps, foreign.execute)
+    return foreign
 
 
 async def run_async(connection: Any, script: Script[T]) -> T:
@@ -57,7 +105,7 @@ async def run_async(connection: Any, script: Script[T]) -> T:
     if "sqlalchemy" in _libraries(connection):
         result: T = await connection.run_sync(lambda blocking: run(blocking, script))
         return result
-    _same_database(connection, POSTGRESQL, script)
+    _same_database(connection, POSTGRESQL, script.database)
     _refuse_psycopg_autocommit(connection)
     return await play_async(script.steps, _on_async_psycopg(connection))
 
@@ -67,7 +115,7 @@ def _recognise(connection: Any) -> Foreign:
     if "sqlalchemy" in libraries and hasattr(connection, "exec_driver_sql"):
         return OfSqlAlchemy(connection)
     if "sqlalchemy" in libraries and hasattr(connection, "connection") and hasattr(connection, "get_bind"):
-        return OfSqlAlchemy(connection.connection())
+        return OfSqlAlchemy(connection.connection(), given=connection)
     if "django" in libraries and hasattr(connection, "in_atomic_block"):
         return OfDjango(connection)
     if "psycopg" in libraries and hasattr(connection, "cursor_factory"):
@@ -88,11 +136,11 @@ def _is_async(connection: Any) -> bool:
     return "psycopg" in libraries and any(base.__name__ == "AsyncConnection" for base in type(connection).__mro__)
 
 
-def _same_database(connection: Any, database: str, script: Script[Any]) -> None:
-    if database != script.database:
+def _same_database(connection: Any, database: str, wanted: str) -> None:
+    if database != wanted:
         raise BadConnection(
             connection,
-            f"it leads to {database}, but the jobs of this app are in {script.database}: use a connection to that",
+            f"it leads to {database}, but the jobs of this app are in {wanted}: use a connection to that",
         )
 
 
@@ -100,7 +148,8 @@ class OfPsycopg:
     database = POSTGRESQL
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
+        self.violation: type[Exception] = connection.IntegrityError
 
     def join(self) -> None:
         _refuse_psycopg_autocommit(self._connection)
@@ -138,7 +187,9 @@ class OfSqlite3:
     database = SQLITE
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
+        # Of the module that made it: there is another one besides that of Python.
+        self.violation: type[Exception] = connection.IntegrityError
 
     def join(self) -> None:
         _leave_checkpoints_to_us(self.execute)
@@ -181,8 +232,15 @@ def _refuse_sqlite_autocommit(connection: Any) -> None:
 
 
 class OfSqlAlchemy:
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, given: Any = None) -> None:
         self._connection = connection
+        self.connection = connection if given is None else given
+
+    @property
+    def violation(self) -> type[Exception]:
+        from sqlalchemy.exc import IntegrityError
+
+        return IntegrityError
 
     @property
     def database(self) -> str:
@@ -211,7 +269,13 @@ class OfSqlAlchemy:
 
 class OfDjango:
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
+
+    @property
+    def violation(self) -> type[Exception]:
+        from django.db import IntegrityError
+
+        return cast("type[Exception]", IntegrityError)
 
     @property
     def database(self) -> str:

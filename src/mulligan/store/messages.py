@@ -1,15 +1,16 @@
 """The parameters and results of the store's operations."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
 from mulligan.records.document import Shape
-from mulligan.records.job import Fence, Lease, ReportedCall
+from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
 # An id is found by its end among so many: that has no index.
@@ -186,6 +187,32 @@ class Request:
     first: Outcome | None = None
     redrive: str | None = None
     """The redrive that this move is part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The preconditions of tasks for a manual retry, and the kinds that have one.
+
+    `ask` gets the job, whose row is locked, and the connection whose transaction makes the move. It raises a
+    MulliganError to refuse; what it has written on the connection is then undone.
+    """
+
+    kinds: frozenset[str]
+    ask: Callable[[Job[Any], Any], None]
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.kinds)
+
+
+NO_PRECONDITION = Permission(frozenset(), lambda _job, _connection: None)
+
+
+class RetriedMembers(NamedTuple):
+    """The members of a batch that start again, and why others do not."""
+
+    jobs: list[str]
+    refused: Mapping[str, Exception] = MappingProxyType({})
 
 
 class Changes(Protocol):

@@ -9,7 +9,8 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
 from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values, is_done
-from mulligan.store.messages import Outcome, Request
+from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
+from mulligan.store.messages import NO_PRECONDITION, Outcome, Permission, Request
 from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Session
 
@@ -21,6 +22,10 @@ MOVES = {
 }
 
 
+# These moves run a job again, so the precondition of its task is asked.
+REVIVING = (Move.MANUAL_RETRY, Move.RUN_NOW)
+
+
 @dataclass(frozen=True, slots=True)
 class MoveParts:
     """The parts of a move that backends implement differently, on the session of the move."""
@@ -28,14 +33,15 @@ class MoveParts:
     settle: Callable[[Outcome], object]
     promote: Callable[[CountChanges], object]
     """Adds what it does to batch members to the changes: counted separately, a batch could look as if it had ended."""
+    permission: Permission = NO_PRECONDITION
 
 
 class MoveOperations:
-    """`violation` is the driver's exception for a row that the schema does not allow."""
+    """`enqueue_steps` is the script of the backend that stores jobs."""
 
-    def __init__(self, batches: BatchOperations, violation: type[Exception]) -> None:
+    def __init__(self, batches: BatchOperations, enqueue_steps: EnqueueSteps) -> None:
         self._batches = batches
-        self.violation = violation
+        self._enqueue_steps = enqueue_steps
 
     def move(self, session: Session, request: Request, parts: MoveParts) -> Job[Any]:
         changes = CountChanges()
@@ -46,7 +52,7 @@ class MoveOperations:
 
     def apply(self, session: Session, request: Request, changes: CountChanges, parts: MoveParts) -> bool:
         """Return whether the move was made now, not before. The caller applies the changes last."""
-        row = self._row(session, "job_locked", request.job, request.owner)
+        row = locked = self._row(session, "job_locked", request.job, request.owner)
         if is_done(session, request.id):
             return False
         before = _state(row)
@@ -57,10 +63,15 @@ class MoveOperations:
         step = TABLE.get((request.move, source))
         if step is None:
             raise illegal_move(request.job, source, request.move)
+        if request.move in REVIVING and row["kind"] in parts.permission.kinds:
+            parts.permission.ask(to_job(locked), session.connection)
         self._write(session, request, row, step.target)
         session.rows("event", move_values(request, row, step.event))
         if row["batch"] is not None and step.target is State.WAITING:
             self._batches.return_to_draft(session, row)
+        if step.target is State.CANCELLED and row["on_cancelled"] is not None:
+            about = (row["id"], row["owner"], row["attempt"], session.moment(), step.target)
+            store_follow_ups(session, self._enqueue_steps, [EndedRow(*about, row["on_cancelled"], request.id)])
         changes.add(row["batch"], before, step.target)
         return True
 
@@ -73,9 +84,9 @@ class MoveOperations:
     def _write(self, session: Session, request: Request, row: Record, target: State) -> None:
         values = {"id": row["id"], "source": row["state"], "target": target.value}
         try:
-            with session.undo(self.violation):
+            with session.undo(session.violation):
                 session.rows(MOVES[request.move], values, delay=to_duration(request.delay))
-        except self.violation as error:
+        except session.violation as error:
             raise self._refusal(session, row, error) from error
 
     def _refusal(self, session: Session, row: Record, error: Exception) -> MulliganError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged
+from mulligan.errors import MulliganError, RedriveNotFound, StoreDamaged, StoreUnavailable
 from mulligan.lifecycle import REDRIVE_CANCELLED, REDRIVE_FINISHED, REDRIVE_STARTED, REDRIVE_STOPPED, TABLE, Move, State
 from mulligan.records.job import TIMES, JobFilter, Page
 from mulligan.records.rate import parse_rate
@@ -108,13 +108,15 @@ class RedriveOperations:
         rows = session.rows("job_locked", {"id": request.job, "owner": request.owner})
         if not is_candidate(rows[0] if rows else None, redrive):
             return MOVED_ON
-        violation = self._moves.violation
         try:
-            with session.undo(MulliganError, violation):
+            with session.undo(MulliganError, session.violation):
                 self._moves.apply(session, request, changes, parts)
+        except StoreUnavailable:
+            # Of a precondition that needs the store itself: the whole chunk is repeated.
+            raise
         except MulliganError as error:
             return skip_reason(error)
-        except violation as error:
+        except session.violation as error:
             return skip_reason(StoreDamaged(str(error)))
         return None
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.store.batches import EnqueueSteps
 from mulligan.store.events import event_values, is_done
+from mulligan.store.follow_up import EnqueueSteps
 from mulligan.store.rows import Record, to_record, to_time
 from mulligan.store.session import Session
 

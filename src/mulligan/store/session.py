@@ -119,8 +119,15 @@ Now = int | None
 
 class Session(ABC):
     sql: Statements
+    violation: type[Exception]
+    """The library's exception for a row that the schema does not allow."""
 
     _moment: Now = None
+
+    @property
+    @abstractmethod
+    def connection(self) -> Any:
+        """The connection of the library, as a task's `can_retry` gets it."""
 
     @property
     @abstractmethod
@@ -155,14 +162,24 @@ class Session(ABC):
             self._moment = self.now if self.now is not None else int(self.rows("now")[0]["now"])
         return self._moment
 
+    @property
+    def in_transaction(self) -> bool:
+        """False if an error has ended the transaction."""
+        return True
+
     @contextmanager
-    def undo(self, *errors: type[Exception]) -> Iterator[None]:
+    def undo(self, *errors: type[BaseException]) -> Iterator[None]:
         """Undo the block if it raises one of these errors. The transaction can continue."""
         self.execute("SAVEPOINT mulligan_steps", {})
         try:
             yield
         except errors:
-            self.execute("ROLLBACK TO mulligan_steps", {})
-            self.execute("RELEASE mulligan_steps", {})
+            if self.in_transaction:
+                self.undo_steps()
+                self.execute("RELEASE mulligan_steps", {})
             raise
         self.execute("RELEASE mulligan_steps", {})
+
+    def undo_steps(self) -> None:
+        """Undo what the innermost `undo` block has done so far."""
+        self.execute("ROLLBACK TO mulligan_steps", {})

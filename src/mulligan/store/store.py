@@ -6,6 +6,7 @@ it.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -31,6 +32,7 @@ from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
 from mulligan.store.messages import (
+    NO_PRECONDITION,
     Answers,
     Beat,
     BeatReply,
@@ -39,7 +41,9 @@ from mulligan.store.messages import (
     Claimed,
     Lane,
     Outcome,
+    Permission,
     Request,
+    RetriedMembers,
     WorkerRecord,
 )
 from mulligan.store.moves import MoveOperations, MoveParts
@@ -63,19 +67,19 @@ class Backend(Protocol):
     parts: SharedOperations
 
     @property
-    def violation(self) -> type[Exception]:
-        """The driver's exception for a row that the schema does not allow."""
-        ...
-
-    @property
     def remove(self) -> Remove: ...
 
     def read(self, work: Work[T]) -> T:
         """Run `work` without changing anything. On PostgreSQL each statement sees the latest commits."""
         ...
 
-    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:
-        """Run `work` in one transaction. With `is_durable=False` a crash may lose it."""
+    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
+        """Run `work` in one transaction. With `is_durable=False` a crash may lose it. With `asks` it calls code of a
+        task, which may take its time."""
+        ...
+
+    def join(self, connection: Any) -> Session:
+        """Return a session on a connection of the caller, in its transaction. Raises BadConnection."""
         ...
 
     def write_one(self, work: Work[T]) -> T:
@@ -127,7 +131,7 @@ class Store:
         parts = backend.parts
         self._services, self._limits, self._batches = parts.services, parts.limits, parts.batches
         self._beats = BeatOperations(parts.services, parts.limits, parts.submissions)
-        self._moves = MoveOperations(parts.batches, backend.violation)
+        self._moves = MoveOperations(parts.batches, parts.enqueue_steps)
         self._redrives = RedriveOperations(self._moves, parts.batches)
         self._schedules = ScheduleOperations(parts.enqueue_steps)
         self._retention = RetentionOperations(backend.remove)
@@ -272,10 +276,11 @@ class Store:
                 break
         return batch
 
-    def retry_members(self, request: BatchRetry) -> list[str]:
-        """Retry these failed or cancelled members, in one transaction. Return the ids of those retried. Raises
-        `BatchNotFound` or `BatchExpired`."""
-        retried = self._backend.write(lambda session: self._batches.retry(session, request), is_long=True)
+    def retry_members(self, request: BatchRetry, *, permission: Permission = NO_PRECONDITION) -> RetriedMembers:
+        """Retry these failed or cancelled members, in one transaction. Raises `BatchNotFound` or `BatchExpired`."""
+        retried = self._backend.write(
+            lambda session: self._batches.retry(session, request, permission), is_long=True, asks=permission.is_asked
+        )
         self._backend.hint()
         return retried
 
@@ -419,15 +424,18 @@ class Store:
         """Return the redrive that this owner began with this request id, or None."""
         return self._read(self._redrives.find_by_request, request_id, owner)
 
-    def advance_redrive(self, redrive: Redrive, moves: Sequence[Request] = ()) -> Redrive | None:
+    def advance_redrive(
+        self, redrive: Redrive, moves: Sequence[Request] = (), *, permission: Permission = NO_PRECONDITION
+    ) -> Redrive | None:
         """Write the progress and make the moves in one transaction, if the redrive has not changed since it was read.
 
         Moves each job that had ended when the redrive began and has not changed since. The other jobs, and jobs whose
         move is refused, are counted as skipped. Return the redrive with the new counts, or None if another worker
         advanced it first.
         """
-        after = self._write(
-            lambda session: self._redrives.advance(session, redrive, moves, self._backend.move_parts(session))
+        after = self._backend.write(
+            lambda session: self._redrives.advance(session, redrive, moves, self._parts(session, permission)),
+            asks=permission.is_asked,
         )
         if moves:
             self._backend.hint()
@@ -455,12 +463,31 @@ class Store:
 
     # Manual moves
 
-    def move(self, request: Request) -> Job[Any]:
-        """Make a manual move and return the job. Raises `JobNotFound`, `IllegalMove` or `Conflict`. Safe against
-        concurrent workers and operators."""
-        job = self._write(lambda session: self._moves.move(session, request, self._backend.move_parts(session)))
+    def move(self, request: Request, *, permission: Permission = NO_PRECONDITION, connection: Any = None) -> Job[Any]:
+        """Make a manual move and return the job. Raises `JobNotFound`, `IllegalMove`, `Conflict`, or what `permission`
+        raises. Safe against concurrent workers and operators.
+
+        With `connection` the move is part of the caller's transaction. The next claim after its commit promotes the
+        job: until then, other jobs must not be locked.
+        """
+        if connection is not None:
+            return self._move_on(connection, request, permission)
+        job = self._backend.write(
+            lambda session: self._moves.move(session, request, self._parts(session, permission)),
+            asks=permission.is_asked,
+        )
         self._backend.hint()
         return job
+
+    def _move_on(self, connection: Any, request: Request, permission: Permission) -> Job[Any]:
+        session = self._backend.join(connection)
+        parts = replace(self._parts(session, permission), promote=lambda _: None)
+        # The caller may commit in spite of an error.
+        with session.undo(BaseException):
+            return self._moves.move(session, request, parts)
+
+    def _parts(self, session: Session, permission: Permission) -> MoveParts:
+        return replace(self._backend.move_parts(session), permission=permission)
 
     # Reading
 

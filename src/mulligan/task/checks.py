@@ -14,13 +14,15 @@ from mulligan.values.check import BOOLEAN, LONGEST_NAME, Requirement, instance, 
 from mulligan.values.duration import Duration, parse
 from mulligan.values.size import BadSize, describe_size, parse_size
 
-CanRetry = Callable[[Job[Any]], object]
+CanRetry = Callable[[Job[Any]], object] | Callable[[Job[Any], Any], object]
 ServiceName = str | Callable[..., str | None] | None
 Priority = str | int
 PRIORITY_BOUND = 1_000_000
 MOST_COST = 2**31 - 1
 # The interpreter and a small app take about half of this before a task's own code takes any.
 LEAST_MEMORY = 64 * 2**20
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+CONNECTION = "connection"
 
 _PRIORITY = integer(-PRIORITY_BOUND, PRIORITY_BOUND)
 
@@ -85,11 +87,23 @@ def check_computed_service(kind: str, service: str) -> str:
         raise InvalidArguments(kind, f"its service= returned an invalid name: {error}") from None
 
 
-def check_callable(task: str, what: str, function: CanRetry | None) -> CanRetry | None:
+def check_can_retry(task: str, function: Any) -> Callable[[Job[Any], Any], object] | None:
+    """The function as one of the job and a connection."""
+    if function is None:
+        return None
     # A coroutine is neither True nor False: an async function would allow everything.
-    if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
-        raise BadTask(not_allowed(f"{what} of task {task!r}", function, "a function of the job, not an async one"))
-    return function
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        raise BadTask(not_allowed(f"can_retry of task {task!r}", function, "a function of the job, not an async one"))
+    return function if _takes_connection(function) else lambda job, _: function(job)
+
+
+def _takes_connection(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    required = [one for one in parameters.values() if one.default is one.empty and one.kind in POSITIONAL]
+    return len(required) > 1 or CONNECTION in list(parameters)[1:]
 
 
 def check_timeout(task: str, timeout: Duration) -> timedelta:

@@ -1,6 +1,6 @@
 """The tasks of an app, by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import isawaitable
 from typing import Any
 
@@ -8,7 +8,7 @@ from mulligan.errors import BadTask, MulliganError, NotAllowed, UnknownKind
 from mulligan.failure.redact import bounded
 from mulligan.failure.verdict import Failure
 from mulligan.records.job import Job
-from mulligan.task.checks import CanRetry
+from mulligan.store.messages import Permission
 from mulligan.task.task import Task
 
 
@@ -51,16 +51,17 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
         """Every name that a job may carry, including former ones."""
         return [*self._tasks, *self._aliases]
 
-    def require_permission(self, job: Job[Any]) -> None:
-        """Ask `can_retry` of the job's task before a manual retry. Raises NotAllowed, or the error that it raises."""
-        can_retry = self[job.kind].can_retry if job.kind in self else None
-        if can_retry is not None:
-            _ask(can_retry, job)
+    def permission(self) -> Permission:
+        """The `can_retry` of the tasks. It raises NotAllowed, or the error with which `can_retry` refuses."""
+        asked = {kind: can_retry for kind in self.kinds if (can_retry := self[kind].can_retry) is not None}
+        return Permission(
+            frozenset(asked), ask=lambda job, connection: _ask(lambda: asked[job.kind](job, connection), job)
+        )
 
 
-def _ask(can_retry: CanRetry, job: Job[Any]) -> None:
+def _ask(can_retry: Callable[[], object], job: Job[Any]) -> None:
     try:
-        answer = can_retry(job)
+        answer = can_retry()
     except MulliganError:
         raise
     except Exception as error:

@@ -19,7 +19,7 @@ from mulligan.task.checks import (
     Priority,
     ServiceName,
     check_aliases,
-    check_callable,
+    check_can_retry,
     check_computed_service,
     check_concurrency,
     check_cost,
@@ -103,6 +103,7 @@ class Binding(Generic[R]):
             tags=options.tags,
             cost=task.cost if options.cost is None else options.cost,
             on_failed=None if task.on_failed is None else task.on_failed.follow_up,
+            on_cancelled=None if task.on_cancelled is None else task.on_cancelled.follow_up,
             batch=options.batch,
             is_id_given=options.id is not None,
         )
@@ -152,6 +153,7 @@ class Task(Generic[P, C, R]):
         concurrency: int | None = None,
         can_retry: CanRetry | None = None,
         on_failed: "Task[..., Any, Any] | None" = None,
+        on_cancelled: "Task[..., Any, Any] | None" = None,
         at_most_once: bool = False,
         aliases: Iterable[str] = (),
     ) -> None:
@@ -169,8 +171,9 @@ class Task(Generic[P, C, R]):
         self.isolate = check_isolate(self.name, isolate, self.memory)
         self.cost = check_cost(cost)
         self.concurrency = check_concurrency(concurrency)
-        self.can_retry = check_callable(self.name, "can_retry", can_retry)
-        self.on_failed = _check_on_failed(self.name, on_failed, client)
+        self.can_retry = check_can_retry(self.name, can_retry)
+        self.on_failed = _check_follow_up(self.name, "on_failed", on_failed, client)
+        self.on_cancelled = _check_follow_up(self.name, "on_cancelled", on_cancelled, client)
         self.aliases = check_aliases(self.name, aliases)
         self.is_async = inspect.iscoroutinefunction(function)
         self.payload = Payload(function, self.name)
@@ -184,10 +187,11 @@ class Task(Generic[P, C, R]):
         return f"<task {self.name!r}>"
 
     def prepare(self) -> None:
-        """Raise the error that would keep its jobs from running, or their on_failed from being enqueued."""
+        """Raise the error that would keep its jobs, or the jobs that follow them, from running."""
         self.payload.prepare()
-        if self.on_failed is not None:
-            self.on_failed.payload.encode((ANY_ID,), {})
+        for follow_up in (self.on_failed, self.on_cancelled):
+            if follow_up is not None:
+                follow_up.payload.encode((ANY_ID,), {})
 
     def service_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The name of the service that a call depends on, or an empty string."""
@@ -201,7 +205,7 @@ class Task(Generic[P, C, R]):
 
     @property
     def follow_up(self) -> FollowUp:
-        """The job to store when a job fails whose task has this one as `on_failed`."""
+        """The job to store when a job ends whose task has this one as `on_failed` or `on_cancelled`."""
         assert not callable(self.service)
         caps = InForce(self.retry, self.timeout, at_most_once=self.at_most_once).caps
         return FollowUp(
@@ -217,6 +221,7 @@ class Task(Generic[P, C, R]):
             timeout=self.timeout,
             cost=self.cost,
             on_failed=None if self.on_failed is None else self.on_failed.follow_up,
+            on_cancelled=None if self.on_cancelled is None else self.on_cancelled.follow_up,
         )
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Binding[R]:
@@ -308,15 +313,17 @@ def check_bindings(bindings: Iterable[Binding[Any]]) -> list[Binding[Any]]:
     return found
 
 
-def _check_on_failed(name: str, on_failed: Task[..., Any, Any] | None, client: Client) -> Task[..., Any, Any] | None:
+def _check_follow_up(
+    name: str, option: str, task: Task[..., Any, Any] | None, client: Client
+) -> Task[..., Any, Any] | None:
     """A task that is registered already, so two tasks cannot follow each other forever."""
-    if on_failed is None:
+    if task is None:
         return None
-    if problem := _why_no_follow_up(on_failed, client, "failed job"):
-        raise BadTask(f"on_failed of task {name!r} {problem}")
-    if name in (on_failed.name, *on_failed.aliases):
-        raise BadTask(f"task {name!r} cannot be its own on_failed: each failure would cause another one")
-    return on_failed
+    if problem := _why_no_follow_up(task, client, f"{option[3:]} job"):
+        raise BadTask(f"{option} of task {name!r} {problem}")
+    if name in (task.name, *task.aliases):
+        raise BadTask(f"task {name!r} cannot be its own {option}: each end would cause another one")
+    return task
 
 
 def settled_follow_up(on_settled: Task[..., Any, Any] | None, client: Client, *, owner: str) -> FollowUp | None:

@@ -125,11 +125,19 @@ class Wiring:
             schedules=self.schedules,
             queues=lambda: self.quotas.in_force.queues,
         )
-        self.jobs = Jobs(store, ids, tasks, judge=self.judge, services=self.services, stuck=self.stuck)
+        self.jobs = Jobs(
+            store,
+            ids,
+            tasks,
+            judge=self.judge,
+            services=self.services,
+            stuck=self.stuck,
+            uses_connections=lambda: self.parts.uses_connections,
+        )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
-        self.batches = Batches(store, ids, self.client, tasks.require_permission)
+        self.batches = Batches(store, ids, self.client, tasks.permission)
         self.redrives = Redrives(store, ids)
         self.reclassifier = Reclassifier(store, self.judge, self.jobs)
         self.dead_letters = DeadLetters(store, ids)

@@ -13,6 +13,7 @@ from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
+from mulligan.store.foreign import POSTGRESQL, ForeignSession, recognise
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.postgres import health, proxy, schema
@@ -21,7 +22,7 @@ from mulligan.store.postgres.connections import Connections
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
 from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, Polling
-from mulligan.store.postgres.session import BEGIN, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
+from mulligan.store.postgres.session import BEGIN, BEGIN_ASKING, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.rows import fence_values, to_time
@@ -38,8 +39,6 @@ WHOLE_BATCH = timedelta(minutes=5)
 
 
 class PostgresBackend:
-    violation: type[Exception] = psycopg.IntegrityError
-
     def __init__(
         self,
         url: str,
@@ -56,7 +55,7 @@ class PostgresBackend:
         self._enqueue.use(self.parts)
         self._promote = PostgresPromote(self.parts)
         self._claim = PostgresClaim(self.parts.services, self._promote, job)
-        self._settle = PostgresSettle(self.parts, self._enqueue)
+        self._settle = PostgresSettle(self.parts)
         self._log = PostgresLog()
         self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
         self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
@@ -71,9 +70,14 @@ class PostgresBackend:
 
     write_one = read
 
-    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:
-        begin = BEGIN if is_durable else BEGIN_ASYNCHRONOUS
+    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
+        begin = BEGIN_ASKING if asks else BEGIN if is_durable else BEGIN_ASYNCHRONOUS
         return self._transact(work, begin, WHOLE_BATCH if is_long else timedelta(0))
+
+    def join(self, connection: Any) -> Session:
+        # On the store's connection: a missing table would abort the caller's transaction.
+        self._check_once()
+        return ForeignSession(recognise(connection, POSTGRESQL), SQL, self.now)
 
     def publish(self, batch_id: str, work: Work[T]) -> T:
         def publish(session: PostgresSession) -> T:
@@ -137,7 +141,7 @@ class PostgresBackend:
         # On the store's connection: a missing table would abort the caller's transaction.
         self._check_once()
         # No NOTIFY: the caller's commit would wait for those of all others. An idle worker polls every second anyway.
-        return Script("PostgreSQL", self._enqueue.enqueue_steps(jobs))
+        return Script(POSTGRESQL, self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
         return self._run(lambda session: self._claim.claim(session, claim))
@@ -154,7 +158,6 @@ class PostgresBackend:
         return self._run(lambda session: self._settle.settle(session, outcomes))
 
     def move_parts(self, session: Session) -> MoveParts:
-        assert isinstance(session, PostgresSession)
         return MoveParts(
             settle=lambda first: self._settle.settle_uncounted(session, first),
             promote=lambda changes: self._promote.promote(session, changes),

@@ -23,6 +23,9 @@ BEGIN = "BEGIN; SET LOCAL jit = off; SET LOCAL idle_in_transaction_session_timeo
 # the values: they are made once per connection, not at every call.
 BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_generic_plan"
 
+# A task's `can_retry` may ask another server.
+BEGIN_ASKING = BEGIN + "; SET LOCAL idle_in_transaction_session_timeout = '1min'"
+
 # The same for a pipeline, which takes one command at a time.
 SETTINGS = "SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true)"
 ASYNCHRONOUSLY = f"""
@@ -35,12 +38,17 @@ BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
 
 class PostgresSession(Session):
     sql = SQL
+    violation = psycopg.IntegrityError
 
     __slots__ = ("db", "now")
 
     def __init__(self, db: Connection, now: Now) -> None:
         self.db = db
         self.now: Now = now
+
+    @property
+    def connection(self) -> Connection:
+        return self.db
 
     def cursor(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> Cursor:
         """With `prepare` the statement is prepared at its first use: for statements that take longer to plan than to

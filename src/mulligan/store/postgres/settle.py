@@ -11,13 +11,13 @@ from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Fence
 from mulligan.store.enqueue import SharedOperations
-from mulligan.store.follow_up import FailedRow, to_follow_ups
+from mulligan.store.follow_up import EndedRow, store_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
-from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
 from mulligan.store.rows import fence_values, to_json
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
 from mulligan.store.services import ServiceUpdate
+from mulligan.store.session import Session
 from mulligan.store.settle import (
     VALUE_ERRORS,
     Settlement,
@@ -34,15 +34,16 @@ from mulligan.store.settle import (
 DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, *VALUE_ERRORS)
 # Never part of JSON or of a generated id.
 SEPARATOR = "\x1e"
+SettlementByNumber = Mapping[int, tuple[Outcome, Settlement]]
 SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
 
 
 class PostgresSettle:
-    def __init__(self, parts: SharedOperations, enqueue: PostgresEnqueue) -> None:
+    def __init__(self, parts: SharedOperations) -> None:
         self._services = parts.services
         self._limits = parts.limits
         self._batches = parts.batches
-        self._enqueue = enqueue
+        self._enqueue_steps = parts.enqueue_steps
 
     def settle(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         try:
@@ -64,12 +65,13 @@ class PostgresSettle:
         # Most settles are a single statement and need no transaction.
         needs_transaction = (
             (succeeded and others)
-            or any(change.target is State.FAILED for _, change in others.values())
+            or any(change.target in (State.FAILED, State.CANCELLED) for _, change in others.values())
             or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
         first = partial(_write_succeeded, session, succeeded)
         with session.transaction_with(first) if needs_transaction else contextlib.nullcontext(first()) as written:
-            accepted = {*_read_accepted(written, succeeded), *self._write(session, others)}
+            accepted = {*_read_accepted(written, succeeded)}
+            accepted |= self._write(session, others) if needs_transaction else self._write_alone(session, others)
             fenced = _lock_fenced(session, unsure)
             accepted |= fenced.keys()
             update = self._services.record_calls(session, [outcomes[n] for n in sorted(accepted)])
@@ -82,9 +84,7 @@ class PostgresSettle:
         ]
         return Answers(answers, update.not_closed, update.changes, spared, update.breakers)
 
-    def _charge(
-        self, session: PostgresSession, fenced: Mapping[int, Outcome], update: ServiceUpdate
-    ) -> dict[int, Outcome]:
+    def _charge(self, session: Session, fenced: Mapping[int, Outcome], update: ServiceUpdate) -> dict[int, Outcome]:
         """Settle outcomes that may be charged to a service. Return those that were."""
         chosen = {n: charge(outcome, update.states) for n, outcome in fenced.items()}
         self._write(session, {n: (outcome, to_settlement(outcome)) for n, outcome in chosen.items()})
@@ -107,7 +107,7 @@ class PostgresSettle:
     def _count(self, session: PostgresSession, outcomes: Sequence[Outcome], answer: Settled) -> None:
         self._batches.count_settled(session, outcomes, [answer] * len(outcomes))
 
-    def settle_uncounted(self, session: PostgresSession, outcome: Outcome) -> Answers:
+    def settle_uncounted(self, session: Session, outcome: Outcome) -> Answers:
         """Settle without counting batch members: a move that ends an attempt first counts them itself."""
         fenced = _lock_fenced(session, {0: outcome}) if may_charge_service(outcome) else {}
         if not fenced:
@@ -117,15 +117,24 @@ class PostgresSettle:
         spared = self._charge(session, fenced, update)
         return Answers([Settled.ACCEPTED], update.not_closed, update.changes, spared, update.breakers)
 
-    def _apply(self, session: PostgresSession, outcome: Outcome, change: Settlement) -> tuple[Settled, ServiceUpdate]:
+    def _apply(self, session: Session, outcome: Outcome, change: Settlement) -> tuple[Settled, ServiceUpdate]:
         if not self._write(session, {0: (outcome, change)}):
             return refuse(session, outcome, change), ServiceUpdate()
         return Settled.ACCEPTED, self._services.record_calls(session, [outcome])
 
-    def _write(self, session: PostgresSession, changes: Mapping[int, tuple[Outcome, Settlement]]) -> list[int]:
-        """Return the numbers of the accepted outcomes. If a job may fail, the caller has a transaction open."""
+    def _write_alone(self, session: PostgresSession, changes: SettlementByNumber) -> set[int]:
+        """Write without a transaction; only what another job follows, after a cancel request, is written in one."""
+        accepted = self._write(session, changes, is_alone=True)
+        if left := {n: change for n, change in changes.items() if n not in accepted}:
+            with session.transaction(BEGIN):
+                accepted |= self._write(session, left)
+        return accepted
+
+    def _write(self, session: Session, changes: SettlementByNumber, *, is_alone: bool = False) -> set[int]:
+        """Return the numbers of the accepted outcomes. If a job may fail or be cancelled, the caller has a transaction
+        open."""
         if not changes:
-            return []
+            return set()
         rows = [
             {
                 **settle_values(outcome, change),
@@ -140,24 +149,23 @@ class PostgresSettle:
         values = {
             # A missing value is NULL; that is half of them for most outcomes.
             "outcomes": to_json([{name: value for name, value in row.items() if value is not None} for row in rows]),
-            "now": session.now,
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
+            "is_alone": is_alone,
         }
-        settled = session.cursor(SQL["settle"], values).fetchall()
-        if jobs := to_follow_ups([FailedRow(*row) for _, *row in settled]):
-            session.play(self._enqueue.enqueue_steps(jobs))
-        return [n for n, *_ in settled]
+        settled = session.rows("settle", values)
+        numbers = {row.pop("n") for row in settled}
+        store_follow_ups(session, self._enqueue_steps, [EndedRow(**row) for row in settled])
+        return numbers
 
 
-def _lock_fenced(session: PostgresSession, outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+def _lock_fenced(session: Session, outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
     """Return the outcomes that will be accepted. Their jobs are locked until this transaction ends."""
     firsts = first_by_lease(outcomes.items())
     if not firsts:
         return {}
     rows = [{"n": n, **fence_values(one.lease.fence), **when_values(one)} for n, one in firsts.items()]
-    fenced = session.cursor(SQL["settle_fenced"], {"outcomes": to_json(rows), "now": session.now}).fetchall()
-    return {n: firsts[n] for (n,) in fenced}
+    return {row["n"]: firsts[row["n"]] for row in session.rows("settle_fenced", {"outcomes": to_json(rows)})}
 
 
 def _find_firsts(outcomes: Sequence[Outcome]) -> dict[int, Outcome]:

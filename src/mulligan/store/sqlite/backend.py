@@ -12,10 +12,11 @@ from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import to_event
+from mulligan.store.foreign import SQLITE, ForeignSession, recognise
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.rows import fence_values, to_json, to_time
-from mulligan.store.session import Script, Session
+from mulligan.store.session import Script, Session, Statement
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import SqliteClaim, SqlitePromote
@@ -32,8 +33,6 @@ Work = Callable[[SqliteSession], T]
 
 
 class SqliteBackend:
-    violation: type[Exception] = sqlite3.IntegrityError
-
     def __init__(
         self,
         url: str,
@@ -60,7 +59,7 @@ class SqliteBackend:
         self._corruption = corruption
         self._promote = SqlitePromote(self.parts, corruption)
         self._claim = SqliteClaim(self.parts.services, self._promote, corruption, job)
-        self._settle = SqliteSettle(self.parts, self._enqueue, corruption)
+        self._settle = SqliteSettle(self.parts, corruption)
         self.database = database or Database(path, synchronous=synchronous, threaded=threaded, timeout=timeout)
         try:
             self.migrate()
@@ -71,10 +70,25 @@ class SqliteBackend:
     def read(self, work: Work[T]) -> T:
         return self.database.read(lambda db: work(SqliteSession(db, self.clock)))
 
-    def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False) -> T:  # noqa: ARG002
+    def write(
+        self,
+        work: Work[T],
+        *,
+        is_durable: bool = True,  # noqa: ARG002
+        is_long: bool = False,  # noqa: ARG002
+        asks: bool = False,  # noqa: ARG002
+    ) -> T:
         return self.database.write(lambda db: work(SqliteSession(db, self.clock)))
 
     write_one = write
+
+    def join(self, connection: Any) -> Session:
+        self._require_file()
+        foreign = recognise(connection, SQLITE)
+        # It begins the transaction, and takes the lock of the writer before anything is read.
+        foreign.execute(Statement(SQL["lock"], {}))
+        clock = self.clock or (lambda: int(foreign.execute(Statement(SQL["now"], {}))[0]["now"]))
+        return ForeignSession(foreign, SQL, clock())
 
     def publish(self, batch_id: str, work: Work[T]) -> T:  # noqa: ARG002
         return self.write(work)
@@ -110,9 +124,12 @@ class SqliteBackend:
         return self.write(lambda session: self._enqueue.enqueue(session, jobs))
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
+        self._require_file()
+        return Script(SQLITE, self._enqueue.enqueue_steps(jobs))
+
+    def _require_file(self) -> None:
         if self.database.path is None:
             raise StoreError("connection= cannot be used with jobs kept in memory; use a file: 'sqlite:///jobs.db'")
-        return Script("SQLite", self._enqueue.enqueue_steps(jobs))
 
     def claim(self, claim: Claim) -> Claimed:
         return self.write(lambda session: self._claim.claim(session, claim))
@@ -129,7 +146,6 @@ class SqliteBackend:
         return self.write(lambda session: self._settle.settle(session, outcomes))
 
     def move_parts(self, session: Session) -> MoveParts:
-        assert isinstance(session, SqliteSession)
         return MoveParts(
             settle=lambda first: self._settle.settle_uncounted(session, [first]),
             promote=lambda changes: self._promote.promote(session, changes),

@@ -7,6 +7,7 @@ from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.store.expire import FAILED, ExpireOperations
 from mulligan.store.rows import error_values, to_json
+from mulligan.store.session import Session
 from mulligan.store.settle import damaged_verdict
 from mulligan.store.sqlite.session import SQL, SqliteSession
 
@@ -22,7 +23,7 @@ class Corruption:
 
     def condemn(
         self,
-        session: SqliteSession,
+        session: Session,
         rows: Sequence[int],
         *,
         sources: Sequence[State],

@@ -89,6 +89,19 @@ class Writer:
                 self._checkpoint()
         return result
 
+    def run_nested(self, work: Work[T]) -> T:
+        """Run work that an operation calls, as a part of it: a transaction of its own would wait for this one."""
+        self._connection.execute("SAVEPOINT nested")
+        try:
+            result = work(self._connection)
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO nested")
+                self._connection.execute("RELEASE nested")
+            raise
+        self._connection.execute("RELEASE nested")
+        return result
+
     def run_group(self, operations: Sequence[Operation[Any]]) -> None:
         with contextlib.ExitStack() as held:
             try:
@@ -283,6 +296,8 @@ class Database:
         writer = self._get_writer()
         if self._queue is None:
             return self._write_here(writer, work)
+        if threading.current_thread() is self._thread:
+            return writer.run_nested(work)
         operation = Operation(work)
         if self._is_closed:
             raise StoreClosed
@@ -296,6 +311,8 @@ class Database:
 
     def _write_here(self, writer: Writer, work: Work[T]) -> T:
         with self._inline_lock:
+            if writer.connection.in_transaction:
+                return writer.run_nested(work)
             before = writer.connection.total_changes
             result = writer.run_one(work)
             self._notify(writer, before)

@@ -1,8 +1,7 @@
 """A session on a connection to SQLite, the library in use, and its errors as store errors."""
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +45,7 @@ Clock = Callable[[], int]
 
 class SqliteSession(Session):
     sql = SQL
+    violation = sqlite3.IntegrityError
 
     __slots__ = ("_clock", "_now", "db")
 
@@ -53,6 +53,14 @@ class SqliteSession(Session):
         self.db = db
         self._clock = clock
         self._now: int | None = None
+
+    @property
+    def connection(self) -> "sqlite3.Connection":
+        return self.db
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.db.in_transaction
 
     @property
     def now(self) -> int:
@@ -87,18 +95,6 @@ class SqliteSession(Session):
             return self.db.execute(sql, values)
         except sqlite3.IntegrityError:
             return self.db.execute(sql.replace("UPDATE", "UPDATE OR IGNORE", 1), values)
-
-    @contextmanager
-    def savepoint(self) -> Iterator[None]:
-        self.db.execute("SAVEPOINT settle")
-        try:
-            yield
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK TO settle")
-                self.db.execute("RELEASE settle")
-            raise
-        self.db.execute("RELEASE settle")
 
 
 @cache

@@ -6,10 +6,11 @@ from mulligan.failure.decision import Park
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import event_values
-from mulligan.store.follow_up import FailedRow, to_follow_ups
+from mulligan.store.follow_up import EndedRow, store_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
 from mulligan.store.rows import fence_values
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
+from mulligan.store.session import Session
 from mulligan.store.settle import (
     VALUE_ERRORS,
     Settlement,
@@ -22,7 +23,6 @@ from mulligan.store.settle import (
     when_values,
 )
 from mulligan.store.sqlite.corruption import Corruption
-from mulligan.store.sqlite.enqueue import SqliteEnqueue
 from mulligan.store.sqlite.session import SQL, SqliteSession, sqlite3
 
 # Errors caused by the outcome itself. Any other error is a fault of the store, not of the job.
@@ -38,11 +38,11 @@ NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
 
 
 class SqliteSettle:
-    def __init__(self, parts: SharedOperations, enqueue: SqliteEnqueue, corruption: Corruption) -> None:
+    def __init__(self, parts: SharedOperations, corruption: Corruption) -> None:
         self._services = parts.services
         self._limits = parts.limits
         self._batches = parts.batches
-        self._enqueue = enqueue
+        self._enqueue_steps = parts.enqueue_steps
         self._corruption = corruption
 
     def settle(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> Answers:
@@ -51,7 +51,7 @@ class SqliteSettle:
         self._batches.count_settled(session, settled, answers)
         return answers
 
-    def settle_uncounted(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> Answers:
+    def settle_uncounted(self, session: Session, outcomes: Sequence[Outcome]) -> Answers:
         """Settle without counting batch members: a move that ends an attempt first counts them itself."""
         sure = {n: outcome for n, outcome in enumerate(outcomes) if not may_charge_service(outcome)}
         answers = self._settle_all(session, sure)
@@ -67,73 +67,73 @@ class SqliteSettle:
             [answers[n] for n in range(len(outcomes))], update.not_closed, update.changes, spared, update.breakers
         )
 
-    def _settle_all(self, session: SqliteSession, outcomes: Mapping[int, Outcome]) -> dict[int, Settled]:
+    def _settle_all(self, session: Session, outcomes: Mapping[int, Outcome]) -> dict[int, Settled]:
         settled = list(outcomes.values())
         if not settled:
             return {}
         try:
-            with session.savepoint():
+            with session.undo(BaseException):
                 answers = self._settle_together(session, settled)
         except DATA_ERRORS:
             answers = [self._settle_alone(session, outcome) for outcome in settled]
         return dict(zip(outcomes, answers, strict=True))
 
-    def _settle_together(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> list[Settled]:
+    def _settle_together(self, session: Session, outcomes: Sequence[Outcome]) -> list[Settled]:
         succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
         if succeeded and not _write_succeeded(session, succeeded):
             # Undoes all of them: nothing else was written since the savepoint.
-            session.db.execute("ROLLBACK TO settle")
+            session.undo_steps()
             return [self._apply(session, outcome, to_settlement(outcome)) for outcome in outcomes]
         return [
             Settled.ACCEPTED if has_succeeded(outcome) else self._apply(session, outcome, to_settlement(outcome))
             for outcome in outcomes
         ]
 
-    def _settle_alone(self, session: SqliteSession, outcome: Outcome) -> Settled:
+    def _settle_alone(self, session: Session, outcome: Outcome) -> Settled:
         """Settle one outcome alone, so that a bad one does not affect the others."""
         try:
-            with session.savepoint():
+            with session.undo(BaseException):
                 return self._apply(session, outcome, to_settlement(outcome))
         except DATA_ERRORS:
             answer = self._settle_as_unstorable(session, outcome)
             return Settled.UNSTORABLE if answer is Settled.ACCEPTED else answer
 
-    def _settle_as_unstorable(self, session: SqliteSession, outcome: Outcome) -> Settled:
+    def _settle_as_unstorable(self, session: Session, outcome: Outcome) -> Settled:
         try:
-            with session.savepoint():
+            with session.undo(BaseException):
                 return self._apply(session, outcome, unstorable(outcome))
         except sqlite3.IntegrityError:
             # The fence matched, or nothing would have been written: the row itself is damaged.
-            row = session.first("job", {"id": outcome.lease.fence.id, "owner": None})
-            assert row is not None
+            (row,) = session.rows("job", {"id": outcome.lease.fence.id, "owner": None})
             self._corruption.condemn(session, [row["seq"]], sources=[State.RUNNING], settled_by=outcome.settled_by)
             return Settled.ACCEPTED
 
-    def _apply(self, session: SqliteSession, outcome: Outcome, change: Settlement) -> Settled:
-        fence, now = outcome.lease.fence, session.now
-        values = {**settle_values(outcome, change), "now": now, "cancelled": State.CANCELLED.value}
-        row = session.db.execute(SQL["settle"], values).fetchone()
-        if row is None:
+    def _apply(self, session: Session, outcome: Outcome, change: Settlement) -> Settled:
+        fence = outcome.lease.fence
+        values = {**settle_values(outcome, change), "cancelled": State.CANCELLED.value}
+        rows = session.rows("settle", values)
+        if not rows:
             return refuse(session, outcome, change)
-        state, owner, on_failed = row
+        state, owner, follow_up = rows[0].values()
         # A cancel request may have taken precedence over going back to the queue.
         type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
         about = (fence.id, outcome.lease.kind, owner, fence.attempt)
         session.rows("event", event_values(type_, *about, actor=outcome.actor, code=change.code, data=change.data))
-        if on_failed is not None and state == State.FAILED:
-            failed = FailedRow(fence.id, owner, fence.attempt, now, on_failed)
-            self._enqueue.enqueue(session, to_follow_ups([failed]))
+        if follow_up is not None:
+            ended = EndedRow(fence.id, owner, fence.attempt, session.moment(), state, follow_up)
+            store_follow_ups(session, self._enqueue_steps, [ended])
         return Settled.ACCEPTED
 
 
-def _holds(session: SqliteSession, outcome: Outcome) -> bool:
+def _holds(session: Session, outcome: Outcome) -> bool:
     """Whether the fence still matches, so that the outcome will be accepted."""
     values = {**fence_values(outcome.lease.fence), **when_values(outcome)}
-    return session.first("settle_fenced", values) is not None
+    return bool(session.rows("settle_fenced", values))
 
 
-def _write_succeeded(session: SqliteSession, outcomes: Sequence[Outcome]) -> bool:
+def _write_succeeded(session: Session, outcomes: Sequence[Outcome]) -> bool:
     """Return whether all were written. If not, at least one was refused or repeated; which one is unknown."""
+    assert isinstance(session, SqliteSession)
     rows, now = [succeeded_row(outcome) for outcome in outcomes], session.now
     written = session.db.executemany(
         SQL["settle_succeeded"],

@@ -11,4 +11,4 @@ UPDATE mulligan_jobs AS job
 SET state = :cancelled, waiting_for = NULL, gate = NULL, finished_at = clock.now, updated_at = clock.now
 FROM (SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) AS clock
 WHERE id = ANY (ARRAY(SELECT id FROM swept))
-RETURNING id, kind, owner, attempt, clock.now
+RETURNING id, kind, owner, attempt, clock.now, finished_at, on_cancelled

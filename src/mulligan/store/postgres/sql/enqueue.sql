@@ -8,7 +8,7 @@ WITH clock AS (
         n integer, id text, kind text, owner text, queue text, service text, priority integer, arguments text,
         submitted_at bigint, delay bigint, deadline bigint, max_attempts integer, max_crashes integer,
         max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
-        on_failed text, batch text, rank bigint, is_limited boolean,
+        on_failed text, on_cancelled text, batch text, rank bigint, is_limited boolean,
         own_max_attempts integer, own_timeout bigint
     )
 ), gated AS (
@@ -22,7 +22,7 @@ WITH clock AS (
     INSERT INTO mulligan_jobs (
         id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
         max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-        dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch,
+        dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, on_cancelled, batch,
         own_max_attempts, own_timeout
     )
     SELECT
@@ -31,7 +31,7 @@ WITH clock AS (
         max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now,
         CASE WHEN waits_for IS NULL THEN now END,
         now + delay, now + deadline, now,
-        dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch,
+        dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, on_cancelled, batch,
         own_max_attempts, own_timeout
     FROM gated, clock
     -- One order for all transactions: two clients with the same keys must not deadlock.

@@ -1,5 +1,6 @@
 -- The fence: a worker whose lease was taken over matches no row. A reclaimer matches only expired or stuck attempts. A
--- cancel request takes precedence over going back to the queue.
+-- cancel request takes precedence over going back to the queue. Alone, without a transaction, the statement leaves out a
+-- job that this cancels and that another job follows.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), input AS (
@@ -40,13 +41,14 @@ WITH clock AS (
         settled_attempt = job.attempt, settled_by = o.settled_by,
         updated_at = clock.now
     FROM input AS o, clock
-    WHERE {{fence}}
+    WHERE {{fence}} AND NOT (:is_alone AND o.requeues AND job.cancel_requested AND job.on_cancelled IS NOT NULL)
     RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor,
-        job.on_failed
+        job.on_failed, job.on_cancelled
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, actor, code, data)
     SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
     FROM settled
 )
-SELECT n, id, owner, attempt, now, CASE state WHEN 'failed' THEN on_failed END
+SELECT n, id, owner, attempt, now, state, CASE state WHEN 'failed' THEN on_failed WHEN 'cancelled' THEN on_cancelled END
+    AS follow_up
 FROM settled

@@ -7,4 +7,4 @@ WHERE seq IN (
     WHERE batch = :id AND +state IN ('waiting', 'queued') AND (trigger = 'automatic' OR updated_at <= :aborted_at)
     LIMIT :limit
 )
-RETURNING id, kind, owner, attempt
+RETURNING id, kind, owner, attempt, finished_at, on_cancelled

@@ -3,7 +3,7 @@
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
-    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, batch,
+    dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, on_cancelled, batch,
     own_max_attempts, own_timeout
 )
 WITH clock AS (
@@ -32,6 +32,7 @@ WITH clock AS (
         json_extract(value, '$.tags') AS tags,
         json_extract(value, '$.cost') AS cost,
         json_extract(value, '$.on_failed') AS on_failed,
+        json_extract(value, '$.on_cancelled') AS on_cancelled,
         json_extract(value, '$.batch') AS batch,
         json_extract(value, '$.own_max_attempts') AS own_max_attempts,
         json_extract(value, '$.own_timeout') AS own_timeout,
@@ -51,7 +52,7 @@ SELECT
     iif(waits_for IS NULL, 'queued', 'waiting'), 'batch/' || batch, waits_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(waits_for IS NULL, now, NULL),
     now + delay, now + deadline, now,
-    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, batch,
+    dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, on_cancelled, batch,
     own_max_attempts, own_timeout
 FROM gated, clock
 -- A batch accepts no members once it is published.

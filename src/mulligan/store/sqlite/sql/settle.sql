@@ -26,4 +26,4 @@ SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
     settled_attempt = attempt, settled_by = :settled_by,
     updated_at = :now
 WHERE {{fence}}
-RETURNING state, owner, on_failed
+RETURNING state, owner, iif(state = 'cancelled', on_cancelled, iif(state = 'failed', on_failed, NULL)) AS follow_up
