@@ -27,7 +27,7 @@ OPENS = {
 }
 WORDS = """
         from mulligan.failure.error_codes import ErrorClass
-        from mulligan.service import Service, ServiceBook
+        from mulligan.service.config import Service, ServiceBook
         from mulligan.failure.verdict import Verdict
 
         def jobs(store, number):
