@@ -155,7 +155,7 @@ def test_a_rate_that_is_forgotten_too_early_is_seen(scene: Scene) -> None:
 # Losses, found by worlds 40574 and 40892
 
 
-def test_a_job_that_is_run_by_hand_beyond_the_limit_of_losses_fails_at_the_next(scene: Scene) -> None:
+def test_a_job_that_is_run_manually_beyond_the_limit_of_losses_fails_at_the_next(scene: Scene) -> None:
     scene.other.beat()
     job = scene.one.enqueue()
     scene.lose(MAX_LOSSES)
@@ -209,7 +209,7 @@ def test_a_reclaimer_that_speaks_for_another_is_seen(scene: Scene) -> None:
 
 
 @with_owners(Owner("ben", retries_per_day=1, over_budget="fail"))
-def test_a_job_that_goes_with_its_batch_in_the_claim_that_let_it_in_was_not_passed_over(scene: Scene) -> None:
+def test_a_job_cancelled_with_its_batch_in_the_claim_that_promoted_it_was_not_passed_over(scene: Scene) -> None:
     scene.one.own_store.limit_by(lambda: LimitBook(budgets={"ben": RetryBudget(1, over="fail")}))
     scene.one.store.create_batch(NewBatch(id="batch", name="a batch", abort_above=0.0))
     scene.one.enqueue(owner="ben")
