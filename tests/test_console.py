@@ -65,7 +65,7 @@ def test_two_people_retry_one_failed_job_and_it_runs_once(app: App) -> None:
     assert app.job(job.id).manual_retries == 1
 
 
-def test_a_retry_by_hand_replaces_the_automatic_one(app: App) -> None:
+def test_a_manual_retry_replaces_the_automatic_one(app: App) -> None:
     runs = []
 
     @app.task(retry=RetryPolicy(4, Fixed("300ms")))

@@ -75,7 +75,7 @@ class BatchRules(Bench):
         assert [batch.id for batch in self.store.batches(state=BatchState.DRAFT, limit=1)] == [batches[2].id]
         assert [batch.id for batch in self.store.batches(cursor=batches[1].id)] == [batches[0].id]
 
-    def test_somebody_elses_batch_is_not_found(self) -> None:
+    def test_another_owners_batch_is_not_found(self) -> None:
         batch = self._draft(owner="acme")
         for call in (
             lambda: self.store.batch(batch.id, owner="other"),
@@ -141,7 +141,7 @@ class BatchRules(Bench):
 
     # Publish
 
-    def test_publishing_lets_members_in(self) -> None:
+    def test_publishing_promotes_members(self) -> None:
         batch, jobs = self._published(3)
         assert (batch.state, batch.total, batch.published_at) == (BatchState.PROCESSING, 3, self.now)
         assert {self.job(job.id).state for job in jobs} == {State.QUEUED}
@@ -187,7 +187,7 @@ class BatchRules(Bench):
         assert len(self.claim(limit=3_000)) == 2_500
         assert self.store.batch(batch.id).total == 2_500
 
-    def test_the_gate_is_closed_when_everybody_is_in(self) -> None:
+    def test_the_gate_is_closed_when_all_jobs_are_admitted(self) -> None:
         batch, _ = self._published(2)
         self.store.tend_batches(limit=100)
         assert len(self.claim()) == 2, "nobody was left outside"
@@ -271,7 +271,7 @@ class BatchRules(Bench):
         found = self.store.batch(batch.id)
         assert (found.cancelled, found.state) == (1, BatchState.FAILED)
 
-    def test_a_member_cancelled_by_hand_is_counted(self) -> None:
+    def test_a_member_cancelled_manually_is_counted(self) -> None:
         batch, jobs = self._published(2)
         self.move(Move.MANUAL_CANCEL, jobs[0].id)
         assert self.store.batch(batch.id).cancelled == 1
@@ -285,7 +285,7 @@ class BatchRules(Bench):
         found = self.store.batch(batch.id)
         assert (found.failed, found.state) == (2, BatchState.FAILED)
 
-    def test_a_member_of_a_lost_worker_is_counted_by_who_takes_it(self) -> None:
+    def test_a_member_of_a_lost_worker_is_counted_by_its_reclaimer(self) -> None:
         batch, (job,) = self._published(1)
         self._member_lease(job)
         self.advance(HOUR)
@@ -321,7 +321,7 @@ class BatchRules(Bench):
         self.store.settle([Outcome(lease, each) for lease, each in zip(leases, decisions, strict=True)])
         assert {self.store.batch(batch.id).state for batch in batches} == {BatchState.PARTIAL}
 
-    def test_two_who_settle_the_last_two_members_settle_the_batch_once(self) -> None:
+    def test_two_settles_of_the_last_two_members_settle_the_batch_once(self) -> None:
         twin = self.twin()
         for _ in range(10):
             batch, jobs = self._published(2, on_settled=AFTER)
@@ -333,7 +333,7 @@ class BatchRules(Bench):
             assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_SETTLED]
         assert len(self._callbacks()) == 10
 
-    def test_many_who_settle_members_of_the_same_batches_in_any_order_lose_no_count(self) -> None:
+    def test_many_settles_of_members_of_the_same_batches_in_any_order_lose_no_count(self) -> None:
         twin, batches = self.twin(), [self._draft() for _ in range(3)]
         jobs = [self._member(batch) for _ in range(8) for batch in batches]
         for batch in batches:
@@ -384,7 +384,7 @@ class BatchRules(Bench):
         assert self.store.batch(batch.id).state is BatchState.PARTIAL
         assert self._batch_told(batch) == [BATCH_PUBLISHED, BATCH_ABORTED, BATCH_SETTLED]
 
-    def test_an_abort_that_leaves_nobody_settles_the_batch(self) -> None:
+    def test_an_abort_that_leaves_no_member_settles_the_batch(self) -> None:
         batch, jobs = self._published(3, abort_above=0.0)
         self.settle(self._member_leases(jobs[:1], limit=1)[0], failing())
         found = self.store.batch(batch.id)
@@ -402,7 +402,7 @@ class BatchRules(Bench):
         found = self.store.batch(batch.id)
         assert (found.failed, found.cancelled, found.left) == (1, 2, 1)
 
-    def test_who_is_retried_by_hand_after_an_abort_is_left_alone(self) -> None:
+    def test_a_member_retried_manually_after_an_abort_is_left_alone(self) -> None:
         batch, jobs = self._published(3, abort_above=0.0)
         first, _ = self._member_leases(jobs[:2], limit=2)
         self.settle(first, failing())
@@ -482,7 +482,7 @@ class BatchRules(Bench):
 
     @pytest.mark.parametrize("move", [Move.MANUAL_RETRY, Move.RUN_NOW])
     @pytest.mark.parametrize("decision", [failing(), Cancel({})])
-    def test_a_member_brought_back_by_hand_opens_the_batch(self, move: Move, decision: Decision) -> None:
+    def test_a_manually_retried_member_opens_the_batch(self, move: Move, decision: Decision) -> None:
         batch, jobs = self._published(2)
         leases = self._member_leases(jobs)
         self.store.settle([Outcome(leases[0], decision), Outcome(leases[1], DONE)])
@@ -514,7 +514,7 @@ class BatchRules(Bench):
         assert (found.finished, found.generation, found.state) == (0, 1, BatchState.PROCESSING)
         assert self._batch_told(batch) == [BATCH_PUBLISHED]
 
-    def test_a_member_of_a_draft_moved_by_hand_still_waits_for_the_publishing(self) -> None:
+    def test_a_member_of_a_draft_moved_manually_still_waits_for_the_publishing(self) -> None:
         batch = self._draft()
         jobs = [self._member(batch) for _ in range(4)]
         self.move(Move.MANUAL_CANCEL, jobs[0].id)

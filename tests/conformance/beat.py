@@ -1,4 +1,4 @@
-"""Beat and adopt: a lease is kept by its holder, by explicit list, and nobody is told what the store didn't say."""
+"""Beat and adopt: a lease is kept by its holder, by explicit list, and the reply names lost leases."""
 
 import pytest
 
@@ -20,7 +20,7 @@ class BeatRules(Bench):
         assert self.job(kept.fence.id).lease_until == self.now + HOUR
         assert self.job(forgotten.fence.id).lease_until == forgotten.until
 
-    def test_a_beat_extends_an_expired_lease_that_nobody_took(self) -> None:
+    def test_a_beat_extends_an_expired_lease_that_was_not_reclaimed(self) -> None:
         lease = self.leased()
         self.advance(HOUR)
         assert self._overdue_fences() == [lease.fence]
@@ -29,7 +29,7 @@ class BeatRules(Bench):
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
 
     @pytest.mark.parametrize("wrong", WRONG, ids=str)
-    def test_a_beat_tells_which_leases_are_lost(self, wrong: dict[str, object]) -> None:
+    def test_a_beat_names_the_lost_leases(self, wrong: dict[str, object]) -> None:
         first = self.leased(by="the-first")
         self.settle(first, Release({"why": "shutdown"}))
         (second,) = self.claim()
@@ -56,7 +56,7 @@ class BeatRules(Bench):
 
     # Cancellation
 
-    def test_a_beat_tells_what_is_to_be_stopped_until_it_is(self) -> None:
+    def test_a_beat_names_the_jobs_to_stop_until_they_have_stopped(self) -> None:
         mine, others, other_wish = self.leased(), self.leased(by="another"), self.leased()
         for lease in (mine, others):
             self.move(Move.MANUAL_CANCEL, lease.fence.id)
@@ -120,7 +120,7 @@ class BeatRules(Bench):
         self.store.leave("never-came")
         assert self.store.workers() == []
 
-    def test_who_leaves_keeps_the_leases_it_has(self) -> None:
+    def test_a_worker_that_leaves_keeps_its_leases(self) -> None:
         lease = self.leased()
         self.beat()
         self.store.leave(WORKER)

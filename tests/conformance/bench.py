@@ -1,4 +1,4 @@
-"""What every test of a store stands on: a store, time that moves, and short words for the operations."""
+"""The base of every test of a store: a store, a clock that moves when told, and short names for the operations."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ class Bench:
     """One store under test. `folder` is empty and this test's alone; `clock` moves when told; `services` gives the
     services in force.
 
-    A store that tells nobody of its changes says so: `gives_hints = False`.
+    A store that sends no hints sets `gives_hints = False`.
     """
 
     gives_hints = True
@@ -80,7 +80,7 @@ class Bench:
         return self._open(self.open_twin)
 
     def lift_limits(self) -> None:
-        """In the end there is no limit, and everybody can be reached: whoever claims lets some of them in."""
+        """Remove all limits, and claim until no job is blocked by one."""
         for store in self._opened:
             store.limit_by(LimitBook)
         for _ in range(PASSES):
@@ -203,7 +203,7 @@ class Bench:
         return self.job(lease.fence.id)
 
     def lease_of(self, job: Job[Any], **fence: Any) -> Lease:
-        """A lease as somebody might hold who is mistaken: the job's newest attempt, by another worker."""
+        """A lease that no worker holds: the job's newest attempt, by another worker."""
         values = {"id": job.id, "attempt": job.attempt, "incarnation": "somebody-else", "claim": 1, **fence}
         return Lease(
             fence=Fence(**values),

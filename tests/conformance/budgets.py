@@ -83,7 +83,7 @@ class BudgetRules(Bench):
         assert found is not None
         assert (found.today, found.this_month, found.cost_this_month) == (2, 2, 80)
 
-    def test_first_tries_and_moves_by_hand_are_free(self) -> None:
+    def test_first_tries_and_manual_moves_are_free(self) -> None:
         self.budget(per_day=0)
         (job,) = self.retried()
         assert self.run() == 0
@@ -198,13 +198,13 @@ class BudgetRules(Bench):
         assert self.run() == 1
         assert self.store.batch(batch.id).state is BatchState.PARTIAL
 
-    def test_each_owner_has_the_budget_of_everybody(self) -> None:
+    def test_each_owner_has_the_same_budget(self) -> None:
         self.budget(owner="*", per_day=1)
         self.store.enqueue([self.new(owner=owner) for owner in ("a", "b") for _ in range(3)])
         self.retried(3, owner="")
         assert self.run() == 5, "one of each owner, and nobody's three"
 
-    def test_more_budget_lets_more_pass_at_once(self) -> None:
+    def test_a_larger_budget_admits_more_retries_at_once(self) -> None:
         self.budget(per_day=1)
         self.retried(5, priority=HIGH)
         assert self.run() == 1
@@ -213,7 +213,7 @@ class BudgetRules(Bench):
         self.store.limit_by(LimitBook)
         assert self.run() == 2
 
-    def test_who_is_out_of_budget_keeps_nobody_waiting(self) -> None:
+    def test_an_owner_out_of_budget_delays_no_other(self) -> None:
         self.budget(per_day=0)
         self.retried(1_000)
         assert self.run() == 0
@@ -231,7 +231,7 @@ class BudgetRules(Bench):
         assert found is not None
         assert found.today == 3, "charged when the budget let them pass"
 
-    def test_two_that_let_jobs_in_together_spend_nothing_twice(self) -> None:
+    def test_two_concurrent_promotions_spend_no_budget_twice(self) -> None:
         stores = (self.store, self.twin())
         self.budget(stores=stores, per_day=20)
         self.retried(60, priority=HIGH)
@@ -244,7 +244,7 @@ class BudgetRules(Bench):
         assert spent is not None
         assert spent.today == 20
 
-    def test_a_budget_that_no_worker_has_told_yet_is_seen_where_it_is_known(self) -> None:
+    def test_a_budget_that_no_worker_has_stored_yet_is_seen_where_it_is_known(self) -> None:
         twin = self.twin()
         assert self.store.spending(OWNER) is None
         for owner in (OWNER, "*"):

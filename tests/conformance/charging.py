@@ -1,4 +1,4 @@
-"""Who bears a failed call: the service while it is not well, else the job. And the jobs that wait for it go round."""
+"""A failed call is charged to a failing service, else to the job. Jobs that wait for a service take turns."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -167,7 +167,7 @@ class ChargeRules(Bench):
 
     # Told once
 
-    def test_a_repeated_settle_is_a_repeat_and_heard_once(self) -> None:
+    def test_a_repeated_settle_is_a_repeat_and_its_call_is_recorded_once(self) -> None:
         lease = self._probing()
         epoch = self.store.services([NAME])[0].epoch
         answers = self.store.settle([Outcome(lease, failed()), Outcome(lease, failed())])
@@ -176,7 +176,7 @@ class ChargeRules(Bench):
         assert self.store.services([NAME])[0].epoch == epoch + 1
         assert self.types(lease.fence.id).count("job.parked") == 1
 
-    def test_a_result_that_comes_too_late_is_refused_and_not_heard(self) -> None:
+    def test_a_late_result_is_refused_and_records_no_call(self) -> None:
         self._describe(min_calls=1)
         job = self._add()
         assert self._conclude(self.lease_of(job, attempt=1), failed()) == [Settled.REFUSED]
@@ -241,7 +241,7 @@ class ChargeRules(Bench):
         self.advance(HOUR)
         assert [lease.fence.id for lease in self.claim()] == [lease.fence.id]
 
-    def test_a_worker_that_cannot_run_them_brings_nobody_back(self) -> None:
+    def test_a_worker_that_cannot_run_them_returns_no_job(self) -> None:
         one, two = (job.id for job in self._break_with(2))
         assert self._probe_in_vain() == one
         self.advance(COOLDOWN)
@@ -249,7 +249,7 @@ class ChargeRules(Bench):
         assert self.claim(queues=["another"]) == []
         assert [lease.fence.id for lease in self.claim()] == [two]
 
-    def test_a_job_that_nobody_can_run_does_not_keep_the_others_from_a_new_round(self) -> None:
+    def test_a_job_that_no_worker_can_run_does_not_keep_the_others_from_a_new_round(self) -> None:
         (job,) = self._break_with(1)
         self._add("unknown")
         assert [self._probe_in_vain(), self._probe_in_vain()] == [job.id, job.id]
@@ -293,7 +293,7 @@ class ChargeRules(Bench):
         jobs = [self._add(kind, queue=queue).id for kind, queue in (("a", "x"), ("b", "y"), ("a", "y"))]
         assert [self._probe_in_vain("a", "b") for _ in range(6)] == [*jobs, *jobs]
 
-    def test_an_open_service_that_fails_fast_holds_nobody(self) -> None:
+    def test_an_open_service_that_fails_fast_blocks_no_job(self) -> None:
         self._break(mode="fail_fast")
         self.advance(COOLDOWN)
         self._add()
@@ -302,7 +302,7 @@ class ChargeRules(Bench):
         (again,) = self.claim()
         assert (again.fence.id, again.is_refused) == (probe.fence.id, True)
 
-    def test_who_waits_for_a_service_is_counted_with_it(self) -> None:
+    def test_a_job_that_waits_for_a_service_is_counted_with_it(self) -> None:
         self._break_with(3)
         self._probe_in_vain()
         (demand,) = self.store.demands(limit=100)
@@ -311,14 +311,14 @@ class ChargeRules(Bench):
     # Nobody is forgotten there
 
     @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
-    def test_it_can_be_started_by_hand(self, move: Move) -> None:
+    def test_it_can_be_started_manually(self, move: Move) -> None:
         parked = self._park_one()
         self.move(move, parked)
         assert self.job(parked).state is State.QUEUED
         self.advance(COOLDOWN)
         assert [lease.fence.id for lease in self.claim()] == [parked]
 
-    def test_it_can_be_put_off_and_cancelled_by_hand(self) -> None:
+    def test_it_can_be_put_off_and_cancelled_manually(self) -> None:
         self._break_with(2)
         one, two = self._probe_in_vain(), self._probe_in_vain()
         self.move(Move.MANUAL_SNOOZE, one, delay=HOUR)
@@ -336,7 +336,7 @@ class ChargeRules(Bench):
         assert self.store.expire(verdict("DEADLINE"), limit=10) == 1
         assert self.job(job.id).error_code == "DEADLINE"
 
-    def test_a_service_that_was_forgotten_holds_nobody(self) -> None:
+    def test_a_service_that_was_forgotten_blocks_no_job(self) -> None:
         parked = self._park_one()
         self._force_it("closed")
         self._force_it(None)

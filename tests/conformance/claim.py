@@ -1,4 +1,4 @@
-"""Claim: through the door, then by (priority, submission), each job to one worker."""
+"""Claim: due jobs are promoted, then claimed by (priority, submission), each by one worker."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -66,7 +66,7 @@ class ClaimRules(Bench):
         assert (now.state, now.attempt, now.leased_by, now.lease_until) == (State.RUNNING, 1, "w", self.now + HOUR)
         assert (now.started_at, now.last_attempt_at, now.failures) == (self.now, self.now, 0)
 
-    def test_a_lease_that_is_anothers_by_now_shows_nobody_elses_record(self) -> None:
+    def test_a_lease_that_was_lost_does_not_show_the_new_holders_record(self) -> None:
         lease = self.leased()
         assert self.settle(lease, Release({})) is Settled.ACCEPTED
         (again,) = self.claim(by="another")
@@ -206,7 +206,7 @@ class ClaimRules(Bench):
 
     # The door
 
-    def test_a_due_job_passes_the_door_once_even_if_nobody_claims_it(self) -> None:
+    def test_a_due_job_is_promoted_once_even_if_no_worker_claims_it(self) -> None:
         job = self.enqueue(delay=MINUTE)
         self.advance(MINUTE)
         for _ in range(3):
@@ -215,7 +215,7 @@ class ClaimRules(Bench):
         assert (now.state, now.queued_at, now.waiting_for) == (State.QUEUED, self.now, None)
         assert self.types(job.id) == ["job.enqueued", "job.queued"]
 
-    def test_thousands_due_at_once_all_pass_the_door(self) -> None:
+    def test_thousands_due_at_once_are_all_promoted(self) -> None:
         late = self.enqueue(delay=HOUR, submitted_at=self.now - DAY)
         self.store.enqueue([self.new(delay=MINUTE) for _ in range(2_100)])
         self.advance(HOUR)
@@ -260,7 +260,7 @@ class ClaimRules(Bench):
         assert ids(self.claim(limit=1, number=7, by="a")) == [one.id]
         assert ids(self.claim(limit=1, number=7, by="b")) == [two.id]
 
-    def test_a_repeated_claim_opens_the_door_as_every_claim_does(self) -> None:
+    def test_a_repeated_claim_promotes_as_every_claim_does(self) -> None:
         held = self.leased()
         late = self.enqueue(delay=MINUTE)
         self.advance(MINUTE)

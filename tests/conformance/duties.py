@@ -1,4 +1,4 @@
-"""Duties and their pauses: what is paused waits, loses nothing, and stands in nobody's way; by hand it still goes."""
+"""Duties and their pauses: paused work waits, loses nothing and delays no other work; a manual run still works."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -129,7 +129,7 @@ class DutyRules(Bench):
     # What is paused waits
 
     @EACH_WAY
-    def test_while_its_duty_is_paused_no_claim_lets_a_job_in(self, way: str) -> None:
+    def test_while_its_duty_is_paused_no_claim_promotes_a_job(self, way: str) -> None:
         job = self._waiting(way)
         self._pause(WAYS[way])
         self.advance(HOUR)
@@ -140,7 +140,7 @@ class DutyRules(Bench):
         assert "job.queued" not in self.types(job.id)
 
     @EACH_WAY
-    def test_a_pause_that_is_resumed_lets_them_in_with_the_next_claim(self, way: str) -> None:
+    def test_after_a_resume_the_next_claim_promotes_the_jobs(self, way: str) -> None:
         job = self._waiting(way)
         self._pause(WAYS[way])
         self.advance(HOUR)
@@ -219,7 +219,7 @@ class DutyRules(Bench):
     @EACH_WAY
     @pytest.mark.parametrize("move", [Move.MANUAL_RETRY, Move.RUN_NOW], ids=["retry", "run-now"])
     @pytest.mark.parametrize("is_parked", [False, True])
-    def test_what_is_asked_for_by_hand_passes_a_pause(self, way: str, move: Move, is_parked: bool) -> None:
+    def test_a_manual_request_passes_a_pause(self, way: str, move: Move, is_parked: bool) -> None:
         job = self._waiting(way)
         self._pause(WAYS[way])
         if is_parked:
@@ -228,7 +228,7 @@ class DutyRules(Bench):
         assert self.move(move, job.id).state is State.QUEUED
         assert [lease.fence.id for lease in self.claim()] == [job.id]
 
-    def test_a_failed_job_is_retried_by_hand_during_a_pause_and_its_own_retries_wait(self) -> None:
+    def test_a_failed_job_is_retried_manually_during_a_pause_and_its_own_retries_wait(self) -> None:
         job = self.in_state(State.FAILED)
         self._pause("retry")
         assert self.move(Move.MANUAL_RETRY, job.id).state is State.QUEUED
@@ -251,7 +251,7 @@ class DutyRules(Bench):
     # Run
 
     @EACH_WAY
-    def test_a_duty_lets_in_its_own_due_jobs_and_no_others(self, way: str) -> None:
+    def test_a_duty_promotes_its_own_due_jobs_and_no_others(self, way: str) -> None:
         job = self._waiting(way)
         duty = WAYS[way]
         assert self.store.promote(duty, limit=10) == 0
@@ -263,7 +263,7 @@ class DutyRules(Bench):
         assert self.types(job.id)[-1] == "job.queued"
 
     @EACH_WAY
-    def test_a_paused_duty_does_nothing_unless_by_hand(self, way: str) -> None:
+    def test_a_paused_duty_does_nothing_unless_run_manually(self, way: str) -> None:
         job = self._waiting(way)
         self._pause(WAYS[way])
         self.advance(HOUR)
@@ -272,7 +272,7 @@ class DutyRules(Bench):
         assert self.job(job.id).state is State.QUEUED
         assert self.types(job.id)[-1] == "job.queued"
 
-    def test_a_duty_lets_in_no_more_than_its_limit(self) -> None:
+    def test_a_duty_promotes_no_more_than_its_limit(self) -> None:
         for _ in range(5):
             self.enqueue(delay=MINUTE)
         self.advance(HOUR)
@@ -282,7 +282,7 @@ class DutyRules(Bench):
         self._resume("promote")
         assert [self.store.promote("promote", limit=2) for _ in range(2)] == [1, 0]
 
-    def test_duties_of_two_workers_at_once_let_each_job_in_once(self) -> None:
+    def test_duties_of_two_workers_at_once_promote_each_job_once(self) -> None:
         jobs = [self.enqueue(delay=MINUTE) for _ in range(20)]
         self.advance(HOUR)
         stores = [self.store, self.twin()]
@@ -371,7 +371,7 @@ class DutyRules(Bench):
         self._round("retry", worker="here")
         assert [done.worker for done in self.store.duty_runs()] == ["here"]
 
-    def test_a_round_by_hand_is_in_the_log_once(self) -> None:
+    def test_a_manual_run_of_a_duty_is_in_the_log_once(self) -> None:
         done = DutyRun(
             duty="retry", worker="by hand", seconds=0.5, did=7, request=self.ids(), actor="ann", reason="in a hurry"
         )

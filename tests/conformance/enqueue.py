@@ -81,7 +81,7 @@ class EnqueueRules(Bench):
         assert (job.code_failures, job.previous_delay, job.progress, job.tags) == ({}, None, 0, ())
         assert (job.trigger, job.is_duplicate, job.cancel_requested) == ("automatic", False, False)
 
-    def test_the_first_event_tells_of_the_enqueue(self) -> None:
+    def test_the_first_event_is_the_enqueue(self) -> None:
         job = self.enqueue(owner="acme", delay=MINUTE)
         (event,) = self.events()
         assert (event.type, event.job, event.kind, event.owner) == ("job.enqueued", job.id, KIND, "acme")

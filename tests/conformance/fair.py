@@ -62,7 +62,7 @@ class FairRules(Bench):
         assert taken == ids
 
     @pytest.mark.parametrize("beats", [0, 1])
-    def test_who_was_away_gets_no_credit_for_it(self, beats: int) -> None:
+    def test_an_owner_that_was_away_gets_no_credit_for_it(self, beats: int) -> None:
         self._submit("early", 10)
         self._submit("steady", 2_000)
         for _ in range(10):
@@ -74,7 +74,7 @@ class FairRules(Bench):
         found = self._owners(self._next(200))
         assert abs(found["early"] - found["steady"]) <= 1
 
-    def test_who_was_served_before_the_others_came_owes_them_nothing(self) -> None:
+    def test_an_owner_served_before_the_others_came_owes_them_nothing(self) -> None:
         self._submit("first", 500)
         self._all_succeed(self._next(500))
         self._submit("first", 100)
@@ -192,7 +192,7 @@ class FairRules(Bench):
         twin.enqueue([self._one_of("small")])
         assert "small" in [lease.owner for lease in self._next(20)]
 
-    def test_owners_who_enqueue_at_once_neither_wait_in_a_circle_nor_share_a_rank(self) -> None:
+    def test_owners_that_enqueue_at_once_neither_deadlock_nor_share_a_rank(self) -> None:
         names = [f"owner-{n}" for n in range(20)]
         batches = [[self._one_of(name) for name in order for _ in range(3)] for order in (names, names[::-1]) * 3]
         answers = at_once([lambda batch=batch: self.store.enqueue(batch) for batch in batches])  # type: ignore[misc]

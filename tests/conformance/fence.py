@@ -1,4 +1,4 @@
-"""The fence: an outcome is written once, by the newest claim only, and a late one is not lost from sight."""
+"""The fence: an outcome is written once, by the newest claim only, and a late one is logged."""
 
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ def mistaken(lease: Lease, **fence: Any) -> Lease:
 class FenceRules(Bench):
     @pytest.mark.parametrize("wrong", WRONG, ids=str)
     @EACH_DECISION
-    def test_whoever_does_not_hold_the_lease_changes_nothing(self, wrong: dict[str, Any], decision: Decision) -> None:
+    def test_a_worker_without_the_lease_changes_nothing(self, wrong: dict[str, Any], decision: Decision) -> None:
         lease = self._second_attempt()
         before = self.job(lease.fence.id)
         stale = mistaken(lease, **wrong)
@@ -49,7 +49,7 @@ class FenceRules(Bench):
         assert (event.attempt, event.owner, event.code, event.at) == (2, "acme", "GW_4XX", self.now)
         assert (event.data["decision"], event.data["worker"]) == ("fail", "another")
 
-    def test_two_who_come_too_late_are_both_in_the_log(self) -> None:
+    def test_two_late_results_are_both_in_the_log(self) -> None:
         lease = self._second_attempt()
         for worker in ("another", "one more"):
             self.settle(mistaken(lease, incarnation=worker), Succeed(None))
@@ -60,7 +60,7 @@ class FenceRules(Bench):
         assert self.settle(mistaken(lease, id=self.ids()), Succeed(None)) is Settled.REFUSED
 
     @pytest.mark.parametrize("state", [state for state in State if state is not State.RUNNING])
-    def test_a_job_that_does_not_run_is_settled_by_nobody(self, state: State) -> None:
+    def test_a_job_that_does_not_run_cannot_be_settled(self, state: State) -> None:
         before = self.in_state(state)
         assert self.settle(self.lease_of(before), Succeed("1")) is Settled.REFUSED
         assert self.job(before.id) == before
@@ -75,11 +75,11 @@ class FenceRules(Bench):
         assert (self.job(lease.fence.id), self.events()) == (before, written)
 
     @pytest.mark.parametrize("wrong", WRONG, ids=str)
-    def test_whoever_does_not_hold_the_lease_secures_nothing(self, wrong: dict[str, Any]) -> None:
+    def test_a_worker_without_the_lease_secures_nothing(self, wrong: dict[str, Any]) -> None:
         lease = self._second_attempt()
         assert not self.store.secure(mistaken(lease, **wrong).fence)
 
-    def test_an_expired_lease_that_nobody_took_is_still_its_holders(self) -> None:
+    def test_an_expired_lease_that_was_not_reclaimed_is_still_its_holders(self) -> None:
         lease = self.leased()
         self.advance(HOUR)
         assert self.store.secure(lease.fence)
@@ -153,7 +153,7 @@ class FenceRules(Bench):
         assert self.settle(lease, decision) is Settled.REPEATED
         assert REFUSED not in self.types(lease.fence.id)
 
-    def test_every_attempt_can_be_repeated_for_ever(self) -> None:
+    def test_every_attempt_can_be_repeated_forever(self) -> None:
         leases = [self.leased()]
         for _ in range(4):
             self.settle(leases[-1], retrying())
@@ -170,7 +170,7 @@ class FenceRules(Bench):
         assert self.settle(first, Succeed("1")) is Settled.REPEATED
         assert self.job(second.fence.id).state is State.RUNNING
 
-    def test_two_attempts_under_one_claim_number_are_told_apart(self) -> None:
+    def test_two_attempts_under_one_claim_number_are_distinguished(self) -> None:
         self.enqueue()
         (first,) = self.claim(number=7)
         self.settle(first, Release({"why": "shutdown"}))

@@ -1,4 +1,4 @@
-"""What is held back, as people see it: how many wait for a service, what is worth waiting for, what changed."""
+"""Blocked jobs as callers see them: how many wait for a service, what is worth waiting for, what changed."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ class HoldingRules(Bench):
         assert (paused.type, resumed.type) == pause_events(what) == (f"{what}.paused", f"{what}.resumed")
         assert (paused.actor, paused.data) == ("ann", {"what": what, "name": name, "reason": "a move"})
 
-    def test_whoever_changes_a_service_is_told_once(self) -> None:
+    def test_each_change_of_a_service_is_reported_once(self) -> None:
         (opened,) = self._begin_outage().changes
         assert (opened.service, opened.event, opened.data["failures"]) == ("gateway", "service.opened", 2)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Hooks: what follows a failure for good follows once, whoever fails the job; and versions are kept with attempts."""
+"""Hooks: a final failure has one follow-up, whichever operation fails the job. Attempts record their version."""
 
 from datetime import timedelta
 from typing import Any
@@ -115,7 +115,7 @@ class HookRules(Bench):
             is_followed = isinstance(decision, Fail) and lease.fence.id != plain.id
             assert len(self._followed(lease.fence.id)) == int(is_followed)
 
-    def test_each_further_failure_after_a_retry_by_hand_is_followed_again(self) -> None:
+    def test_each_further_failure_after_a_manual_retry_is_followed_again(self) -> None:
         lease = self.leased(on_failed=follow_up())
         self.settle(lease, failing())
         for times in (2, 3):
@@ -124,7 +124,7 @@ class HookRules(Bench):
             self.settle(again, failing())
             assert len(self._followed(lease.fence.id)) == times
 
-    def test_of_many_who_settle_at_once_one_is_followed(self) -> None:
+    def test_of_many_settles_at_once_one_is_followed(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=SECOND)
         self.advance(MINUTE)
         stores = [self.store, self.twin()]
@@ -149,14 +149,14 @@ class HookRules(Bench):
         assert self.settle(found, Fail(worker_lost(), {}), by="reclaimer") is Settled.ACCEPTED
         assert len(self._followed(lease.fence.id)) == 1
 
-    def test_so_does_whoever_takes_a_stuck_job_away(self) -> None:
+    def test_so_does_taking_a_stuck_job_away(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=HOUR)
         self.advance(HOUR / 2)
         outcome = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE, actor="ann")
         assert self.store.settle([outcome]) == [Settled.ACCEPTED]
         assert len(self._followed(lease.fence.id)) == 1
 
-    def test_so_does_a_retry_by_hand_that_takes_a_stuck_job_away(self) -> None:
+    def test_so_does_a_manual_retry_that_takes_a_stuck_job_away(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=HOUR)
         self.advance(HOUR / 2)
         first = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE)
@@ -165,7 +165,7 @@ class HookRules(Bench):
             assert self.store.move(request).state is State.QUEUED
         assert len(self._followed(lease.fence.id)) == 1
 
-    def test_so_does_a_deadline_that_passes_before_anybody_ran_it(self) -> None:
+    def test_so_does_a_deadline_that_passes_before_the_job_ran(self) -> None:
         jobs = [self.enqueue(deadline=MINUTE, on_failed=follow_up()), self.enqueue(deadline=MINUTE)]
         self.advance(HOUR)
         assert (self.store.expire(deadline_passed(), limit=10), self.store.expire(deadline_passed(), limit=10)) == (

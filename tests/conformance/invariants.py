@@ -1,8 +1,8 @@
-"""What holds in every store after every step, in words.
+"""What holds in every store after every step.
 
-Of each row: what its state promises. Of the log: it alone tells where each job is. Of both: whatever
-is not over can be reached, by exactly one of claim, reclaim and expire, once no pause, service or draft holds it: no
-dead ends. Of batches: their counts are those of their members, and each generation was settled once.
+Rows: what their state promises. Log: it alone determines the state of each job. Both: every unfinished job can be
+reached by exactly one of claim, reclaim and expire once no pause, service or draft blocks it.
+Batches: their counts are those of their members, and each generation was settled once.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 
 PAGE = 500
-# A row may name a moment nobody can wait for.
+# A row may hold a time that is too far away to wait for.
 NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 

@@ -1,4 +1,4 @@
-"""Concurrency limits: never more at once than allowed, whoever opens the door, and nobody waits for ever."""
+"""Concurrency limits: never more at once than allowed, whichever operation promotes, and no job waits forever."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -84,7 +84,7 @@ class LimitRules(Bench):
         assert len(self.claim(KIND, OTHER)) == 7
         assert self.claim(KIND, OTHER) == []
 
-    def test_each_owner_has_as_many_places_as_everybody(self) -> None:
+    def test_each_owner_has_as_many_slots_as_every_other(self) -> None:
         self.limit(owners={"*": 1, "big": 3})
         self.store.enqueue([self.new(owner=owner) for owner in ("a", "b", "big", "") for _ in range(5)])
         owners = [lease.owner for lease in self.claim()]
@@ -114,7 +114,7 @@ class LimitRules(Bench):
             self.done(leases)
         assert found == [urgent.id, normal[0].id, normal[1].id]
 
-    def test_whoever_is_full_keeps_nobody_else_waiting(self) -> None:
+    def test_a_full_limit_delays_no_other_job(self) -> None:
         self.limit(kinds={KIND: 4}, owners={"*": 1})
         self.store.enqueue([self.new(owner="big") for _ in range(MANY)])
         small = self.enqueue(owner="small")
@@ -172,7 +172,7 @@ class LimitRules(Bench):
 
     # All ways lead through the door
 
-    def test_retries_and_moves_by_hand_need_a_place_too(self) -> None:
+    def test_retries_and_manual_moves_need_a_slot_too(self) -> None:
         self.limit(kinds={KIND: 1})
         over = self.in_state(State.FAILED)
         waiting = self.enqueue(delay=HOUR)
@@ -190,7 +190,7 @@ class LimitRules(Bench):
         self.store.promote("promote", limit=10)
         assert self.live() == 1
 
-    def test_a_move_by_hand_passes_at_once_when_there_is_a_place(self) -> None:
+    def test_a_manual_move_promotes_at_once_when_there_is_a_slot(self) -> None:
         self.limit(kinds={KIND: 1})
         over = self.in_state(State.FAILED)
         assert self.move(Move.MANUAL_RETRY, over.id).state is State.QUEUED
@@ -233,7 +233,7 @@ class LimitRules(Bench):
         self.store.limit_by(lambda: other)
         assert len(self.claim()) == 1
 
-    def test_many_stores_claim_together_and_nobody_exceeds(self) -> None:
+    def test_many_stores_claim_together_and_none_exceeds_the_limit(self) -> None:
         stores = (self.store, self.twin(), self.twin())
         self.limit(stores=stores, kinds={KIND: 4}, owners={"*": 2})
         self.store.enqueue([self.new(owner=f"o{n % 5}") for n in range(60)])
@@ -257,7 +257,7 @@ class LimitRules(Bench):
 
     # Other limits while all runs
 
-    def test_a_lower_limit_lets_nobody_in_until_enough_have_ended(self) -> None:
+    def test_a_lower_limit_admits_no_job_until_enough_have_ended(self) -> None:
         self.limit(kinds={KIND: 4})
         self.store.enqueue([self.new() for _ in range(10)])
         leases = self.claim()
@@ -267,7 +267,7 @@ class LimitRules(Bench):
         self.done(leases[2:3])
         assert len(self.claim()) == 1
 
-    def test_a_higher_limit_lets_more_in(self) -> None:
+    def test_a_higher_limit_admits_more_jobs(self) -> None:
         self.limit(kinds={KIND: 1})
         self.store.enqueue([self.new() for _ in range(10)])
         self.claim()
@@ -283,7 +283,7 @@ class LimitRules(Bench):
         assert self.enqueue().state is State.QUEUED
 
     @pytest.mark.parametrize("limits", [{"kinds": {KIND: 3}}, {"queues": {"default": 3}}, {"owners": {"*": 3}}])
-    def test_a_new_limit_counts_those_who_came_before(self, limits: dict[str, Any]) -> None:
+    def test_a_new_limit_counts_the_jobs_admitted_earlier(self, limits: dict[str, Any]) -> None:
         self.store.enqueue([self.new(owner="acme") for _ in range(2_500)])
         running = self.claim(limit=2)
         self.limit(**limits)
@@ -308,7 +308,7 @@ class LimitRules(Bench):
         self.limit(stores=(other,))
         self.claim("nothing", store=other)
 
-    def test_a_limit_that_nobody_says_any_more_is_forgotten(self) -> None:
+    def test_a_limit_that_no_worker_declares_any_more_is_removed(self) -> None:
         other = self.twin()
         self.limit(stores=(other,), kinds={KIND: 1})
         self.claim("nothing", store=other)
@@ -320,7 +320,7 @@ class LimitRules(Bench):
         assert {limit.name for limit in self.store.limits()} == {OTHER}
         other.limit_by(LimitBook)
 
-    def test_a_limit_is_forgotten_also_by_those_who_have_none(self) -> None:
+    def test_a_limit_is_also_removed_by_workers_without_limits(self) -> None:
         other = self.twin()
         self.limit(stores=(other,), kinds={KIND: 1})
         self.claim("nothing", store=other)
@@ -331,7 +331,7 @@ class LimitRules(Bench):
         assert len(self.claim()) == len(waiting)
         other.limit_by(LimitBook)
 
-    def test_a_limit_that_only_a_duty_or_a_move_had_told_is_lifted(self) -> None:
+    def test_a_limit_that_only_a_duty_or_a_move_had_declared_is_lifted(self) -> None:
         self.limit(kinds={KIND: 1})
         self.store.promote("promote", limit=10)
         self.enqueue()
@@ -340,7 +340,7 @@ class LimitRules(Bench):
         assert len(self.claim()) == 2
         assert self.store.limits() == []
 
-    def test_an_owner_with_a_budget_of_his_own_has_the_places_of_everybody(self) -> None:
+    def test_an_owner_with_its_own_budget_has_the_slots_of_every_owner(self) -> None:
         running = self.leased(owner="acme")
         self.enqueue(owner="acme")
         self.limit(owners={"*": 1}, budgets={"acme": RetryBudget(per_day=1)})
@@ -362,7 +362,7 @@ class LimitRules(Bench):
         assert {self.job(job.id).state for job in dead} == {State.WAITING}
         self.force("dead", "closed")
 
-    def test_jobs_let_in_before_their_service_was_held_give_their_places_back(self) -> None:
+    def test_jobs_promoted_before_their_service_was_held_give_their_slots_back(self) -> None:
         self.limit(kinds={KIND: 2})
         dead = [self.enqueue(service="dead") for _ in range(2)]
         self.claim("nothing")
@@ -392,7 +392,7 @@ class LimitRules(Bench):
 
     # Thousands of limits
 
-    def test_many_owners_cost_no_more_and_none_waits_for_ever(self) -> None:
+    def test_many_owners_cost_no_more_and_none_waits_forever(self) -> None:
         self.limit(owners={"*": 1})
         self.store.enqueue([self.new(owner=f"owner-{n:04}") for n in range(600) for _ in range(2)])
         first = [lease for _ in range(40) for lease in self.claim(limit=1_000)]
@@ -411,7 +411,7 @@ class LimitRules(Bench):
             self.done([lease])
             assert [found.owner for found in self.claim()] == [lease.owner]
 
-    def test_how_limits_stand_is_told(self) -> None:
+    def test_the_use_of_limits_is_reported(self) -> None:
         self.limit(kinds={KIND: 2}, owners={"*": 5})
         self.store.enqueue([self.new(owner="acme") for _ in range(3)])
         self.claim(limit=1)
@@ -419,14 +419,14 @@ class LimitRules(Bench):
         told = {(limit.what, limit.name, limit.taken, limit.most) for limit in found}
         assert told == {("kind", KIND, 2, 2), ("owner", "acme", 2, 5)}
 
-    def test_who_waits_for_a_place_is_not_idle(self) -> None:
+    def test_a_queue_with_a_job_that_waits_for_a_slot_is_not_idle(self) -> None:
         self.limit(kinds={KIND: 1})
         self.store.enqueue([self.new(), self.new()])
         (lease,) = self.claim()
         self.done([lease])
         assert self.store.is_busy([KIND])
 
-    def test_who_waits_for_a_place_and_whose_service_is_open_is_not_waited_for(self) -> None:
+    def test_a_job_that_waits_for_a_slot_and_whose_service_is_open_is_not_waited_for(self) -> None:
         self.limit(kinds={KIND: 1})
         self.force("dead", "open")
         self.enqueue(service="dead")

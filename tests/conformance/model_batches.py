@@ -1,4 +1,4 @@
-"""Batches as the model knows them. None is ever counted: whoever wants to know looks at the members."""
+"""Batches as the model knows them. It keeps no counts: it looks at the members."""
 
 from collections import Counter
 from collections.abc import Callable

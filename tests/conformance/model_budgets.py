@@ -1,4 +1,4 @@
-"""Retry budgets of owners, as the model knows them: every retry that was let in is kept, and counted when asked."""
+"""Retry budgets of owners, as the model knows them: every admitted retry is kept, and counted when asked."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

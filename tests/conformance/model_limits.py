@@ -1,4 +1,4 @@
-"""Concurrency limits as the model knows them: nobody counts, whoever wants to know looks at the jobs."""
+"""Concurrency limits as the model knows them: it keeps no counts, it looks at the jobs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Moves by hand: race-free against workers and other people, safe to repeat, and signed."""
+"""Manual moves: race-free against workers and other callers, safe to repeat, and logged with their actor."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,11 +25,11 @@ class MoveRules(Bench):
     # Two at once
 
     @EACH_REVIVAL
-    def test_two_people_retry_a_failed_job_at_once_and_it_runs_once(self, move: Move) -> None:
+    def test_two_callers_retry_a_failed_job_at_once_and_it_runs_once(self, move: Move) -> None:
         self._two_people(move, [self.store, self.store])
 
     @EACH_REVIVAL
-    def test_two_people_retry_a_failed_job_on_two_connections_and_it_runs_once(self, move: Move) -> None:
+    def test_two_callers_retry_a_failed_job_on_two_connections_and_it_runs_once(self, move: Move) -> None:
         self._two_people(move, [self.store, self.twin()])
 
     def _two_people(self, move: Move, stores: list[Store]) -> None:
@@ -45,7 +45,7 @@ class MoveRules(Bench):
         assert self.types(job.id).count(TABLE[move, State.FAILED].event) == 1
 
     @EACH_REVIVAL
-    def test_a_retry_by_hand_replaces_the_automatic_one(self, move: Move) -> None:
+    def test_a_manual_retry_replaces_the_automatic_one(self, move: Move) -> None:
         lease = self.leased()
         self.settle(lease, retrying(HOUR))
         job = self.move(move, lease.fence.id)
@@ -56,7 +56,7 @@ class MoveRules(Bench):
         self.advance(DAY)
         assert self.claim() == []
 
-    def test_a_retry_by_hand_of_a_job_that_just_ran_is_refused_with_a_clear_text(self) -> None:
+    def test_a_manual_retry_of_a_job_that_just_ran_is_refused_with_a_clear_message(self) -> None:
         lease = self.leased()
         self.settle(lease, retrying(MINUTE))
         self.advance(MINUTE)
@@ -115,7 +115,7 @@ class MoveRules(Bench):
 
     @EACH_MOVE
     @pytest.mark.parametrize("owner", ["", "other", "ACME"])
-    def test_somebody_elses_job_is_not_found(self, move: Move, owner: str) -> None:
+    def test_another_owners_job_is_not_found(self, move: Move, owner: str) -> None:
         job = self.in_state(State.WAITING, owner="acme")
         with pytest.raises(JobNotFound, match=job.id):
             self.move(move, job.id, owner=owner, delay=HOUR)
@@ -131,7 +131,7 @@ class MoveRules(Bench):
         job = self.in_state(State.FAILED, owner="acme")
         assert self.move(Move.MANUAL_RETRY, job.id, owner=owner).state is State.QUEUED
 
-    def test_somebody_elses_request_is_not_repeated(self) -> None:
+    def test_another_owners_request_is_not_repeated(self) -> None:
         job = self.in_state(State.FAILED, owner="acme")
         request = self.request(Move.MANUAL_RETRY, job.id, owner="other")
         for _ in range(2):
@@ -148,7 +148,7 @@ class MoveRules(Bench):
 
     # Retry
 
-    def test_a_retry_by_hand_starts_afresh_and_only_the_attempt_goes_on(self) -> None:
+    def test_a_manual_retry_starts_afresh_and_only_the_attempt_goes_on(self) -> None:
         job = self._worn_out()
         assert (job.failures, job.crashes, job.losses, job.snoozes, job.attempt) == (2, 1, 1, 1, 5)
         revived = self.move(Move.MANUAL_RETRY, job.id)
@@ -167,14 +167,14 @@ class MoveRules(Bench):
         assert kept == (job.failures, job.crashes, job.losses, job.snoozes, job.code_failures)
         assert (revived.manual_retries, revived.error_code, revived.trigger) == (0, None, "manual")
 
-    def test_each_retry_by_hand_is_counted(self) -> None:
+    def test_each_manual_retry_is_counted(self) -> None:
         job = self.in_state(State.FAILED)
         for number in (1, 2, 3):
             assert self.move(Move.MANUAL_RETRY, job.id).manual_retries == number
             (lease,) = self.claim()
             self.settle(lease, failing())
 
-    def test_the_run_after_a_retry_by_hand_is_manual_and_the_next_is_not(self) -> None:
+    def test_the_run_after_a_manual_retry_is_manual_and_the_next_is_not(self) -> None:
         job = self.in_state(State.FAILED)
         self.move(Move.MANUAL_RETRY, job.id)
         (manual,) = self.claim()
@@ -185,7 +185,7 @@ class MoveRules(Bench):
 
     @EACH_REVIVAL
     @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.WAITING])
-    def test_a_revived_job_passes_the_door_at_once(self, move: Move, state: State) -> None:
+    def test_a_revived_job_is_promoted_at_once(self, move: Move, state: State) -> None:
         job = self.in_state(state)
         revived = self.move(move, job.id)
         assert (revived.state, revived.queued_at) == (State.QUEUED, self.now)

@@ -1,4 +1,4 @@
-"""Names of services that are computed: so many of a family are told apart, and those beyond share one service."""
+"""Computed names of services: a bounded number of each family is distinguished, and the others share one service."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ DAY = timedelta(days=1)
 
 
 class NameRules(Bench):
-    def test_names_beyond_those_that_are_told_apart_share_the_service_of_their_pattern(self) -> None:
+    def test_names_beyond_the_bound_share_the_service_of_their_pattern(self) -> None:
         self._allow(2)
         assert self._hosts("a", "b", "c", "b", "d", "a") == ["site:a", "site:b", "site:*", "site:b", "site:*", "site:a"]
         assert self.store.service_names() == [Family("site:*", 2, 2)]
@@ -48,7 +48,7 @@ class NameRules(Bench):
         assert [self.enqueue(service=name, is_service_computed=True).service for name in ("x", "y")] == ["x", "*"]
         assert self.store.service_names() == [Family("*", 1, 1), Family("site:*", 1, 1), Family("site:shop.*", 2, 2)]
 
-    def test_more_room_is_used_and_less_takes_nobody_s_name(self) -> None:
+    def test_a_larger_bound_is_used_and_a_smaller_one_removes_no_name(self) -> None:
         self._allow(1)
         assert self._hosts("a", "b") == ["site:a", "site:*"]
         self._allow(3)
@@ -79,14 +79,14 @@ class NameRules(Bench):
         self._call("site:a", "site:b", "site:c", "site:d")
         assert self._opened_by_calls() == ["site:*", "site:a", "site:b"]
 
-    def test_a_reported_service_that_is_known_is_heard_by_its_own_name(self) -> None:
+    def test_a_call_of_a_known_service_is_recorded_under_its_own_name(self) -> None:
         self.book = ServiceBook([], default=Service("*", most=1, window=2, min_calls=1))
         self._call("other")
         self.settle(self.leased(service="gateway"), Succeed("null"))
         self._call("gateway", "new")
         assert self._opened_by_calls() == ["*", "gateway", "other"]
 
-    def test_a_task_that_reports_the_service_it_shares_is_heard_instead_of_its_end(self) -> None:
+    def test_the_calls_a_task_reports_for_its_own_service_are_recorded_instead_of_its_result(self) -> None:
         self._allow(1, window=2)
         self._hosts("a", "b")
         shared = next(lease for lease in self.claim() if lease.service == "site:*")

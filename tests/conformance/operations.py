@@ -88,7 +88,7 @@ class OperationRules(Bench):
         page = self.store.candidates(FAILED, before=self.now - INSTANT)
         assert [job.id for job in page.jobs] == [job.id]
 
-    def test_an_owner_finds_only_his_own(self) -> None:
+    def test_an_owner_finds_only_its_own(self) -> None:
         mine = self._failed(owner="ann")
         self._failed(owner="bob")
         page = self.store.candidates(FAILED, before=self.now, owner="ann")
@@ -97,7 +97,7 @@ class OperationRules(Bench):
 
     # Begin
 
-    def test_a_new_operation_is_kept_as_it_was_given_and_told(self) -> None:
+    def test_a_new_operation_is_stored_as_it_was_given_and_logged(self) -> None:
         wanted = JobFilter(
             state=[State.FAILED, State.CANCELLED],
             ids=["a", "b"],
@@ -131,7 +131,7 @@ class OperationRules(Bench):
         assert self.store.find_redrive("r1") is None
         assert self.store.find_redrive("r2", owner="ann") is None
 
-    def test_of_many_who_ask_with_one_request_id_all_get_the_same(self) -> None:
+    def test_many_calls_with_one_request_id_all_get_the_same_answer(self) -> None:
         wishes = [self._redrive(request_id="r1") for _ in range(8)]
         answers = at_once([lambda wish=wish: self.store.begin_redrive(wish) for wish in wishes])  # type: ignore[misc]
         assert len({answer.id for answer in answers if isinstance(answer, Redrive)}) == 1
@@ -166,7 +166,7 @@ class OperationRules(Bench):
         assert [redrive.id for redrive in self.store.redrives(redrive_id=first.id)] == [first.id]
         assert self.store.redrives(redrive_id="nobody") == []
 
-    def test_an_owner_sees_only_his_own(self) -> None:
+    def test_an_owner_sees_only_its_own(self) -> None:
         mine, other = self._begun(owner="ann"), self._begun()
         assert [redrive.id for redrive in self.store.redrives(owner="ann")] == [mine.id]
         assert self.store.redrives(redrive_id=other.id, owner="ann") == []
@@ -192,13 +192,13 @@ class OperationRules(Bench):
         moved = self.job(jobs[0].id)
         assert (moved.failures, moved.manual_retries, moved.trigger) == (0, 1, "manual")
 
-    def test_who_read_an_older_version_moves_and_writes_nothing(self) -> None:
+    def test_a_caller_that_read_an_older_version_moves_and_writes_nothing(self) -> None:
         job, redrive = self._failed(), self._begun(matched=1)
         assert self._advance(redrive, []) is not None
         assert self._advance(redrive, [job]) is None
         assert (self.job(job.id).state, self.store.redrives()[0].retried) == (State.FAILED, 0)
 
-    def test_of_many_who_advance_one_does(self) -> None:
+    def test_of_many_calls_that_advance_one_does(self) -> None:
         jobs = [self._failed() for _ in range(4)]
         redrive = self._begun(matched=4)
         answers = at_once([lambda: self._advance(redrive, jobs)] * 6)
@@ -231,7 +231,7 @@ class OperationRules(Bench):
         assert after is not None and (after.retried, after.skipped) == (0, {MOVED_ON: 5})
         assert {name: self.job(jobs[name].id) for name in names[:4]} == before
 
-    def test_a_retry_by_hand_in_the_same_moment_and_the_step_make_one_retry(self) -> None:
+    def test_a_manual_retry_in_the_same_moment_and_the_step_make_one_retry(self) -> None:
         jobs = [self._failed() for _ in range(4)]
         redrive = self._begun(matched=4)
         moves = [self._request(redrive, job) for job in jobs]
@@ -252,7 +252,7 @@ class OperationRules(Bench):
         assert self.job(jobs[0].id).state is State.FAILED and self.job(holder.id).state is State.QUEUED
         assert [watched.job for watched in after.course.watched] == [jobs[1].id]
 
-    def test_somebody_elses_job_is_not_moved(self) -> None:
+    def test_another_owners_job_is_not_moved(self) -> None:
         job = self._failed(owner="bob")
         redrive = self._begun(owner="ann", matched=1)
         after = self._advance(redrive, [job])
@@ -267,7 +267,7 @@ class OperationRules(Bench):
         assert after is not None and (after.retried, after.skipped) == (1, {MOVED_ON: 1})
         assert [self.job(job.id).state for job in (cancelled, failed)] == [State.QUEUED, State.FAILED]
 
-    def test_one_that_ends_is_told_once_with_its_counts_and_goes_on_no_more(self) -> None:
+    def test_one_that_ends_is_logged_once_with_its_counts_and_does_not_continue(self) -> None:
         job = self._failed()
         redrive = self._begun(matched=3)
         done = self._advance(end(redrive, RedriveState.DONE, self.now), [job])

@@ -63,7 +63,7 @@ class ReadingRules(Bench):
         assert self.store.job(job.id) == self.store.job(job.id, owner="acme") == job
 
     @pytest.mark.parametrize("owner", ["", "other", "ACME", "acme "])
-    def test_somebody_elses_job_reads_as_one_that_does_not_exist(self, owner: str) -> None:
+    def test_another_owners_job_reads_as_one_that_does_not_exist(self, owner: str) -> None:
         job = self.enqueue(owner="acme")
         with pytest.raises(JobNotFound, match=f"there is no job '{job.id}'"):
             self.store.job(job.id, owner=owner)
@@ -258,7 +258,7 @@ class ReadingRules(Bench):
         ],
         ids=["retry", "snooze", "rate limit"],
     )
-    def test_whoever_waits_for_retries_can_ask_for_them(self, decision: Postpone, why: str) -> None:
+    def test_a_caller_that_waits_for_retries_can_ask_for_them(self, decision: Postpone, why: str) -> None:
         self.settle(self.leased(), decision)
         assert not self.store.is_busy(["send"])
         assert not self.store.is_busy(["send"], waiting_for=["delay"])
@@ -353,7 +353,7 @@ class ReadingRules(Bench):
 
     # Events
 
-    def test_the_log_tells_the_whole_story_in_order(self) -> None:
+    def test_the_log_has_every_event_in_order(self) -> None:
         lease = self.leased()
         self.settle(lease, retrying(MINUTE))
         self.advance(MINUTE)
@@ -379,7 +379,7 @@ class ReadingRules(Bench):
         ]
 
     @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
-    def test_a_reader_who_keeps_his_place_misses_nothing(self, limit: int) -> None:
+    def test_a_reader_that_continues_from_its_cursor_misses_nothing(self, limit: int) -> None:
         self._population()
         everything = self.events()
         read: list[Any] = []
@@ -420,7 +420,7 @@ class ReadingRules(Bench):
         assert found == everything[-len(found) :]
         assert min(back, len(everything)) <= len(found) < back + 4
 
-    def test_a_reader_who_follows_while_others_write_misses_nothing(self) -> None:
+    def test_a_reader_that_follows_while_others_write_misses_nothing(self) -> None:
         stores = [self.store, self.twin()]
         wanted: list[list[NewJob]] = [[self.new() for _ in range(5)] for _ in range(20)]
         read: list[str] = []

@@ -38,7 +38,7 @@ class ReclaimRules(Bench):
             leases[2].fence,
         }
 
-    def test_nobody_reclaims_from_himself(self) -> None:
+    def test_no_worker_reclaims_its_own_leases(self) -> None:
         mine, other = self.leased(by=RECLAIMER), self.leased(by="another")
         self.advance(HOUR)
         assert self._overdue() == [other.fence.id]
@@ -111,7 +111,7 @@ class ReclaimRules(Bench):
         assert (job.result, job.losses) == ("right", 0)
         assert self.types(job.id).count(REFUSED) == 1
 
-    def test_the_holder_of_an_expired_lease_that_nobody_took_may_settle(self) -> None:
+    def test_the_holder_of_an_expired_lease_that_was_not_reclaimed_may_settle(self) -> None:
         lease = self.leased()
         self.advance(HOUR)
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED

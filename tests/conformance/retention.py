@@ -1,4 +1,4 @@
-"""What is over is deleted when told, whole, and never what somebody was promised to find."""
+"""Finished jobs are deleted on request, with all their rows, but never before the promised time."""
 
 from datetime import timedelta
 from typing import Any
@@ -64,7 +64,7 @@ class RetentionRules(Bench):
         assert self._prune(State.FAILED) == 0
         assert self.job(job.id).state is State.QUEUED
 
-    def test_the_newest_are_told_by_when_they_were_over(self) -> None:
+    def test_the_newest_are_ordered_by_when_they_finished(self) -> None:
         ends = []
         for _ in range(3):
             ends.append(self.in_state(State.CANCELLED).finished_at)

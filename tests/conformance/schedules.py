@@ -1,4 +1,4 @@
-"""Schedules: a tick is one job, whoever sees it come and however often it is tried; what is by hand is written once."""
+"""Schedules: a tick is one job, whichever worker sees it and however often; a manual change is written once."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +32,7 @@ class ScheduleRules(Bench):
             assert self._rewrite(self._nightly(name=name))
         assert [record.name for record in self.store.schedules()] == ["C", "a", "b"]
 
-    def test_of_two_who_bring_a_new_schedule_the_first_is_right(self) -> None:
+    def test_of_two_workers_that_declare_a_new_schedule_the_first_wins(self) -> None:
         assert self._rewrite(self._nightly(planned_by="w1"))
         assert not self._rewrite(
             self._nightly(planned_by="w2"), jobs=[self.new()], notes=[self._remark(SCHEDULE_PLANNED)]
@@ -52,7 +52,7 @@ class ScheduleRules(Bench):
         assert (stored.id, stored.state, stored.submitted_at, stored.tags) == (job.id, State.QUEUED, tick, job.tags)
         assert [found.id for found in self.store.jobs(JobFilter(tag="schedule:nightly")).jobs] == [job.id]
 
-    def test_who_read_an_older_version_writes_nothing(self) -> None:
+    def test_a_caller_that_read_an_older_version_writes_nothing(self) -> None:
         old = self._scheduled()
         assert self._rewrite(replace(old, next_tick=self.now + HOUR))
         stale = replace(old, next_tick=self.now + 2 * HOUR)
@@ -61,13 +61,13 @@ class ScheduleRules(Bench):
         assert (record.next_tick, record.version) == (self.now + HOUR, 2)
         assert (self._made(), self.events()) == ([], [])
 
-    def test_a_schedule_that_was_removed_is_not_brought_back_by_who_still_holds_it(self) -> None:
+    def test_a_removed_schedule_is_not_restored_by_a_worker_that_still_has_it(self) -> None:
         record = self._scheduled()
         assert self.store.remove_schedule("nightly", self._remark(SCHEDULE_REMOVED))
         assert not self._rewrite(record, jobs=[self.new()])
         assert (self.store.schedules(), self._made()) == ([], [])
 
-    def test_of_many_who_see_a_tick_come_one_makes_its_job(self) -> None:
+    def test_of_many_workers_that_see_a_tick_one_enqueues_its_job(self) -> None:
         record = self._scheduled()
         jobs = [self.new() for _ in range(8)]
         answers = at_once([lambda job=job: self._rewrite(record, jobs=[job]) for job in jobs])  # type: ignore[misc]
@@ -89,7 +89,7 @@ class ScheduleRules(Bench):
         assert len(self._made()) == 2
         assert [event.type for event in self.events(job.id)] == ["job.enqueued"]
 
-    def test_a_run_by_hand_that_is_repeated_is_made_once(self) -> None:
+    def test_a_repeated_manual_run_is_made_once(self) -> None:
         record, job = self._scheduled(), self.new()
         note = self._remark(SCHEDULE_RUN, request="r1", actor="ann", data={"job": job.id})
         assert self._rewrite(record, jobs=[job], notes=[note])
@@ -120,7 +120,7 @@ class ScheduleRules(Bench):
         assert self.store.remove_schedule("nightly", note)
         assert (self.store.schedules(), len(self.store.pauses())) == ([record], 1)
 
-    def test_a_pause_of_a_schedule_is_told_as_such(self) -> None:
+    def test_a_pause_of_a_schedule_is_logged_as_such(self) -> None:
         self.store.pause(PauseRequest(id="p", what="schedule", name="nightly", actor="ann"))
         self.store.resume(PauseRequest(id="r", what="schedule", name="nightly", actor="bob"))
         told = [(event.type, event.actor, event.data["name"]) for event in self.events()]

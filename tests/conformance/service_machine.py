@@ -1,4 +1,4 @@
-"""Services under any steps in any order: whatever is claimed, heard, lost, forced or set back, the promises hold."""
+"""Services under any steps in any order: whatever is claimed, recorded, lost, forced or set back, the promises hold."""
 
 import tempfile
 from collections import Counter

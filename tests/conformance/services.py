@@ -1,4 +1,4 @@
-"""Services: one breaker for all workers, kept by the store. What is held stands in nobody's way, and gets out again."""
+"""Services: one breaker for all workers, kept by the store. Held jobs delay no others, and are released again."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -111,7 +111,7 @@ class ServiceRules(Bench):
         (opened,) = self._told_of()
         assert (opened.data["calls"], opened.data["failures"], opened.data["window"]) == (6, 4, "120s")
 
-    def test_what_several_workers_heard_is_heard_together(self) -> None:
+    def test_the_call_results_of_several_workers_are_added_up(self) -> None:
         self._serves(window=4, min_calls=4)
         for worker in ("a", "b", "c", "d"):
             assert self._state() == "closed"
@@ -130,11 +130,11 @@ class ServiceRules(Bench):
         assert (self._state(), self._state(OTHER)) == ("closed", "open")
         assert len(self._claiming(service=NAME)) == 1
 
-    def test_jobs_without_a_service_tell_nothing(self) -> None:
+    def test_jobs_without_a_service_record_no_call(self) -> None:
         self._hear(*[blaming()] * 30, service="")
         assert self.store.services() == []
 
-    def test_a_task_that_reports_its_calls_is_heard_instead_of_its_end(self) -> None:
+    def test_the_calls_a_task_reports_are_recorded_instead_of_its_result(self) -> None:
         self._serves(window=4, min_calls=2)
         lease = self._running()
         self._end(
@@ -299,7 +299,7 @@ class ServiceRules(Bench):
         assert self._state() == "open"
         assert self._told_of()[-1].data["because"] == "probe"
 
-    def test_a_probe_taken_by_one_who_cannot_run_the_others_leaves_them_where_they_are(self) -> None:
+    def test_a_probe_claimed_by_a_worker_that_cannot_run_the_others_leaves_them_where_they_are(self) -> None:
         self._outage(probes=2)
         self._new("a")
         self._new("b")
@@ -327,7 +327,7 @@ class ServiceRules(Bench):
         self._end([(lease, blaming()) for lease in stale])
         assert self._state() == "closed"
 
-    def test_a_success_of_before_does_not_close_an_open_service(self) -> None:
+    def test_an_earlier_success_does_not_close_an_open_service(self) -> None:
         self._serves()
         stale = self._running()
         self._outage()
@@ -391,7 +391,7 @@ class ServiceRules(Bench):
             self._new()
         assert len(self._claiming()) == 1
 
-    def test_a_rate_taken_away_holds_nobody(self) -> None:
+    def test_a_removed_rate_blocks_no_job(self) -> None:
         self._serves(rate="1/s")
         for _ in range(5):
             self._new()
@@ -426,14 +426,14 @@ class ServiceRules(Bench):
             free.id: False,
         }
 
-    def test_a_lost_reply_does_not_let_refused_jobs_run(self) -> None:
+    def test_a_lost_reply_does_not_start_refused_jobs(self) -> None:
         self._outage(mode="fail_fast")
         self._new()
         self._claiming(number=7)
         assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
         assert [lease.is_refused for lease in self.store.adopt(WORKER, before=1_000, held=())] == [True]
 
-    def test_a_lost_reply_lets_no_refused_job_run_because_the_cooldown_has_ended(self) -> None:
+    def test_a_lost_reply_starts_no_refused_job_because_the_cooldown_has_ended(self) -> None:
         self._outage(mode="fail_fast")
         self._new()
         self._claiming(number=7)
@@ -441,7 +441,7 @@ class ServiceRules(Bench):
         assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
         assert [lease.is_refused for lease in self.store.adopt(WORKER, before=1_000, held=())] == [True]
 
-    def test_a_lost_reply_lets_no_refused_job_run_beside_a_probe(self) -> None:
+    def test_a_lost_reply_starts_no_refused_job_beside_a_probe(self) -> None:
         self._outage(mode="fail_fast")
         self._new()
         self._claiming(number=7)
@@ -452,14 +452,14 @@ class ServiceRules(Bench):
         assert [lease.is_refused for lease in self._claiming(number=7)] == [True]
         assert [lease.is_refused for lease in self._claiming(number=8)] == [False], "the reply to the probe was lost"
 
-    def test_a_lost_reply_lets_a_refused_job_run_once_its_service_is_closed(self) -> None:
+    def test_after_a_lost_reply_a_refused_job_runs_once_its_service_is_closed(self) -> None:
         self._outage(mode="fail_fast")
         self._new()
         self._claiming(number=7)
         self._force("closed")
         assert [lease.is_refused for lease in self._claiming(number=7)] == [False]
 
-    def test_what_is_refused_says_nothing_of_the_service(self) -> None:
+    def test_a_refused_job_records_no_call(self) -> None:
         self._outage(mode="fail_fast")
         for _ in range(5):
             self._new()
@@ -476,7 +476,7 @@ class ServiceRules(Bench):
 
     # Retries and their budget
 
-    def test_while_a_service_is_failing_retries_pass_the_door_within_its_budget(self) -> None:
+    def test_while_a_service_is_failing_retries_are_promoted_within_its_budget(self) -> None:
         retried = self._failing(retries=30)
         leases = [lease for lease in self._claiming(limit=1_000) if lease.fence.id in retried]
         assert 0 < len(leases) <= 10
@@ -513,12 +513,12 @@ class ServiceRules(Bench):
             taken += self._claiming(limit=2_000)
         assert {lease.fence.id for lease in taken} == set(retried)
 
-    def test_a_service_without_a_budget_lets_all_retries_pass(self) -> None:
+    def test_a_service_without_a_budget_admits_all_retries(self) -> None:
         retried = self._failing(retries=30, budget=None)
         assert {lease.fence.id for lease in self._claiming(limit=1_000)} == set(retried)
 
     @pytest.mark.parametrize("move", [Move.RUN_NOW, Move.MANUAL_RETRY])
-    def test_what_somebody_asks_for_by_hand_passes(self, move: Move) -> None:
+    def test_a_manual_request_passes(self, move: Move) -> None:
         retried = self._failing(retries=30)
         self._claiming(limit=1_000)
         parked = next(job for job in retried if self.job(job).state is State.WAITING)
@@ -546,7 +546,7 @@ class ServiceRules(Bench):
 
     # By hand
 
-    def test_a_service_forced_open_is_held_until_somebody_lets_it_go(self) -> None:
+    def test_a_service_forced_open_stays_open_until_it_is_released(self) -> None:
         self._serves()
         record = self._force("open", actor="ann", reason="maintenance")
         assert (record.state, record.forced, record.actor, record.reason) == ("open", "open", "ann", "maintenance")
@@ -593,7 +593,7 @@ class ServiceRules(Bench):
         assert [record.name for record in self.store.services(["c", "a", "nobody"])] == ["a", "c"]
         assert self.store.services([]) == []
 
-    def test_leaving_to_its_calls_what_nobody_forced_does_nothing(self) -> None:
+    def test_releasing_a_service_that_was_not_forced_does_nothing(self) -> None:
         self._force(None)
         assert self._told_of() == []
 
@@ -621,7 +621,7 @@ class ServiceRules(Bench):
         self._hear(blaming())
         assert self._told_of()[0].data["calls"] == 2
 
-    def test_a_refused_settle_is_not_heard(self) -> None:
+    def test_a_refused_settle_records_no_call(self) -> None:
         self._serves(window=4, min_calls=1)
         job = self._new()
         assert self._end([(self.lease_of(job, attempt=1), blaming())]) == [Settled.REFUSED]
@@ -692,7 +692,7 @@ class ServiceRules(Bench):
         self._hear(*[blaming()] * 20)
         assert self._state() == "open"
 
-    def test_a_job_that_ran_while_its_service_was_forgotten_deafens_nobody(self) -> None:
+    def test_a_job_that_ran_while_its_service_was_forgotten_blocks_no_later_call_result(self) -> None:
         (probe,) = self._probes(1)
         self._end([(probe, Succeed("null"))])
         self._force("closed")

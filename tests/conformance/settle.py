@@ -105,7 +105,7 @@ class SettleRules(Bench):
         ],
         ids=["retry", "rate limit", "lost", "failed"],
     )
-    def test_a_job_tells_its_last_failure_in_every_state(self, decision: Decision) -> None:
+    def test_a_job_shows_its_last_failure_in_every_state(self, decision: Decision) -> None:
         job = self._after(decision)
         assert (job.last_code, job.last_class, job.last_message, job.last_detail) == LAST
         assert self.store.events(job=job.id)[-1].data["error"] == SEEN.technical_line
@@ -126,7 +126,7 @@ class SettleRules(Bench):
         job = self._after(failing(), lease)
         assert (job.last_code, job.last_detail, job.error_detail) == ("GW_4XX", None, None)
 
-    def test_a_move_by_hand_keeps_the_last_failure(self) -> None:
+    def test_a_manual_move_keeps_the_last_failure(self) -> None:
         job = self.move(Move.MANUAL_RETRY, self._after(Fail(SEEN, {})).id)
         assert (job.error_code, job.error_detail, job.last_code) == (None, None, "GW_5XX")
 

@@ -89,7 +89,7 @@ class StuckRules(Bench):
         event = self.events(job.id)[-1]
         assert (event.type, event.code, event.actor) == ("job.retried", "TIMEOUT", "ann")
 
-    def test_its_worker_is_told_and_its_late_result_is_refused_and_seen(self) -> None:
+    def test_its_worker_learns_of_it_and_its_late_result_is_refused_and_logged(self) -> None:
         lease = self._kept(HOUR)
         self._take(lease, failing("TIMEOUT"))
         assert self.beat(lease.fence).lost == [lease.fence]
@@ -141,7 +141,7 @@ class StuckRules(Bench):
 
     # Retry by hand
 
-    def test_a_stuck_job_is_retried_by_hand_in_one_step(self) -> None:
+    def test_a_stuck_job_is_retried_manually_in_one_step(self) -> None:
         lease = self._kept(HOUR)
         job = self._retry(lease, LATE)
         assert (job.state, job.failures, job.manual_retries, job.trigger) == (State.QUEUED, 0, 1, "manual")
@@ -189,7 +189,7 @@ class StuckRules(Bench):
         assert (job.state, job.manual_retries) == (State.QUEUED, 1)
         assert "TIMEOUT" not in [event.code for event in self.events(job.id)]
 
-    def test_two_people_at_once_retry_it_once(self) -> None:
+    def test_two_callers_at_once_retry_it_once(self) -> None:
         lease = self._kept(HOUR)
         twin = self.twin()
         answers = at_once([lambda: self._retry(lease, LATE), lambda: self._retry(lease, LATE, actor="bob", store=twin)])
@@ -197,7 +197,7 @@ class StuckRules(Bench):
         assert self.types(lease.fence.id).count("job.retry_requested") == 1
         assert len(self.claim()) == 1
 
-    def test_a_worker_and_a_person_who_retries_at_once_end_in_one_of_two_ways(self) -> None:
+    def test_a_settle_and_a_manual_retry_at_once_end_in_one_of_two_ways(self) -> None:
         twin = self.twin()
         for _ in range(5):
             lease = self._kept(HOUR)
@@ -225,7 +225,7 @@ class StuckRules(Bench):
         assert self.settle(again, Succeed("1")) is Settled.ACCEPTED
         assert first.state is State.QUEUED
 
-    def test_somebody_elses_stuck_job_is_neither_taken_nor_found(self) -> None:
+    def test_another_owners_stuck_job_is_neither_taken_nor_found(self) -> None:
         lease = self._kept(HOUR, owner="acme")
         with pytest.raises(JobNotFound):
             self.move(Move.MANUAL_RETRY, lease.fence.id, owner="other", first=self._outcome(lease, LATE))

@@ -1,12 +1,12 @@
-"""What the oracle knows of batches: told in order, and after every operation a recount of all it touched."""
+"""The oracle checks batches: their events come in order, and after every operation their counts match a recount."""
 
 from typing import TYPE_CHECKING
 
-from simulator.books import Book
+from simulator.batch_records import ExpectedBatch
 from simulator.broken import require
-from simulator.chronicle import Chronicle
 from simulator.lives import Life
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
+from simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -21,26 +21,26 @@ POINTS = {
 
 
 class BatchWatch:
-    def __init__(self, world: "World", chronicle: Chronicle) -> None:
+    def __init__(self, world: "World", transitions: Transitions) -> None:
         self._world = world
         self._reached = world.reached.note
-        self._chronicle = chronicle
-        self._books: dict[str, Book] = {}
+        self._transitions = transitions
+        self._batches: dict[str, ExpectedBatch] = {}
         self._published_by: Call | None = None
 
     def created(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
-        self._books.setdefault(call.asked.id, Book(call.asked.id))
+        self._batches.setdefault(call.asked.id, ExpectedBatch(call.asked.id))
 
     def joined(self, life: Life) -> None:
         if life.batch is not None:
-            self._books[life.batch].members.append(life)
+            self._batches[life.batch].members.append(life)
 
     def is_draft(self, life: Life) -> bool:
         return life.batch is not None and self.takes_members(life.batch)
 
     def takes_members(self, batch: str) -> bool:
-        return self._books[batch].state == "draft"
+        return self._batches[batch].state == "draft"
 
     def published(self, call: Call) -> None:
         """Once more, if the log did not tell of it now."""
@@ -51,7 +51,7 @@ class BatchWatch:
         require(not entries, f"{call.name} wrote of jobs")
 
     def open(self, call: Call, entries: list[Entry]) -> None:
-        """Told before what it brings: its members pass the door."""
+        """Called before its members are promoted."""
         for entry in [each for each in entries if each.type == "batch.published"]:
             self._published_by = call
             self._told(call, entry)
@@ -63,17 +63,17 @@ class BatchWatch:
         for entry in [each for each in told if each.type not in ("batch.published", "batch.settled")]:
             self._told(call, entry)
         for entry in [each for each in entries if each.is_swept]:
-            life = self._chronicle.follow(call, entry)
-            is_aborted = life.batch is not None and self._books[life.batch].is_aborted
+            life = self._transitions.follow(call, entry)
+            is_aborted = life.batch is not None and self._batches[life.batch].is_aborted
             require(is_aborted, f"{life.name} was swept, and its batch is not aborted")
         for entry in [each for each in told if each.type == "batch.settled"]:
             self._told(call, entry)
-        touched = {self._chronicle.lives.by_id[entry.job].batch for entry in entries if entry.job}
+        touched = {self._transitions.lives.by_id[entry.job].batch for entry in entries if entry.job}
         for batch in {*touched, *(entry.data["batch"] for entry in told)} - {None}:
-            self._books[batch].compare(self._world.office.store.batch_row(batch))
+            self._batches[batch].compare(self._world.server.store.batch_row(batch))
 
     def _told(self, call: Call, entry: Entry) -> None:
-        book = self._books[entry.data["batch"]]
+        book = self._batches[entry.data["batch"]]
         book.follow(call, entry)
         self._reached(POINTS[entry.type])
         if entry.data.get("state") == "partial":

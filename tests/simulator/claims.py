@@ -1,16 +1,16 @@
-"""What the oracle knows of claims: who is given what, in which order, and what a repeated call returns."""
+"""The oracle checks claims: which jobs are leased to which worker, in which order, and what a repeated call returns."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mulligan.records.job import Fence
 from simulator.broken import require
-from simulator.chronicle import Chronicle
-from simulator.door import DoorWatch
 from simulator.gateway import ServiceWatch
 from simulator.lives import Life
-from simulator.office import Call, Entry
+from simulator.promotions import PromotionWatch
+from simulator.server import Call, Entry
 from simulator.shares import ShareWatch
+from simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 class ClaimWatch:
     def __init__(
-        self, world: "World", chronicle: Chronicle, door: DoorWatch, shares: ShareWatch, services: ServiceWatch
+        self,
+        world: "World",
+        transitions: Transitions,
+        promotions: PromotionWatch,
+        shares: ShareWatch,
+        services: ServiceWatch,
     ) -> None:
         self._world = world
         self._reached = world.reached.note
-        self._chronicle = chronicle
-        self._lives = chronicle.lives
-        self._door = door
+        self._transitions = transitions
+        self._lives = transitions.lives
+        self._promotions = promotions
         self._shares = shares
         self._services = services
         self._new: list[Life] | None = None
@@ -36,7 +41,7 @@ class ClaimWatch:
         name = (claim.incarnation, claim.number)
         repeated = {Fence(life.id, life.attempt, *name) for life in self._lives.held_by(*name)}
         if repeated:
-            self._door.promoted(call, entries)
+            self._promotions.promoted(call, entries)
             require({lease.fence for lease in leases} == repeated, "a repeated claim returned other leases")
             self._services.recalled(leases)
             self._reached("a claim repeated after a lost reply returns the same leases")
@@ -46,7 +51,7 @@ class ClaimWatch:
             if entry.type == "job.started":
                 started.append(self._started(call, entry))
             else:
-                self._door.opened(call, entry)
+                self._promotions.promoted_one(call, entry)
         fences = {Fence(life.id, life.attempt, *name) for life in started}
         require({lease.fence for lease in leases} == fences, "the answer and the log differ")
         require(len(leases) <= claim.limit, "more than was wanted")
@@ -61,7 +66,7 @@ class ClaimWatch:
     def _started(self, call: Call, entry: Entry) -> Life:
         claim = call.asked
         self._found_again(entry.job)
-        life = self._chronicle.follow(call, entry)
+        life = self._transitions.follow(call, entry)
         require(not life.is_late(call.now), f"{life.name} was begun after its deadline")
         require(life.kind in claim.kinds, f"{life.name} ({life.kind}) was given to one who cannot run it")
         life.attempt += 1

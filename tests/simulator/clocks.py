@@ -1,4 +1,4 @@
-"""Clocks that differ: each process has its own idea of the day, and the store's can step."""
+"""Clocks that differ: each process has its own offset, and the store's clock can step."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The simulated driver: the ports of a worker, in a time that is ours."""
+"""The simulated driver: what a worker needs of the outside, in simulated time."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from mulligan.worker.keeper import Keeper
 from simulator.strand import Strand
 
 if TYPE_CHECKING:
-    from simulator.party import Party
+    from simulator.participants import Participant
 
 T = TypeVar("T")
 
@@ -19,27 +19,27 @@ T = TypeVar("T")
 class SimulatedDriver:
     """Store calls, the keeper and plain tasks each in a strand: they wait at every store call, side by side."""
 
-    def __init__(self, party: "Party") -> None:
-        self._party = party
+    def __init__(self, participant: "Participant") -> None:
+        self._participant = participant
         self._keeping: asyncio.Task[None] | None = None
         self.wake: Callable[[], None] | None = None
 
     async def blocking(self, function: Callable[[], T]) -> T:
-        if not self._party.world.weather.is_stormy:
+        if not self._participant.world.faults.has_faults:
             # Nothing would strike: no need to make it possible.
             return function()
-        result: T = await Strand(function, self._party.loop).future
+        result: T = await Strand(function, self._participant.loop).future
         return result
 
     async def call(self, function: Callable[[], T], on_start: Callable[[Interrupt], None], /) -> T:
-        strand = Strand(function, self._party.loop)
+        strand = Strand(function, self._participant.loop)
         on_start(strand.interrupt)
         result: T = await asyncio.shield(strand.future)
         return result
 
     def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:  # noqa: ARG002
         self.wake = wake
-        self._keeping = self._party.loop.create_task(self._keep(keeper))
+        self._keeping = self._participant.loop.create_task(self._keep(keeper))
 
     def stop(self) -> None:
         self.wake = None

@@ -1,4 +1,4 @@
-"""What the oracle knows of new jobs: what was accepted is there, once, and a twin is called one."""
+"""The oracle checks enqueues: an accepted job is stored once, and a duplicate is reported as one."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from mulligan.records.job import NewJob
 from mulligan.values.moment import microseconds
 from simulator.broken import require
 from simulator.lives import Life, Lives
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 from simulator.shares import RateWatch, ShareWatch
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EnqueueWatch:
         if call.error is not None:
             return
         written = {entry.job: entry for entry in entries}
-        ranks = self._world.office.store.ranks(list(written)) if written else {}
+        ranks = self._world.server.store.ranks(list(written)) if written else {}
         self._shares.ranked(call, ranks)
         self._rates.submitted(call, ranks)
         for new, job in zip(call.asked, call.answer, strict=True):
@@ -77,7 +77,7 @@ class EnqueueWatch:
             life.rank = rank
         require(life.rank == rank, f"{life.name} stands at {rank}, not at {life.rank}")
         if life.state == "queued":
-            limits = self._world.office.store.limits_said()
+            limits = self._world.server.store.limits_set()
             is_limited = any(subject in limits for subject in life.subjects)
             life.state = "waiting" if is_limited else "queued"
 

@@ -1,4 +1,4 @@
-"""What can happen to a store call: in the wait before it, in the wait after it, or to the one who made it."""
+"""The faults of a store call: on the way there, on the way back, or of the process that made it."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from simulator.parameters import Parameters
 
-# From here on a call counts as trouble: nobody is held to his promises for a while.
+# From here on a call counts as trouble: for a while its process is not held to its promises.
 SLOW_SECONDS = 0.05
 # For each stop and each kill at any call, so many more at a settle: what the fence is for.
 OVERTAKEN = 20
 
 
 class Strike(StrEnum):
-    """What befalls the process while it waits."""
+    """What happens to the process while it waits."""
 
     CRASH = "crash"
     PAUSE = "pause"
@@ -50,22 +50,22 @@ class Fate(NamedTuple):
 Change = Callable[[Fate], Fate]
 
 
-class Weather:
-    """Fair or foul. In fair weather a call is answered at once."""
+class Faults:
+    """Draws the fault of each call."""
 
     def __init__(self, parameters: Parameters, chance: random.Random) -> None:
         self._parameters = parameters
         self._chance = chance
-        self.is_stormy = False
+        self.has_faults = False
         self.is_out = False
-        """The store answers nobody."""
+        """Whether the store is down for all callers."""
         kinds = ((False, False), (True, False), (True, True))
         self._thresholds = {
             (mortal, settles): self._drawn(is_mortal=mortal, settles=settles) for mortal, settles in kinds
         }
 
     def fate(self, name: str, *, is_mortal: bool) -> Fate:
-        """Of one call; who is not mortal is neither killed nor stopped."""
+        """The fate of one call. A participant that is not mortal is neither killed nor stopped."""
         chance, latency = self._chance, self._parameters.latency
         fate = Fate(chance.random() * latency, chance.random() * latency)
         if name == "overdue":

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.parameters import KINDS
-from simulator.party import Process
+from simulator.participants import Process
 
 if TYPE_CHECKING:
     from simulator.world import World

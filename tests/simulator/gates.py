@@ -1,4 +1,4 @@
-"""What the oracle knows of gates: where each waiting job is parked, and what retries cost their owners."""
+"""The oracle checks gates: which gate blocks each waiting job, and how retries are charged to owners."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -9,16 +9,16 @@ from mulligan.records.limit import part_of
 from mulligan.store.budgets import Periods
 from simulator.broken import require
 from simulator.lives import Life, Lives
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 
 if TYPE_CHECKING:
     from simulator.world import World
 
 BUDGET = "owner-budget/"
 POINTS = {
-    "limit/kind/": "a job waits for a place",
-    "limit/queue/": "a job waits for a place",
-    "limit/owner/": "a job waits for a place",
+    "limit/kind/": "a job waits for a slot",
+    "limit/queue/": "a job waits for a slot",
+    "limit/owner/": "a job waits for a slot",
     "budget/": "a retry waits for the budget of its service",
     "probe/": "a failed probe waits for the others to be tried",
 }
@@ -43,7 +43,7 @@ class GateWatch:
         """After an operation that wrote: who is parked where now, and who has gone past his owner's budget."""
         if not self._is_wanted:
             return
-        gates = {id_: (gate, due, reason) for id_, gate, due, reason in self._world.office.store.parked()}
+        gates = {id_: (gate, due, reason) for id_, gate, due, reason in self._world.server.store.parked()}
         for life in self._lives.waiting.values():
             gate, due, reason = gates.get(life.id, ("", life.due, ""))
             if gate != life.gate:
@@ -79,7 +79,7 @@ class GateWatch:
             life.is_unpaid = False
             self._spent[life.owner, day] += 1
             self._spent[life.owner, month] += 1
-        stored = self._world.office.store.spending_by_owner()
+        stored = self._world.server.store.spending_by_owner()
         for name in dict.fromkeys(life.owner for life in passed):
             owner = self._budgets[name]
             last = max(life.priority for life in passed if life.owner == name)

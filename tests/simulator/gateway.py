@@ -1,4 +1,4 @@
-"""A service that some tasks depend on, down from time to time, and what the oracle knows of it."""
+"""A service that some tasks depend on, down from time to time, and the oracle's checks of it."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from mulligan.service.config import Service
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome
 from simulator.broken import Broken, require
-from simulator.office import Call, Entry
 from simulator.parameters import Parameters
+from simulator.server import Call, Entry
 from simulator.timeline import SECOND, Timeline
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ServiceWatch:
     def read(self) -> None:
         """How it stands after an operation, and how it did before."""
         self._before = self._now
-        store = self._world.office.store
+        store = self._world.server.store
         if self._world.services and store.has_changed:
             self._now = Standing(*store.service(NAME))
 
@@ -151,7 +151,7 @@ class ServiceWatch:
             self._reached("a retry is paced")
         require(state != "open" or not tried, f"{tried[:1]} was claimed although its service is open")
         if state == "half_open":
-            probing = self._world.office.store.running_of(NAME, epoch)
+            probing = self._world.server.store.running_of(NAME, epoch)
             require(probing <= PROBES, f"{probing} probes are running, {PROBES} may")
 
     def _closed(self, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""What the oracle knows of leases: who holds them, who hears what of them, and when one is called overdue."""
+"""The oracle checks leases: their holders, the replies to beats, and when a lease is overdue."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -7,12 +7,12 @@ from mulligan.records.job import Fence
 from simulator.broken import require
 from simulator.gateway import ServiceWatch
 from simulator.lives import Life, Lives
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 from simulator.shares import RateWatch, ShareWatch
 from simulator.timeline import SECOND
 
 if TYPE_CHECKING:
-    from simulator.party import Process
+    from simulator.participants import Process
     from simulator.world import World
 
 
@@ -62,25 +62,25 @@ class LeaseWatch:
         if life.lease_until is not None and life.lease_until < call.now:
             self._reached("a lease is extended after it expired")
         life.lease_until = call.now + call.asked.lease // timedelta(microseconds=1)
-        life.compare(self._world.office.store.row(life.id))
+        life.compare(self._world.server.store.row(life.id))
         return True
 
     # The reclaimer's looks: first at the clock, then at the leases unless something was wrong
 
     def clock_read(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
-        party: Any = call.party
-        if getattr(party, "was_held_back", False):
+        participant: Any = call.participant
+        if getattr(participant, "was_held_back", False):
             self._reached("a quiet beat holds a reclaimer back")
-        party.was_held_back = any(
-            (life.lease_until or 0) < call.now and (life.holder or ("",))[0] != getattr(party, "incarnation", "")
+        participant.was_held_back = any(
+            (life.lease_until or 0) < call.now and (life.holder or ("",))[0] != getattr(participant, "incarnation", "")
             for life in self._lives.running.values()
         )
 
     def called_overdue(self, call: Call, entries: list[Entry]) -> None:
         require(not entries, "wrote to the log")
-        party: Any = call.party
-        party.was_held_back = False
+        participant: Any = call.participant
+        participant.was_held_back = False
         expected = {
             life.id
             for life in self._lives.running.values()

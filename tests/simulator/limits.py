@@ -1,4 +1,4 @@
-"""What the oracle knows of limits: never more let in than there are places, and the store's count is a recount."""
+"""The oracle checks limits: no more jobs are admitted than there are slots, and the store's counts match a recount."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ class LimitWatch:
         """Without a place when they were counted last."""
 
     def admitted(self, life: Life) -> None:
-        """It has passed the door: with it, nobody is too many."""
+        """It has passed the promotions: with it, nobody is too many."""
         if not self._is_wanted:
             return
-        limits = self._world.office.store.limits_in_force()
+        limits = self._world.server.store.limits_in_force()
         for subject in life.subjects:
             most = limits.get(subject)
             if most is None:
@@ -41,7 +41,7 @@ class LimitWatch:
         """Once in a while: the store counts what a recount finds, and who has no place left."""
         if not self._is_wanted:
             return
-        store = self._world.office.store
+        store = self._world.server.store
         if store.times_changed != self._counted_at:
             self._counted_at = store.times_changed
             taken = Counter(subject for life in self._let_in() for subject in life.subjects)
@@ -50,8 +50,8 @@ class LimitWatch:
             self._full_at[subject] = self._world.timeline.now
 
     def recount(self) -> None:
-        swept = self._world.office.store.limits_in_force()
-        for record in self._world.office.store.limits():
+        swept = self._world.server.store.limits_in_force()
+        for record in self._world.server.store.limits():
             subject = f"{record.what}/{record.name}"
             if subject in swept:
                 taken = self._taken(subject)

@@ -1,4 +1,4 @@
-"""The life of each job, as far as it is known."""
+"""The state of each job as the log records it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.records.job import Fence
 from simulator.broken import require
-from simulator.office import COLUMNS
+from simulator.server import COLUMNS
 
 FINAL = ("succeeded", "failed", "cancelled")
 
@@ -91,7 +91,7 @@ class Life:
         return (self.priority, self.rank, self.id)
 
     def row(self) -> tuple[Any, ...]:
-        """What its row must hold, in the order of `office.COLUMNS`."""
+        """What its row must hold, in the order of `server.COLUMNS`."""
         leased_by, claim = self.holder or (None, None)
         last = max(self.settled, default=None)
         return (

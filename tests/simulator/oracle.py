@@ -1,7 +1,6 @@
-"""The oracle: reads the log and the rows after every operation, and knows who may do what.
+"""The oracle: it reads the log and the rows after every operation, and checks whether that operation may do this.
 
-It asks nobody's memory but its own: what the store answered, what the log says and what stands in the
-rows must be one story. Each part of it watches one sort of operation.
+It keeps its own model. The store's answers, the log and the rows must agree. Each part checks one sort of operation.
 """
 
 from collections.abc import Callable
@@ -9,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import BatchClosed, SubmitRateExceeded
 from simulator.batches import BatchWatch
-from simulator.bodies import Bodies
 from simulator.broken import Broken, require
-from simulator.chronicle import Chronicle
 from simulator.claims import ClaimWatch
-from simulator.door import DoorWatch
 from simulator.enqueues import EnqueueWatch
+from simulator.executions import Executions
 from simulator.gates import GateWatch
 from simulator.gateway import ServiceWatch
-from simulator.hands import HandWatch
 from simulator.leases import LeaseWatch
 from simulator.limits import LimitWatch
-from simulator.office import Call, Entry
+from simulator.moves import MoveWatch
+from simulator.promotions import PromotionWatch
 from simulator.redrives import RedriveWatch
+from simulator.server import Call, Entry
 from simulator.settles import SettleWatch
 from simulator.shares import RateWatch, ShareWatch
+from simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from simulator.world import World
 
 Look = Callable[[Call, list[Entry]], None]
 
-# By what a worker says who it is. Its first claim and its first beat may be slower than its first look at leases.
+# The calls that name their worker. The first claim and the first beat may be slower than the first look at leases.
 INTRODUCE: dict[str, Callable[[Call], str]] = {
     "claim": lambda call: str(call.asked.incarnation),
     "beat": lambda call: str(call.asked.worker.incarnation),
@@ -42,31 +41,31 @@ class Oracle:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._position = 0
-        chronicle = Chronicle(world.timeline)
-        self.lives = chronicle.lives
+        transitions = Transitions(world.timeline)
+        self.lives = transitions.lives
         self.limits = LimitWatch(world, self.lives)
         self._gates = GateWatch(world, self.lives)
         shares = ShareWatch(world)
-        self.bodies = Bodies(world, self.lives)
-        self.batches = BatchWatch(world, chronicle)
+        self.executions = Executions(world, self.lives)
+        self.batches = BatchWatch(world, transitions)
         self._services = ServiceWatch(world)
-        door = DoorWatch(world, chronicle, self.batches, self._gates)
+        promotions = PromotionWatch(world, transitions, self.batches, self._gates)
         rates = RateWatch(world)
         leases = LeaseWatch(world, self.lives, shares, rates, self._services)
-        self._claims = ClaimWatch(world, chronicle, door, shares, self._services)
-        self.redrives = RedriveWatch(world.reached.note, follow=chronicle.follow, opened=door.opened)
+        self._claims = ClaimWatch(world, transitions, promotions, shares, self._services)
+        self.redrives = RedriveWatch(world.reached.note, follow=transitions.follow, opened=promotions.promoted_one)
         self._looks: dict[str, Look] = {
             "enqueue": EnqueueWatch(world, self.lives, self.batches, shares, rates).enqueued,
             "claim": self._claims.claimed,
-            "promote": door.promoted,
-            "publish": door.published,
-            "expire": door.expired,
+            "promote": promotions.promoted,
+            "publish": promotions.published,
+            "expire": promotions.expired,
             "adopt": leases.adopted,
             "beat": leases.beaten,
             "now": leases.clock_read,
             "overdue": leases.called_overdue,
-            "settle": SettleWatch(world, chronicle, leases, self.bodies, self._services).settled,
-            "move": HandWatch(world, chronicle, door).moved,
+            "settle": SettleWatch(world, transitions, leases, self.executions, self._services).settled,
+            "move": MoveWatch(world, transitions, promotions).moved,
             "begin_redrive": self.redrives.begun,
             "advance_redrive": self.redrives.advanced,
             "cancel_redrive": self.redrives.cancelled,
@@ -79,13 +78,13 @@ class Oracle:
         try:
             self._look(call)
         except Broken as broken:
-            self._world.break_promise(f"{call.party.name} {call.name}: {broken}")
+            self._world.break_promise(f"{call.participant.name} {call.name}: {broken}")
         except Exception as error:
             # The log tells what cannot be followed at all.
-            self._world.break_promise(f"{call.party.name} {call.name}: no story can be made of this: {error!r}")
+            self._world.break_promise(f"{call.participant.name} {call.name}: no story can be made of this: {error!r}")
 
     def _look(self, call: Call) -> None:
-        entries = self._world.office.store.log(self._position, expected=_rows_of_its_own(call))
+        entries = self._world.server.store.log(self._position, expected=_rows_of_its_own(call))
         self._services.read()
         if call.name in INTRODUCE:
             self._introduce(call)
@@ -101,7 +100,7 @@ class Oracle:
             self.batches.open(call, entries)
         if look is not None:
             look(call, [entry for entry in entries if entry.is_of_jobs])
-        if self._world.office.store.has_changed:
+        if self._world.server.store.has_changed:
             self._gates.look(call, entries)
         if entries:
             for entry in entries:
@@ -121,24 +120,24 @@ class Oracle:
 
     def _introduce(self, call: Call) -> None:
         incarnation = INTRODUCE[call.name](call)
-        party: Any = call.party
-        if not party.incarnation:
-            self._world.by_incarnation[incarnation] = party
-            party.incarnation = incarnation
-        require(party.incarnation == incarnation, "speaks for another")
+        participant: Any = call.participant
+        if not participant.incarnation:
+            self._world.by_incarnation[incarnation] = participant
+            participant.incarnation = incarnation
+        require(participant.incarnation == incarnation, "speaks for another")
 
     def _compare(self, call: Call, entries: list[Entry]) -> None:
         """The rows of the jobs that something happened to."""
         for entry in entries:
             self._tell(call, entry)
         for job in dict.fromkeys(entry.job for entry in entries):
-            self.lives.by_id[job].compare(self._world.office.store.row(job))
+            self.lives.by_id[job].compare(self._world.server.store.row(job))
         if entries:
-            self._world.wake(call.party)
+            self._world.wake(call.participant)
 
     def compare_all(self) -> None:
         """Every row, also those nobody has touched."""
-        rows = self._world.office.store.rows()
+        rows = self._world.server.store.rows()
         try:
             require([row[0] for row in rows] == list(self.lives.by_id), "rows are missing or nobody's")
             for id_, *row in rows:
@@ -153,7 +152,7 @@ class Oracle:
             life = self.lives.by_id[entry.job]
             attempt = f" attempt {entry.attempt}" if entry.attempt else ""
             code = f" {entry.code}" if entry.code else ""
-            world.tell(call.party.name, f"{call.name}: {life.name} ({life.kind}){attempt} {entry.type[4:]}{code}")
+            world.tell(call.participant.name, f"{call.name}: {life.name} ({life.kind}){attempt} {entry.type[4:]}{code}")
 
 
 def _rows_of_its_own(call: Call) -> int:

@@ -12,7 +12,7 @@ KINDS = ("brisk", "lengthy", "plain", "hurried", "rare")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The chance of each fault at each store call made in bad weather."""
+    """The chance of each fault at each store call made while faults are on."""
 
     lost_request: float = 0.0
     lost_reply: float = 0.0

@@ -1,4 +1,4 @@
-"""What is promised in time: looked at once a second, and held against nobody whom something befell."""
+"""Promises with a time limit: checked once a second, except for processes that had a fault."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from simulator.lives import Life
 from simulator.timeline import SECOND
 
 if TYPE_CHECKING:
-    from simulator.party import Process
+    from simulator.participants import Process
     from simulator.world import World
 
 # An idle worker finds work within two seconds; what the looks themselves are late is added.
@@ -32,7 +32,7 @@ class Promises:
     def look(self) -> None:
         world = self._world
         up = [process for process in world.processes if process.is_up]
-        if world.weather.is_out or not up:
+        if world.faults.is_out or not up:
             return
         lives, now = world.oracle.lives, world.clock.microseconds
         long_ago = world.timeline.now - FOUND

@@ -1,4 +1,4 @@
-"""What owners, queues and kinds may take in a world: limits, fair shares, rates and budgets, drawn from its seed."""
+"""The limits, fair queues, rates and budgets of a world, drawn from its seed."""
 
 import random
 from dataclasses import dataclass, field, replace

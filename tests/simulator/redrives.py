@@ -1,4 +1,4 @@
-"""What the oracle knows of redrives: each matched job at most once, and counts that a recount finds right."""
+"""The oracle checks redrives: each matched job is moved at most once, and the counts match a recount."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from mulligan.records.redrive import Redrive, RedriveState
 from mulligan.values.moment import microseconds
 from simulator.broken import require
 from simulator.lives import Life
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 
 ENDS = {RedriveState.DONE: "redrive.finished", RedriveState.STOPPED: "redrive.stopped"}
 NAMES = {RedriveState.DONE: "a redrive is done", RedriveState.STOPPED: "a redrive stops itself"}

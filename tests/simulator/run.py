@@ -1,4 +1,4 @@
-"""Run a world: the same seed is the same story, to the last byte of its log."""
+"""Run a world. The same seed gives the same log, to the last byte."""
 
 import hashlib
 import logging
@@ -43,9 +43,9 @@ def _report(world: World, seed: int, hours: float) -> Report:
             world.run(hours)
         finally:
             world.end()
-    log = world.office.store.whole_log()
+    log = world.server.store.whole_log()
     digest = hashlib.sha256(msgspec.json.encode(log)).hexdigest()
-    world.office.store.close()
+    world.server.store.close()
     return Report(
         seed=seed,
         hours=world.timeline.now / SECOND / 3600,

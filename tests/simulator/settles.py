@@ -1,4 +1,4 @@
-"""What the oracle knows of settles: the newest claim alone settles, once, and what was decided is what is written."""
+"""The oracle checks settles: only the newest claim settles, once, and the decision is what is written."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,14 +8,14 @@ from mulligan.failure.decision import Cancel, Fail, Park, Postpone, Release, Ret
 from mulligan.records.job import MAX_LOSSES
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome, Settled
-from simulator.bodies import Bodies
 from simulator.broken import Broken, require
-from simulator.chronicle import Chronicle
+from simulator.executions import Executions
 from simulator.gateway import ServiceWatch
 from simulator.leases import LeaseWatch
 from simulator.lives import Life
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 from simulator.timeline import SECOND
+from simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -39,14 +39,19 @@ POINTS = {
 
 class SettleWatch:
     def __init__(
-        self, world: "World", chronicle: Chronicle, leases: LeaseWatch, bodies: Bodies, services: ServiceWatch
+        self,
+        world: "World",
+        transitions: Transitions,
+        leases: LeaseWatch,
+        executions: Executions,
+        services: ServiceWatch,
     ) -> None:
         self._world = world
         self._reached = world.reached.note
-        self._chronicle = chronicle
-        self._lives = chronicle.lives
+        self._transitions = transitions
+        self._lives = transitions.lives
         self._leases = leases
-        self._bodies = bodies
+        self._executions = executions
         self._services = services
 
     def settled(self, call: Call, entries: list[Entry]) -> None:
@@ -79,9 +84,9 @@ class SettleWatch:
 
     def _answered(self, call: Call, outcome: Outcome, answer: Settled, refusals: list[Entry]) -> None:
         fence = outcome.lease.fence
-        party: Any = call.party
+        participant: Any = call.participant
         if outcome.reclaimed_by is None:
-            party.is_rid_of(fence.id, fence.attempt)
+            participant.is_rid_of(fence.id, fence.attempt)
         if answer is Settled.REPEATED:
             self._reached("a settle is repeated")
         if answer is not Settled.REFUSED or outcome.reclaimed_by is not None:
@@ -113,7 +118,7 @@ class SettleWatch:
         elif outcome.reclaimed_by is not None:
             self._reclaimed(call, life, outcome, entry)
         self._notice(life, outcome, entry)
-        self._chronicle.follow(call, entry)
+        self._transitions.follow(call, entry)
         is_lost = outcome.reclaimed_by is not None and outcome.stuck_after is None
         life.lost_at = life.lease_until if is_lost else None
         _count(life, outcome, call.now)
@@ -133,15 +138,15 @@ class SettleWatch:
     def _reclaimed(self, call: Call, life: Life, outcome: Outcome, entry: Entry) -> None:
         assert life.holder is not None and life.lease_until is not None
         holder = self._world.by_incarnation[life.holder[0]]
-        require(holder is not call.party, f"{life.name}: a worker took back its own lease")
-        require(outcome.reclaimed_by == getattr(call.party, "incarnation", ""), "speaks for another")
+        require(holder is not call.participant, f"{life.name}: a worker took back its own lease")
+        require(outcome.reclaimed_by == getattr(call.participant, "incarnation", ""), "speaks for another")
         require(isinstance(outcome.decision, Release | Fail), "a reclaimer decided on a result it cannot know")
         require(not self._leases.is_kept(holder, life), f"{life.name}: {holder.name} is well and kept this lease")
         if entry.type == "job.released":
             # Beyond the limit it was run by hand, and fails again.
             require(life.losses + 1 < MAX_LOSSES, f"{life.name} is released at loss {life.losses + 1}")
             self._reached("a lost lease is released")
-            if life.kind not in getattr(call.party, "kinds", ()):
+            if life.kind not in getattr(call.participant, "kinds", ()):
                 self._reached("a job of an unknown kind is released by a reclaimer")
         elif entry.type == "job.cancelled":
             self._reached("a wish to cancel is carried out by a reclaimer")
@@ -150,7 +155,7 @@ class SettleWatch:
             self._reached("a job fails at the limit of losses")
 
     def _unstuck(self, call: Call, outcome: Outcome) -> None:
-        require(outcome.reclaimed_by == getattr(call.party, "incarnation", ""), "speaks for another")
+        require(outcome.reclaimed_by == getattr(call.participant, "incarnation", ""), "speaks for another")
         is_put_back = isinstance(outcome.decision, Release)
         require(not isinstance(outcome.decision, Succeed | Cancel), "a result was made up for an attempt that is stuck")
         require(is_put_back <= (self._world.parameters.stuck == "requeue"), "a stuck job was put back uncounted")
@@ -170,7 +175,7 @@ class SettleWatch:
             self._reached(POINTS[entry.code])
         if type(outcome.decision).__name__ == "Cancel":
             self._reached("a cancelled attempt stops")
-        if outcome.reclaimed_by is None and (life.id, life.attempt) in self._bodies:
+        if outcome.reclaimed_by is None and (life.id, life.attempt) in self._executions:
             self._reached("a task does not stop when told to")
 
 

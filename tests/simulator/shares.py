@@ -1,4 +1,4 @@
-"""What the oracle knows of owners who submit: where their jobs stand in a fair queue, and how fast they may come."""
+"""The oracle checks owners: the ranks of their jobs in a fair queue, and the rate of their submissions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from mulligan.records.rate import Rate
 from mulligan.store.fairness import IDLE, rank_step
 from simulator.broken import Broken, require
 from simulator.lives import Life
-from simulator.office import Call
+from simulator.server import Call
 from simulator.timeline import SECOND
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class RateWatch:
 
     def beaten(self, now: int) -> None:
         """With a beat, buckets that have been full for a while may be forgotten: of before nothing counts then."""
-        store = self._world.office.store
+        store = self._world.server.store
         if not self._buckets or not store.has_changed:
             return
         for owner in sorted(self._buckets.keys() - store.submitters()):

@@ -1,4 +1,4 @@
-"""What must have happened at least once in a run of many seeds: a simulation that never gets there proves nothing."""
+"""What must happen at least once in a run of many seeds. A simulation that never reaches it proves nothing."""
 
 from collections import Counter
 
@@ -69,8 +69,8 @@ SOMETIMES = (
     "a batch expires",
     "a batch is partly done",
     "a redrive is stopped by its canaries",
-    "a job waits for a place",
-    "a job is sent back to the door",
+    "a job waits for a slot",
+    "a queued job is blocked again",
     "a fair turn is taken",
     "a submission comes too fast",
     "a budget is out",

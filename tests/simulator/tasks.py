@@ -1,4 +1,4 @@
-"""Simulated tasks: what an attempt does is written in the job's arguments, one word for each; the last repeats."""
+"""Simulated tasks: what an attempt does is written in the job's arguments, one word per attempt; the last repeats."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from mulligan.failure.policy import RetryPolicy
 from simulator.strand import current_strand
 
 if TYPE_CHECKING:
-    from simulator.party import Process
+    from simulator.participants import Process
 
 TIMEOUTS = {"brisk": 12.0, "lengthy": 90.0, "plain": 12.0, "hurried": 6.0, "rare": 12.0}
 POLICIES = {
@@ -148,8 +148,8 @@ def _word(words: list[str]) -> str:
 def _watched(process: "Process") -> Iterator[None]:
     now = attempt()
     job, number = now.idempotency_key(), now.number
-    process.world.oracle.bodies.begins(process, job, number)
+    process.world.oracle.executions.begins(process, job, number)
     try:
         yield
     finally:
-        process.world.oracle.bodies.ends(process, job, number)
+        process.world.oracle.executions.ends(process, job, number)

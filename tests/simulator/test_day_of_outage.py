@@ -22,9 +22,9 @@ def test_after_a_day_of_outage_no_job_has_failed_because_of_it(number: int) -> N
     seats = (KINDS, *drawn.seats[1:])
     world = World(SEEDS[number], parameters=replace(drawn, seats=seats, has_gateway=True, gateway=options))
     world.run(HOURS + 1)
-    log = world.office.store.log(0, expected=-1)
+    log = world.server.store.log(0, expected=-1)
     world.end()
-    world.office.store.close()
+    world.server.store.close()
     assert world.broken is None, f"MULLIGAN_WORLD_SEED={SEEDS[number]}: {world.broken}"
     charged = Counter(entry.type for entry in log if entry.code == "GW_5XX")
     assert charged["job.parked"], "nothing was called during the outage"

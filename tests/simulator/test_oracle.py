@@ -24,7 +24,7 @@ from mulligan.records.rate import parse_rate
 from mulligan.store.messages import Beat, Claim, Outcome, Request, Settled
 from simulator.gateway import NAME as GATEWAY
 from simulator.parameters import GatewayOptions, Parameters
-from simulator.party import Party
+from simulator.participants import Participant
 from simulator.quotas import Allotment
 from simulator.timeline import SECOND
 from simulator.world import World
@@ -36,7 +36,7 @@ DONE = Succeed("null")
 PARAMETERS = Parameters.draw(random.Random(0))
 
 
-class Told(Party):
+class Told(Participant):
     """A worker that does what a test tells it."""
 
     kinds = (KIND,)
@@ -105,7 +105,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     made = Scene(**getattr(request, "param", {}))
     yield made
     made.world.end()
-    made.world.office.store.close()
+    made.world.server.store.close()
 
 
 def with_owners(*owners: Owner) -> Any:
@@ -117,7 +117,7 @@ def with_owners(*owners: Owner) -> Any:
 
 @with_owners(Owner("ann", concurrency=1, retries_per_day=5))
 def test_a_retry_that_is_cancelled_instead_costs_its_owner_nothing(scene: Scene) -> None:
-    scene.one.branch.limit_by(lambda: LimitBook(owners={"ann": 1}, budgets={"ann": RetryBudget(5)}))
+    scene.one.own_store.limit_by(lambda: LimitBook(owners={"ann": 1}, budgets={"ann": RetryBudget(5)}))
     scene.one.claim()
     first, second = (scene.one.enqueue(owner="ann") for _ in range(2))
     (lease,) = scene.one.claim()
@@ -147,7 +147,7 @@ def test_a_rate_that_was_forgotten_while_the_clock_was_ahead_begins_anew(scene: 
 
 def test_a_rate_that_is_forgotten_too_early_is_seen(scene: Scene) -> None:
     scene.one.enqueue(owner="ben", submit_rate=RATE)
-    scene.world.office.store._connection.execute("DELETE FROM mulligan_submissions")
+    scene.world.server.store._connection.execute("DELETE FROM mulligan_submissions")
     scene.one.beat()
     assert "forgotten too early" in str(scene.broken)
 
@@ -155,7 +155,7 @@ def test_a_rate_that_is_forgotten_too_early_is_seen(scene: Scene) -> None:
 # Losses, found by worlds 40574 and 40892
 
 
-def test_a_job_that_is_run_by_hand_beyond_the_limit_of_losses_fails_at_the_next(scene: Scene) -> None:
+def test_a_job_that_is_run_manually_beyond_the_limit_of_losses_fails_at_the_next(scene: Scene) -> None:
     scene.other.beat()
     job = scene.one.enqueue()
     scene.lose(MAX_LOSSES)
@@ -209,8 +209,8 @@ def test_a_reclaimer_that_speaks_for_another_is_seen(scene: Scene) -> None:
 
 
 @with_owners(Owner("ben", retries_per_day=1, over_budget="fail"))
-def test_a_job_that_goes_with_its_batch_in_the_claim_that_let_it_in_was_not_passed_over(scene: Scene) -> None:
-    scene.one.branch.limit_by(lambda: LimitBook(budgets={"ben": RetryBudget(1, over="fail")}))
+def test_a_job_cancelled_with_its_batch_in_the_claim_that_promoted_it_was_not_passed_over(scene: Scene) -> None:
+    scene.one.own_store.limit_by(lambda: LimitBook(budgets={"ben": RetryBudget(1, over="fail")}))
     scene.one.store.create_batch(NewBatch(id="batch", name="a batch", abort_above=0.0))
     scene.one.enqueue(owner="ben")
     scene.one.enqueue(owner="ben", batch="batch")

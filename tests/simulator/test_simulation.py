@@ -111,7 +111,7 @@ def _digest_elsewhere(*, hash_seed: str) -> str:
     return answer.stdout.strip()
 
 
-def test_a_story_is_told_by_command() -> None:
+def test_the_command_prints_the_trace_of_a_seed() -> None:
     command = [sys.executable, "-m", "simulator", "7", "--trace", "--hours", "0.05"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert "a shift of" in answer.stdout

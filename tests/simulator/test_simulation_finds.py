@@ -144,7 +144,7 @@ MUTANTS: dict[str, Break] = {
         "extend", "AND (id, attempt, leased_by, claim) IN", "AND true OR (id, attempt, leased_by, claim) IN"
     ),
     "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
-    "a door that opens too early": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
+    "a promotion before the due time": statement("promote", "due_at <= :now", "due_at <= :now + 5000000"),
     "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
     "a claim beyond the deadline": statement("claim_lane", "deadline > :now", "deadline > 0"),
     "a wish to cancel forgotten": statement(

@@ -1,4 +1,4 @@
-"""The one time all parties of a world live by, and the event loops they live in.
+"""The one time of all participants of a world, and their event loops.
 
 Every process has a loop of its own, so that a process can be stopped or killed between any two of its
 steps, with nothing of it running on. Whose turn is next is left to chance, from a seed.

@@ -1,4 +1,4 @@
-"""A world from a seed: a store, a fleet, a town, the weather, and an oracle that watches them all."""
+"""A world from a seed: a store, workers, clients, faults, and an oracle that checks every operation."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -6,21 +6,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mulligan.service.config import ServiceBook
+from simulator.clients import Clients
 from simulator.clocks import StoreClock
-from simulator.faults import Weather
+from simulator.faults import Faults
 from simulator.fleet import Fleet
 from simulator.gateway import KIND as NEEDS_GATEWAY
 from simulator.gateway import Gateway
-from simulator.office import ObservedStore, Office
 from simulator.oracle import Oracle
 from simulator.parameters import Parameters
 from simulator.promises import Promises
+from simulator.server import ObservedStore, StoreServer
 from simulator.sometimes import Reached
 from simulator.timeline import SECOND, Timeline
-from simulator.town import Town
 
 if TYPE_CHECKING:
-    from simulator.party import Party, Process
+    from simulator.participants import Participant, Process
 
 # Of a retry, a delay or a snooze, in seconds.
 LONGEST_WAIT = 600
@@ -28,7 +28,7 @@ STEPS = (-600, -60, -1.5, 0.7, 5, 60, 120, 600)
 
 
 class World:
-    """`is_told` keeps a story, one line for each thing that happens. `parameters` are else drawn from the seed."""
+    """`is_told` keeps a trace, one line for each event. `parameters` default to those drawn from the seed."""
 
     def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
         self._master = random.Random(seed)
@@ -43,7 +43,7 @@ class World:
         self.timeline = Timeline(self.fork())
         self.clock = StoreClock(self.timeline, midnight=self.parameters.midnight)
         self.allotment = self.parameters.allotment
-        self.weather = Weather(self.parameters, self.fork())
+        self.faults = Faults(self.parameters, self.fork())
         self.by_incarnation: dict[str, Process] = {}
         self.troubled_at = 0
         self.outage_at = 0
@@ -52,14 +52,14 @@ class World:
         self.gateway = Gateway(seed, self.timeline, first_outage=self.parameters.gateway.first_outage)
         self.services = self.gateway.services(self.parameters)
         book = ServiceBook(self.services)
-        self.office = Office(self, ObservedStore(self.clock, lambda: book))
+        self.server = StoreServer(self, ObservedStore(self.clock, lambda: book))
         self.oracle = Oracle(self)
         self.promises = Promises(self)
         self._fleet = Fleet(self)
-        self.town = Town(self)
+        self.clients = Clients(self)
 
     def fork(self) -> random.Random:
-        """A source of chance of its own, so that one part's draws do not change another's."""
+        """A random source of its own, so that one part's draws do not change another's."""
         return random.Random(self._master.getrandbits(64))
 
     @property
@@ -70,7 +70,7 @@ class World:
         """For a task of this kind."""
         return self.parameters.has_gateway and kind == NEEDS_GATEWAY and self.gateway.is_down
 
-    # Told by those who take part
+    # Called by the participants
 
     def tell(self, who: str, what: str) -> None:
         if self.is_told:
@@ -87,15 +87,15 @@ class World:
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
-        """What the dead say in their logs is no part of the story."""
+        """Leave the logs of dead processes out of the trace."""
         self.is_heard = False
         try:
             yield
         finally:
             self.is_heard = True
 
-    def wake(self, by: "Party") -> None:
-        """The log has grown: a hint to the others, where hints are given."""
+    def wake(self, by: "Participant") -> None:
+        """The log has grown: wake the other processes, in a world with wake-ups."""
         if not self.parameters.has_wakeups:
             return
         for process in self.processes:
@@ -112,7 +112,7 @@ class World:
         self.oracle.compare_all()
 
     def watch(self) -> None:
-        """Somebody works from now on. While nobody does, nothing is promised."""
+        """Check the promises each second while a process is alive. Without one nothing is promised."""
         if not self._is_watched:
             self._is_watched = True
             self.timeline.call_at((self.timeline.now // SECOND + 1) * SECOND, self._watch)
@@ -126,7 +126,7 @@ class World:
             self.timeline.call_in(1, self._watch)
 
     def _shift(self, end: int) -> None:
-        """The fleet comes, the weather changes, things break; then all rest for a while."""
+        """Start the fleet and plan the faults of one shift; a pause follows."""
         if self.timeline.now >= end:
             return
         chance, parameters = self._chance, self.parameters
@@ -134,7 +134,7 @@ class World:
         self.is_shift = True
         self.tell("world", f"a shift of {length:.0f} s begins")
         self._fleet.come()
-        self._storms(length)
+        self._plan_faults(length)
         self._strike(parameters.outages, length, self._outage)
         self._strike(parameters.clock_steps, length, self._step)
         self._strike(parameters.crashes, length, self._crash)
@@ -159,31 +159,31 @@ class World:
             expected -= 1
             self._plan(self._chance.uniform(5, length + 5), what)
 
-    def _storms(self, length: float) -> None:
+    def _plan_faults(self, length: float) -> None:
         begin = self._chance.uniform(0, 20)
         while begin < length:
             calm = begin + self._chance.uniform(5, 40)
-            self._plan(begin, lambda: self._storm(is_stormy=True))
-            self._plan(calm, lambda: self._storm(is_stormy=False))
+            self._plan(begin, lambda: self._switch_faults(has_faults=True))
+            self._plan(calm, lambda: self._switch_faults(has_faults=False))
             begin = calm + self._chance.uniform(5, 60)
 
-    def _storm(self, *, is_stormy: bool) -> None:
-        self.weather.is_stormy = is_stormy
-        self.tell("weather", "foul" if is_stormy else "fair")
+    def _switch_faults(self, *, has_faults: bool) -> None:
+        self.faults.has_faults = has_faults
+        self.tell("faults", "begin" if has_faults else "end")
 
     def _outage(self) -> None:
-        self.tell("weather", "the store is gone")
-        self.weather.is_out = True
+        self.tell("faults", "the store is down")
+        self.faults.is_out = True
         self.timeline.call_in(self._chance.uniform(0.5, 1.5 * self.parameters.lease.total_seconds()), self._back)
 
     def _back(self) -> None:
-        self.tell("weather", "the store is back")
-        self.weather.is_out = False
+        self.tell("faults", "the store is up again")
+        self.faults.is_out = False
         self.troubled_at = self.outage_at = self.timeline.now
 
     def _step(self) -> None:
         seconds = self._chance.choice(STEPS)
-        self.tell("weather", f"the store's clock steps by {seconds} s")
+        self.tell("faults", f"the store's clock steps by {seconds} s")
         self.reached.note(f"the store's clock steps {'forward' if seconds > 0 else 'back'}")
         self.clock.step(seconds)
         self.troubled_at = self.timeline.now
@@ -194,12 +194,12 @@ class World:
 
     def _pause(self) -> None:
         if (process := self._fleet.any()) is not None:
-            process.pause(self.weather.pause_seconds())
+            process.pause(self.faults.pause_seconds())
 
     def end(self) -> None:
-        """Let go of everybody, without a word."""
+        """End all participants without a trace."""
         self.is_told, self._is_ended = False, True
-        self.town.leave()
+        self.clients.leave()
         for process in self.processes:
             process.crash()
         self.timeline.is_over = False
@@ -209,7 +209,7 @@ class World:
 
     @property
     def _is_any_left(self) -> bool:
-        """Who waits for the budget of another day is not waited for."""
+        """Jobs that wait for the budget of another day do not count."""
         lives = self.oracle.lives
         latest = self.clock.microseconds + LONGEST_WAIT * SECOND
         return bool(lives.queued or lives.running) or any(life.due < latest for life in lives.waiting.values())
@@ -219,12 +219,12 @@ class World:
             return
         self.tell("world", "the last shift begins, and nothing breaks any more")
         self.is_shift = self._is_closing = True
-        self.weather.is_stormy = self.weather.is_out = False
+        self.faults.has_faults = self.faults.is_out = False
         self.gateway.heal()
         self.clock.put_right()
         self.troubled_at = self.timeline.now
-        self.town.rest()
-        self.town.finish()
+        self.clients.rest()
+        self.clients.finish()
         self._fleet.close()
         lives = self.oracle.lives
         # Jobs of a service that fails some of their calls are claimed once in some seconds.
@@ -241,5 +241,5 @@ class World:
             self.break_promise(f"{overdue[0].name} ({overdue[0].kind}) is {overdue[0].state} at the end of the world")
         if redrives.going:
             self.break_promise(f"redrive {redrives.going[0].id} is still running at the end of the world")
-        if missing := [job for job in self.town.accepted if job not in lives.by_id]:
+        if missing := [job for job in self.clients.accepted if job not in lives.by_id]:
             self.break_promise(f"{missing[0]} was accepted and is gone")

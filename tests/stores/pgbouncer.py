@@ -1,4 +1,4 @@
-"""A real pgbouncer for the tests: transactions are pooled, sessions are nobody's."""
+"""A real pgbouncer for the tests: it pools transactions, so no client owns a session."""
 
 import contextlib
 import os

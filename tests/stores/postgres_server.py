@@ -26,7 +26,7 @@ TABLES = [
 ]
 # Faster than TRUNCATE for the few rows of a test.
 EMPTY = "; ".join(f"DELETE FROM {table}" for table in TABLES)
-# Nobody else does: there is no autovacuum here, whose moments would be anybody's guess.
+# There is no autovacuum here, because it would run at unpredictable times.
 SWEEP = f"VACUUM {', '.join(TABLES)}"
 
 
@@ -81,13 +81,13 @@ class PostgresServer:
         new = Path(tempfile.gettempdir()) / f"mulligan-new-cluster-{os.getuid()}-{self._version}"
         if not new.exists():
             self._make_cluster(self.folder / "new")
-            # Whoever is second has made one in vain.
+            # Another process may have been first.
             with contextlib.suppress(OSError):
                 (self.folder / "new").rename(new)
         if new.stat().st_uid == self.folder.stat().st_uid:
             self._run("cp", "-R", new, self.folder / "data")
         else:
-            # Somebody else's may start anything.
+            # The template of another user may not be trusted.
             self._make_cluster(self.folder / "data")
 
     def _make_cluster(self, place: Path) -> None:
@@ -168,7 +168,7 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
         server.start()
         yield server
     finally:
-        # Nobody will read it any more: it need not be written down.
+        # The data is not needed any more.
         server.stop(crash=True)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,6 @@
 """The suite on a PostgreSQL server, at the cost of the tests alone.
 
-A new session has to be made and to fill its caches, which takes longer than most tests do: each test leaves its
-sessions to the next.
+To open a session and to fill its caches takes longer than most tests: each test leaves its sessions to the next.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ SWEPT_AFTER = 20
 
 
 class Sessions:
-    """Those that the tests before have left, by URL."""
+    """Sessions that earlier tests left, by URL."""
 
     def __init__(self) -> None:
         self._left: dict[str, list[Connection]] = {}
@@ -45,7 +44,7 @@ class Sessions:
         now: Callable[[], datetime] | None = None,
         services: Callable[[], ServiceBook] = ServiceBook,
     ) -> PostgresStore:
-        return _Heir(url, now, services, self._left.setdefault(url, []))
+        return _SessionReusingStore(url, now, services, self._left.setdefault(url, []))
 
     def close(self) -> None:
         for sessions in self._left.values():
@@ -53,8 +52,8 @@ class Sessions:
                 session.close()
 
 
-class _Heir(PostgresStore):
-    """Begins with sessions left by others, and leaves its own."""
+class _SessionReusingStore(PostgresStore):
+    """Begins with sessions of earlier tests, and leaves its own."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ RELEASED = "job.released"
         ([(RELEASED, "SEGFAULT"), ("job.succeeded", None)], False),
     ],
 )
-def test_the_first_end_that_tells_of_the_job_counts(ends: list[tuple[str, str | None]], answer: bool) -> None:
+def test_the_first_outcome_that_names_the_job_counts(ends: list[tuple[str, str | None]], answer: bool) -> None:
     assert first_results([("job", *end) for end in ends], RELEASED) == {"job": answer}
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of turns, against a queue as simple as can be: whoever has had least comes next."""
+"""The arithmetic of turns, against the simplest queue: the owner that was served least comes next."""
 
 from collections import Counter
 from datetime import timedelta
@@ -57,7 +57,7 @@ claim = st.integers(1, 30)
 
 
 @given(st.lists(st.one_of(submit, claim), max_size=60))
-def test_turns_never_fall_and_each_owner_is_served_in_his_order(steps: list[Any]) -> None:
+def test_turns_never_fall_and_each_owner_is_served_in_order(steps: list[Any]) -> None:
     queue, served, turns = FairQueue(), [], [0]
     for one in steps:
         if isinstance(one, int):
@@ -72,7 +72,7 @@ def test_turns_never_fall_and_each_owner_is_served_in_his_order(steps: list[Any]
 
 
 @given(st.lists(st.one_of(submit, claim), max_size=30), st.sampled_from(sorted(OWNERS)))
-def test_who_has_nothing_waiting_is_served_within_one_step(before: list[Any], owner: str) -> None:
+def test_an_owner_with_nothing_waiting_is_served_within_one_step(before: list[Any], owner: str) -> None:
     queue = FairQueue()
     for one in before:
         queue.claim(one) if isinstance(one, int) else queue.submit(*one)
@@ -121,7 +121,7 @@ def test_what_was_not_stored_is_returned() -> None:
     st.lists(st.tuples(st.integers(1, 12), st.integers(0, 3 * SECOND)), min_size=1, max_size=50),
     st.sampled_from(["1/s", "3/s", "10/s", "0.5/s", "100/m", "7/h"]),
 )
-def test_no_time_sees_more_than_the_rate_and_one_burst_and_the_wait_is_as_was_said(
+def test_no_period_has_more_than_the_rate_and_one_burst_and_the_wait_is_as_announced(
     wishes: list[tuple[int, int]], text: str
 ) -> None:
     rate = parse_rate(text)
@@ -146,5 +146,5 @@ def test_no_time_sees_more_than_the_rate_and_one_burst_and_the_wait_is_as_was_sa
             assert number <= rate.burst + (end - start) / SECOND * rate.per_second + 0.001
 
 
-def test_a_clock_that_was_set_back_stops_nobody() -> None:
+def test_a_clock_that_was_set_back_stops_no_job() -> None:
     assert SubmitBucket("a", parse_rate("1/h"), now=0, left=0.0, at=3_600 * SECOND).fits(1)

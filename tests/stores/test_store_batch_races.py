@@ -27,7 +27,7 @@ class TestBatchRaces(Racing):
     def told(self, type_: str) -> list[int]:
         return [event.data["generation"] for event in self.events() if event.type == type_]
 
-    def test_publishing_waits_for_whoever_is_adding_and_counts_what_he_added(self) -> None:
+    def test_publishing_waits_for_an_open_addition_and_counts_it(self) -> None:
         batch = self.draft()
         with held(self.url) as other:
             enqueue_on(other, self.store, self.new(batch=batch.id))
@@ -46,7 +46,7 @@ class TestBatchRaces(Racing):
                 other.rollback()
         assert (answer.result().total, answer.result().state) == (0, BatchState.READY)
 
-    def test_publishing_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_publishing_does_not_wait_forever(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(postgres, "BEGIN_PUBLISH", postgres.BEGIN + "; SET LOCAL lock_timeout = '50ms'")
         batch = self.draft()
         with held(self.url) as other:
@@ -56,7 +56,7 @@ class TestBatchRaces(Racing):
             other.commit()
         assert self.store.publish(batch.id).total == 1
 
-    def test_who_adds_while_another_publishes_is_refused_or_counted(self) -> None:
+    def test_an_addition_during_a_publish_is_refused_or_counted(self) -> None:
         batch = self.draft()
         with held(self.url) as other:
             publish_on(self.store, other, batch.id)
@@ -66,7 +66,7 @@ class TestBatchRaces(Racing):
         assert "takes no more members" in str(answer.exception())
         assert self.store.batch(batch.id).total == 0
 
-    def test_an_open_transaction_that_adds_holds_up_nobody_who_counts(self) -> None:
+    def test_an_open_transaction_that_adds_delays_no_count(self) -> None:
         batch = self.draft()
         (gone,) = self.store.enqueue([self.new(batch=batch.id)])
         with held(self.url) as other:
@@ -75,7 +75,7 @@ class TestBatchRaces(Racing):
             assert self.store.batch(batch.id).cancelled == 1
             other.commit()
 
-    def test_who_waits_for_the_other_of_the_last_two_settles_the_batch(self) -> None:
+    def test_the_later_of_the_last_two_settles_settles_the_batch(self) -> None:
         batch, (first, second) = self.published(2)
         with held(self.url) as other:
             assert on(self.store, other).settle([Outcome(first, Succeed("1"))]) == [Settled.ACCEPTED]
@@ -110,7 +110,7 @@ class TestBatchRaces(Racing):
         assert answer.result() == [Settled.ACCEPTED] * 2
         assert [self.store.batch(batch.id).state for batch in (one, two)] == [BatchState.READY] * 2
 
-    def test_two_who_retry_members_of_a_settled_batch_open_it_once(self) -> None:
+    def test_two_retries_of_members_of_a_settled_batch_open_it_once(self) -> None:
         batch, leases = self.published(2)
         self.store.settle([Outcome(lease, failing()) for lease in leases])
         one, two = (self.request(Move.MANUAL_RETRY, lease.fence.id) for lease in leases)
@@ -123,7 +123,7 @@ class TestBatchRaces(Racing):
         assert (found.generation, found.left, found.failed) == (2, 2, 0)
         assert self.told(BATCH_REOPENED) == [2]
 
-    def test_an_abort_does_not_wait_for_members_that_somebody_holds(self) -> None:
+    def test_an_abort_does_not_wait_for_locked_members(self) -> None:
         batch = self.draft(abort_above=0.0)
         jobs = self.store.enqueue([self.new(batch=batch.id) for _ in range(3)])
         self.store.publish(batch.id)
@@ -136,7 +136,7 @@ class TestBatchRaces(Racing):
         assert self.store.tend_batches(limit=10) == 1
         assert self.store.batch(batch.id).state is BatchState.FAILED
 
-    def test_publishing_waits_for_a_member_that_is_brought_back_by_hand(self) -> None:
+    def test_publishing_waits_for_a_member_that_is_retried_manually(self) -> None:
         batch = self.draft()
         (job,) = self.store.enqueue([self.new(batch=batch.id)])
         self.move(Move.MANUAL_CANCEL, job.id)

@@ -101,7 +101,7 @@ def test_two_with_much_to_do_share_from_the_first_claim(store: Store, claim: Cal
         assert abs(owners(claim()).count("second") - BATCH // 2) <= 1
 
 
-def test_many_newcomers_at_once_wait_for_each_other_and_not_for_the_crowd(
+def test_many_new_owners_at_once_wait_for_each_other_and_not_for_the_backlog(
     store: Store, claim: Callable[[], list[Lease]]
 ) -> None:
     claim()

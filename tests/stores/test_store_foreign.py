@@ -315,7 +315,7 @@ def test_the_name_of_a_computed_service_comes_and_goes_with_its_job(shop: Shop) 
     assert shop.app.store.service_names() == [Family("*", 1, 1_000)]
 
 
-def test_a_new_name_in_an_open_transaction_holds_up_nobody_who_comes_with_it(on_postgres: App, database: str) -> None:
+def test_a_new_name_in_an_open_transaction_delays_no_other_job_with_it(on_postgres: App, database: str) -> None:
     fetch = on_postgres.task("fetch", service=lambda order: f"site:{order}")(_ship)
     with of_psycopg(database) as connection:
         fetch.options(connection=connection).enqueue(1)
@@ -324,7 +324,7 @@ def test_a_new_name_in_an_open_transaction_holds_up_nobody_who_comes_with_it(on_
     assert on_postgres.store.service_names() == [Family("*", 1, 1_000)], "two brought it, and it is one"
 
 
-def test_limits_hold_for_what_a_caller_stores_in_his_transaction(shop: Shop) -> None:
+def test_limits_hold_for_jobs_stored_in_the_callers_transaction(shop: Shop) -> None:
     book = LimitBook(kinds={"ship": 3}, queues={"narrow": 1}, owners={"*": 2})
     numbers = count(1)
 
@@ -355,7 +355,7 @@ def test_limits_hold_for_what_a_caller_stores_in_his_transaction(shop: Shop) -> 
         claimed()
 
 
-def test_who_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:
+def test_an_owner_that_submits_too_fast_is_refused_before_anything_is_written(shop: Shop) -> None:
     shop.app.client.quotas = Quotas(owners=[Owner("acme", submit_rate="3/d")])
     shop.transact(*[{"owner": "acme"}] * 3, then=Undone)
     kept = shop.transact(*[{"owner": "acme", "dedupe": str(n)} for n in range(3)])

@@ -1,7 +1,6 @@
-"""Six steps of five people on one job, in every order: each gets the answer the table says.
+"""Six steps of five callers on one job, in every order: each gets the answer in the table.
 
-Every one has a store of his own, as in a process of his own. 500 orders chosen once and for all;
-`MULLIGAN_SOAK=1` tries all of them.
+Every caller has its own store, as in its own process. The tests run 500 fixed orders; `MULLIGAN_SOAK=1` runs all.
 """
 
 import contextlib
@@ -115,7 +114,7 @@ class Table:
         return "queued"
 
     def rescue(self) -> str:
-        """A retry by hand that takes the first attempt away before, if that is stuck."""
+        """A manual retry that first takes the attempt away if it is stuck."""
         if self.holder == "first" and self.first_is_stuck:
             self._settled("failed")
         return self.retry()
@@ -130,7 +129,7 @@ class Table:
         return "refused"
 
 
-class People:
+class Callers:
     """The same steps for real, each made by its own store."""
 
     def __init__(self, open_store: Callable[[VirtualClock], Store]) -> None:
@@ -214,24 +213,24 @@ class People:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def people(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[People]:
+def callers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callers]:
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
-        opened = People(lambda clock: SqliteStore(url, now=clock.now, threaded=False))
+        opened = Callers(lambda clock: SqliteStore(url, now=clock.now, threaded=False))
     else:
         url = emptied(request.getfixturevalue("database")) + "?notify=off"
-        opened = People(lambda clock: PostgresStore(url, now=clock.now))
+        opened = Callers(lambda clock: PostgresStore(url, now=clock.now))
     yield opened
     opened.close()
 
 
-def tried(people: People, order: Order) -> tuple[Any, Any]:
+def tried(callers: Callers, order: Order) -> tuple[Any, Any]:
     """What the table says and what happened, step by step, and at last the state, the attempt and the log."""
     table = Table()
     said = [(step, table.answer(step)) for step in order]
-    happened = [(step, people.answer(step)) for step in order]
-    job = people.stores["admin"].job(people.job)
-    log = people.stores["admin"].events(job=people.job)
+    happened = [(step, callers.answer(step)) for step in order]
+    job = callers.stores["admin"].job(callers.job)
+    log = callers.stores["admin"].events(job=callers.job)
     check_row(job)
     check_history(job, log)
     return (
@@ -240,16 +239,16 @@ def tried(people: People, order: Order) -> tuple[Any, Any]:
     )
 
 
-def test_in_whatever_order_they_come_each_gets_the_answer_of_the_table(people: People) -> None:
+def test_in_whatever_order_they_come_each_gets_the_answer_of_the_table(callers: Callers) -> None:
     differences = []
     for number, order in enumerate(orders()):
-        people.begin(number)
-        said, happened = tried(people, order)
+        callers.begin(number)
+        said, happened = tried(callers, order)
         if said != happened:
             differences.append((said, happened))
-        people.end()
+        callers.end()
     assert not differences, f"{len(differences)} orders, the first: {differences[0]}"
-    jobs, events = all_jobs(people.stores["admin"]), all_events(people.stores["admin"])
+    jobs, events = all_jobs(callers.stores["admin"]), all_events(callers.stores["admin"])
     assert len(jobs) == len(orders())
     assert {event.job for event in events} == {job.id for job in jobs}
 

@@ -1,4 +1,4 @@
-"""Growth by shape: thousands of owners, each waiting under his own limit, cost a claim no more than a few."""
+"""Growth by shape: thousands of owners, each waiting under its own limit, cost a claim no more than a few."""
 
 from datetime import timedelta
 from typing import Any

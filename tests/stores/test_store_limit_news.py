@@ -1,4 +1,4 @@
-"""A new limit that has many to count takes several claims for it: meanwhile all goes on that it is not about."""
+"""A new limit with many jobs to count takes several claims. Meanwhile all other jobs run."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Limits held by many processes: real workers on each store, and stores on one file with a book of their own."""
+"""Limits held by many processes: real workers on each store, and stores on one file, each with its own limits."""
 
 import json
 import subprocess

@@ -47,7 +47,7 @@ class TestLimitRaces(Bench):
     def wish(self, by: str, number: int = 1) -> Claim:
         return Claim(incarnation=by, number=number, kinds=(KIND,), limit=10, lease=MINUTE)
 
-    def test_nobody_claims_while_another_still_counts_who_came_before_a_limit(self) -> None:
+    def test_no_worker_claims_while_another_counts_the_jobs_admitted_before_a_limit(self) -> None:
         for _ in range(5):
             self.enqueue("new")
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
@@ -75,7 +75,7 @@ class TestLimitRaces(Bench):
             assert {lease.fence.id for lease in self.store.claim(wish).leases} == others, "its own, repeated"
         assert [lease.kind for lease in self.store.claim(replace(wish, number=2)).leases] == ["new", "new"]
 
-    def test_limits_that_the_keeper_tells_in_the_middle_of_a_claim_hold_for_it(
+    def test_limits_that_the_keeper_declares_in_the_middle_of_a_claim_hold_for_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for _ in range(5):
@@ -93,7 +93,7 @@ class TestLimitRaces(Bench):
         monkeypatch.setattr(steps, "find_promotable", look_and_be_slow)
         assert len(self.claim("new")) == 2
 
-    def test_of_two_claims_one_gets_the_place_and_the_other_does_not_wait(self) -> None:
+    def test_of_two_claims_one_gets_the_slot_and_the_other_does_not_wait(self) -> None:
         first = self.enqueue()
         with held(self.url) as other:
             # Its door and its claim are two transactions: the first is left open here.
@@ -128,7 +128,7 @@ class TestLimitRaces(Bench):
             caller.commit()
         assert [lease.fence.id for lease in self.store.claim(self.wish("w1", 2)).leases] == [job.id]
 
-    def test_a_new_limit_waits_for_those_who_are_being_claimed_and_counts_them(self) -> None:
+    def test_a_new_limit_waits_for_the_jobs_that_are_being_claimed_and_counts_them(self) -> None:
         self.store.limit_by(LimitBook)
         self.claim("nothing")
         self.store.enqueue([self.new() for _ in range(3)])

@@ -1,4 +1,4 @@
-"""From schema to schema: what was stored stays, and code of the version before goes on working."""
+"""From schema to schema: stored data stays, and code of the previous version keeps working."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -108,7 +108,7 @@ def test_a_worker_goes_on_while_another_migrates(server: PostgresServer) -> None
     store.close()
 
 
-def test_whoever_might_use_the_jobs_may_use_them_when_the_table_was_made_anew(server: PostgresServer) -> None:
+def test_grants_on_the_jobs_survive_a_rebuild_of_the_table(server: PostgresServer) -> None:
     url = server.fresh_database("granted")
     with psycopg.connect(url, autocommit=True) as db:
         for _, _, text in postgres_schema.MIGRATIONS:

@@ -1,4 +1,4 @@
-"""Owners in each store: what is known of them stays small, and their open transactions hold up nobody else."""
+"""Owners in each store: their records stay few, and their open transactions delay no other owner."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -148,7 +148,7 @@ class TestOpenTransactions(OnPostgres):
             other.commit()
         assert [lease.owner for lease in self.take(10)] == ["a"]
 
-    def test_an_owner_waits_for_his_own_open_transaction_and_stands_behind_it(self) -> None:
+    def test_an_owner_waits_for_its_own_open_transaction_and_ranks_behind_it(self) -> None:
         first, second = self.of("a"), self.of("a")
         with held(self.url) as other:
             enqueue_on(other, self.store, first)
@@ -157,7 +157,7 @@ class TestOpenTransactions(OnPostgres):
                 other.commit()
         assert [lease.fence.id for lease in self.take(10)] == [first.id, second.id]
 
-    def test_turns_are_kept_while_somebody_enqueues_by_them(self) -> None:
+    def test_turns_are_kept_while_an_enqueue_uses_them(self) -> None:
         self.store.enqueue([self.of("a")])
         self.done(self.take(1))
         self.advance(HOUR)

@@ -67,7 +67,7 @@ def test_a_database_without_tables_wants_to_be_migrated(healthy: PostgresServer)
         assert len(app.doctor()) > 2
 
 
-def test_a_server_that_is_away_is_told() -> None:
+def test_a_server_that_is_down_is_reported() -> None:
     with App("postgresql://nobody@127.0.0.1:1/none") as app:
         (finding,) = app.doctor()
     assert (finding.code, finding.level) == (Check.REACHABLE, Level.PROBLEM)
@@ -92,7 +92,7 @@ def test_commits_that_a_crash_can_undo_are_a_problem(server: PostgresServer, hea
     assert found(unsafe, Check.POSTGRES_AUTOVACUUM).level is Level.WARNING
 
 
-def test_a_held_snapshot_is_told_with_its_holder(url: str) -> None:
+def test_a_held_snapshot_is_reported_with_its_holder(url: str) -> None:
     assert found(url, Check.POSTGRES_SNAPSHOTS).level is Level.OK
     with psycopg.connect(url, application_name="report") as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -136,7 +136,7 @@ def test_a_prepared_transaction_that_was_forgotten_is_named(url: str) -> None:
         assert found(url, Check.LOG_LAG, AT_ONCE).level is Level.OK
 
 
-def test_a_replication_slot_that_nobody_reads_is_named(url: str) -> None:
+def test_a_replication_slot_without_a_reader_is_named(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')")
         try:
@@ -147,7 +147,7 @@ def test_a_replication_slot_that_nobody_reads_is_named(url: str) -> None:
     assert found(url, Check.POSTGRES_SNAPSHOTS).level is Level.OK
 
 
-def test_dead_rows_that_are_not_removed_are_told(url: str) -> None:
+def test_dead_rows_that_are_not_removed_are_reported(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("ALTER TABLE mulligan_workers SET (autovacuum_enabled = off)")
         admin.execute(
@@ -160,7 +160,7 @@ def test_dead_rows_that_are_not_removed_are_told(url: str) -> None:
     assert "mulligan_workers has 100,001 dead rows" in found(url, Check.POSTGRES_AUTOVACUUM).found
 
 
-def test_a_long_log_is_told(url: str) -> None:
+def test_a_long_log_is_reported(url: str) -> None:
     with closing(PostgresStore(url)) as store:
         store.enqueue([*job("a"), *job("b"), *job("c")])
     with psycopg.connect(url, autocommit=True) as admin:
@@ -176,7 +176,7 @@ def test_notify_that_is_off_or_arrives_is_well(url: str) -> None:
     assert found(url, Check.POSTGRES_PROXY).found == "there is no proxy"
 
 
-def test_a_proxy_that_pools_transactions_is_found_unless_the_url_tells_of_it(healthy: PostgresServer, url: str) -> None:
+def test_a_proxy_that_pools_transactions_is_found_unless_the_url_declares_it(healthy: PostgresServer, url: str) -> None:
     if pgbouncer() is None:
         pytest.skip("pgbouncer is not installed: 'apt-get install pgbouncer'")
     with proxy(healthy) as port:

@@ -1,4 +1,4 @@
-"""Growth by shape: what an operation reads does not grow with the jobs that are none of its business."""
+"""Growth by shape: what an operation reads does not grow with the number of unrelated jobs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

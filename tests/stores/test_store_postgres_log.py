@@ -71,7 +71,7 @@ class TestLog(Bench):
         positions = [event["position"] for event in found]
         assert [positions.count(position) for position in dict.fromkeys(positions)] == shown
 
-    def test_an_event_that_is_rolled_back_holds_nobody_up(self) -> None:
+    def test_an_event_that_is_rolled_back_delays_no_reader(self) -> None:
         with held(self.url) as other:
             enqueue_on(other, self.store, self.new())
             later = self.enqueue().id
@@ -79,7 +79,7 @@ class TestLog(Bench):
             other.rollback()
         assert [event.job for event in self.store.events()] == [later]
 
-    def test_a_reader_who_begins_at_the_newest_event_misses_none_that_commits_later(self) -> None:
+    def test_a_reader_that_begins_at_the_newest_event_misses_none_that_commits_later(self) -> None:
         first = self.new()
         with held(self.url) as other:
             enqueue_on(other, self.store, first)
@@ -88,7 +88,7 @@ class TestLog(Bench):
             other.commit()
         assert {event.job for event in self.store.events(after=begin)} == {first.id, later}
 
-    def test_whoever_reads_in_the_middle_of_many_transactions_gets_each_event_once_and_in_order(self) -> None:
+    def test_a_reader_among_many_transactions_gets_each_event_once_and_in_order(self) -> None:
         seen: list[Event] = []
 
         def read() -> None:
@@ -151,7 +151,7 @@ class TestLog(Bench):
             assert self.job(job.id).state is State.SUCCEEDED
 
     @pytest.mark.parametrize("is_paused", [False, True], ids=["pass", "are parked at"])
-    def test_a_job_enqueued_while_others_pass_the_door_is_not_started_before_it_came(
+    def test_a_job_enqueued_during_a_promotion_is_not_started_before_it_was_enqueued(
         self, *, is_paused: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The claim would have an older transaction id than the job it takes."""
@@ -190,7 +190,7 @@ class TestLog(Bench):
         assert told == self.events(job.id)[-len(told) :]
         return [event.type for event in told]
 
-    def test_an_older_transaction_lets_a_job_in_after_it_came(self) -> None:
+    def test_an_older_transaction_promotes_a_newer_job(self) -> None:
         def find(older: Any) -> Job[Any]:
             job = self.enqueue(delay=SECOND)
             self.advance(SECOND)
@@ -199,7 +199,7 @@ class TestLog(Bench):
 
         assert self.told_by_older(find) == ["job.enqueued", "job.queued"]
 
-    def test_an_older_transaction_lets_a_retry_in_after_its_failure(self) -> None:
+    def test_an_older_transaction_promotes_a_retry_after_its_failure(self) -> None:
         job = self.enqueue()
         (lease,) = self.claim()
 
@@ -211,7 +211,7 @@ class TestLog(Bench):
 
         assert self.told_by_older(find) == ["job.retried", "job.queued"]
 
-    def test_an_older_transaction_gives_a_place_after_the_job_came(self) -> None:
+    def test_an_older_transaction_gives_a_slot_to_a_newer_job(self) -> None:
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1}))
         self.claim("nothing")
 
@@ -378,7 +378,7 @@ def test_what_was_read_from_the_log_is_still_there_after_a_crash(crashing: Crash
     assert crashing.store.events() == read
 
 
-def test_no_new_event_hides_below_a_position_that_was_told_before_a_crash(crashing: Crashing) -> None:
+def test_no_new_event_hides_below_a_position_that_was_read_before_a_crash(crashing: Crashing) -> None:
     crashing.enqueue("job")
     crashing.claim("w")
     told = crashing.store.last_position()
@@ -387,7 +387,7 @@ def test_no_new_event_hides_below_a_position_that_was_told_before_a_crash(crashi
     assert [event.job for event in crashing.store.events(after=told)] == ["new"]
 
 
-def test_an_enqueue_a_settle_and_a_move_by_hand_survive_a_crash(crashing: Crashing) -> None:
+def test_an_enqueue_a_settle_and_a_manual_move_survive_a_crash(crashing: Crashing) -> None:
     crashing.enqueue("settled", "cancelled")
     leases = {lease.fence.id: lease for lease in crashing.claim("w")}
     assert crashing.settle(leases["settled"], "1") is Settled.ACCEPTED

@@ -152,7 +152,7 @@ class TestClaimRaces(Racing):
         jobs = [job for answer in answers for job in answer]
         assert len(jobs) == len(set(jobs)) == 300
 
-    def test_a_claim_whose_reply_was_lost_returns_the_same_leases_to_whoever_repeats_it(self) -> None:
+    def test_a_claim_whose_reply_was_lost_returns_the_same_leases_when_repeated(self) -> None:
         self.store.enqueue([self.new() for _ in range(9)])
         with held(self.url) as lost:
             before = on(self.store, lost).claim(self.wish(by="w", number=4, limit=3)).leases
@@ -173,7 +173,7 @@ class TestClaimRaces(Racing):
         adopted = self.store.adopt("w", before=2, held=[lease.fence for lease in got])
         assert {lease.fence for lease in adopted} == {lease.fence for lease in lost}
 
-    def test_whoever_got_fewer_than_he_wanted_is_told_to_look_again_at_once(self) -> None:
+    def test_a_claim_that_got_fewer_than_wanted_says_to_claim_again_at_once(self) -> None:
         self.store.enqueue([self.new() for _ in range(20)])
         self.enqueue("another", priority=10)
         with held(self.url) as other:
@@ -196,7 +196,7 @@ class TestClaimRaces(Racing):
         assert self.settle(lost, Succeed("1")) is Settled.REFUSED
         assert self.settle(lease, Succeed("2")) is Settled.ACCEPTED
 
-    def test_a_cancellation_during_the_claim_is_told_to_the_worker(self) -> None:
+    def test_a_cancellation_during_the_claim_reaches_the_worker(self) -> None:
         job = self.enqueue()
         with held(self.url) as claiming:
             (lease,) = on(self.store, claiming).claim(self.wish(by="w")).leases
@@ -206,7 +206,7 @@ class TestClaimRaces(Racing):
         assert answer.result().state is State.RUNNING
         assert self.beat(lease.fence, by="w").cancelled == [lease.fence]
 
-    def test_promotions_at_once_let_each_job_through_the_door_once(self) -> None:
+    def test_concurrent_promotions_promote_each_job_once(self) -> None:
         jobs = self.store.enqueue([self.new(delay=MINUTE) for _ in range(50)])
         self.advance(HOUR)
         with held(self.url) as other:
@@ -253,7 +253,7 @@ class TestSettleRaces(Racing):
         assert answer.result() is Settled.REFUSED
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
 
-    def test_a_worker_frozen_inside_its_beat_does_not_keep_its_jobs_for_ever(self) -> None:
+    def test_a_worker_frozen_inside_its_beat_does_not_keep_its_jobs_forever(self) -> None:
         lease = self.leased(lease=SECOND)
         self.advance(MINUTE)
         (overdue,) = self.store.overdue(besides="r", limit=9)
@@ -276,7 +276,7 @@ class TestSettleRaces(Racing):
         assert answer.result() is Settled.REFUSED
         assert self.job(lease.fence.id).state is State.QUEUED
 
-    def test_a_deadlock_is_repeated_and_nobody_hears_of_it(self) -> None:
+    def test_a_transaction_that_deadlocks_is_repeated_without_an_error(self) -> None:
         for _ in range(5):
             # Whoever has waited longest is looked at first: on a slow machine that may be the other.
             with suppress(psycopg.errors.DeadlockDetected):
@@ -368,7 +368,7 @@ class TestPruneRaces(Racing):
             other.commit()
         assert [cursor.name for cursor in self.store.cursors()] == ["one", "two"]
 
-    def test_a_job_that_is_being_retried_by_hand_is_passed_over(self) -> None:
+    def test_a_job_that_is_being_retried_manually_is_passed_over(self) -> None:
         job, other_job = self.in_state(State.FAILED), self.in_state(State.FAILED)
         self.advance(HOUR)
         with held(self.url) as other:

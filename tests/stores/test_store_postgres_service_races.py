@@ -1,4 +1,4 @@
-"""Services under races: transactions that hold a service's row while others claim, settle and pass the door."""
+"""Services under races: transactions that hold a service's row while others claim, settle and promote."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +55,7 @@ class TestServiceRaces(Racing):
             connection.pgconn.exec_(b"DEALLOCATE ALL")
         assert self.store.settle([Outcome(second, Succeed("1"))]) == [Settled.ACCEPTED]
 
-    def test_of_two_settles_of_one_worker_no_word_is_lost(self) -> None:
+    def test_of_two_settles_of_one_worker_no_call_result_is_lost(self) -> None:
         leases = self._leases("a", 4)
         with held(self.url) as other:
             on(self.store, other.begin()).settle([Outcome(lease, blaming()) for lease in leases[:2]])
@@ -78,7 +78,7 @@ class TestServiceRaces(Racing):
         self.store.settle([Outcome(second, Succeed("1"))])
         assert self._state("a") == "closed"
 
-    def test_a_probe_that_fails_meanwhile_closes_the_door(self) -> None:
+    def test_a_probe_that_fails_meanwhile_stops_admission(self) -> None:
         self._due()
         (probe,) = self.claim(by="w1")
         self._more()
@@ -90,7 +90,7 @@ class TestServiceRaces(Racing):
         assert claimed.result() == []
         assert self._state("a") == "open"
 
-    def test_a_claim_beside_a_settle_that_opens_does_not_wait_and_is_of_before(self) -> None:
+    def test_a_claim_beside_a_settle_that_opens_does_not_wait_and_sees_the_previous_state(self) -> None:
         leases = self._leases("a", 4)
         self._more()
         with held(self.url) as other:
@@ -134,7 +134,7 @@ class TestServiceRaces(Racing):
             list(pool.map(settle, range(len(stores))))
         assert (self._state("a"), self._state("b")) == ("open", "open")
 
-    def test_two_claims_let_no_more_retries_in_than_the_budget_has(self) -> None:
+    def test_two_claims_admit_no_more_retries_than_the_budget_has(self) -> None:
         leases = self._leases("c", 30)
         for number in range(10):
             ends = [Succeed("1"), blaming(400 * 24 * HOUR)]
@@ -151,7 +151,7 @@ class TestServiceRaces(Racing):
         assert len(claimed.result()) == 10
         assert self.store.counts()["send"]["waiting"] == 30
 
-    def test_forcing_waits_for_a_claim_and_has_the_last_word(self) -> None:
+    def test_forcing_waits_for_a_claim_and_overrides_it(self) -> None:
         self._due()
         with held(self.url) as other:
             (probe,) = on(self.store, other).claim(self.wish(by="w1")).leases

@@ -1,4 +1,4 @@
-"""A server that does not answer: the network is silent, or somebody holds what a call needs. Every call ends."""
+"""A server that does not answer: the network is silent, or another session holds a lock. Every call ends."""
 
 import asyncio
 import logging
@@ -115,7 +115,7 @@ def test_a_settle_whose_reply_is_not_forwarded_is_repeated_and_written_once(stor
     assert [event.type for event in store.events(job="job")].count("job.succeeded") == 1
 
 
-def test_who_connects_and_who_listens_is_not_held_up(address: str, proxy: Proxy) -> None:
+def test_connecting_and_listening_are_not_delayed(address: str, proxy: Proxy) -> None:
     with (
         closing(PostgresStore(address, timeout=LIMIT)) as store,
         closing(store.changes()) as changes,
@@ -132,7 +132,7 @@ def test_who_connects_and_who_listens_is_not_held_up(address: str, proxy: Proxy)
         proxy.speak()
 
 
-def test_a_row_that_somebody_holds_ends_the_wait_and_leaves_nobody_waiting(store: PostgresStore, url: str) -> None:
+def test_a_locked_row_ends_the_wait_and_leaves_no_session_waiting(store: PostgresStore, url: str) -> None:
     store.enqueue([new("job")])
     (lease,) = claim(store)
     outcome = Outcome(lease, Succeed("1"))
@@ -209,7 +209,7 @@ class Listener(logging.Handler):
         threading.Thread(target=self._proxy.speak).start()
 
 
-def test_a_worker_says_that_the_store_is_silent_and_goes_on_when_it_is_not(address: str, proxy: Proxy) -> None:
+def test_a_worker_logs_that_the_store_does_not_answer_and_continues_when_it_does(address: str, proxy: Proxy) -> None:
     ran: list[Any] = []
     listener = Listener(proxy)
     logger = logging.getLogger("mulligan.worker")

@@ -1,4 +1,4 @@
-"""A PostgreSQL that is wrong, locked, too old or gone: one clear sentence, and work that resumes alone."""
+"""A PostgreSQL that is wrong, locked, too old or gone: one clear message, and work resumes without help."""
 
 import asyncio
 import logging
@@ -90,7 +90,7 @@ def test_a_missing_database_is_named(server: PostgresServer) -> None:
     assert "s3cret" not in str(error)
 
 
-def test_a_server_that_nobody_runs_is_named() -> None:
+def test_a_server_that_does_not_run_is_named() -> None:
     error = said(f"postgresql://me:{SECRET.replace('/', '%2F')}@127.0.0.1:{free_port()}/jobs")
     assert isinstance(error, StoreUnavailable)
     assert is_one_sentence(error)
@@ -345,7 +345,9 @@ def _whole_log(app: App) -> list[Any]:
     return events
 
 
-def test_a_long_outage_is_told_once_by_each_who_notices(own_server: PostgresServer, records: list[str]) -> None:
+def test_a_long_outage_is_logged_once_by_each_process_that_notices(
+    own_server: PostgresServer, records: list[str]
+) -> None:
     url = own_server.fresh_database("jobs")
     ran: Counter[int] = Counter()
     with quick(url, ran) as app:

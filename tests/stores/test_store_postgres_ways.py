@@ -18,7 +18,7 @@ class TestWithoutNotify(PostgresBench):
     def address(self, database: str) -> str:
         return database + "?notify=off"
 
-    def test_nothing_is_sent_to_anybody_who_listens(self) -> None:
+    def test_nothing_is_sent_to_a_listener(self) -> None:
         with psycopg.connect(self.url.partition("?")[0], autocommit=True) as listener:
             listener.execute("LISTEN mulligan")
             self.enqueue()

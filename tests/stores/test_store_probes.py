@@ -1,4 +1,4 @@
-"""Real workers probe a service by jobs of its own, on both stores: nothing else is tried before it is well."""
+"""Real workers probe a service with probe jobs, on both stores: no other job is tried before the service is up."""
 
 from datetime import timedelta
 from pathlib import Path

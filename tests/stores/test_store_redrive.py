@@ -1,4 +1,4 @@
-"""A redrive on each store, carried out by real processes: one is killed in the middle of it, another goes on."""
+"""A redrive on each store, carried out by real processes: one is killed in the middle of it, another continues."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Rows of services that somebody damaged: nothing but the service itself is in trouble, and it gets out again."""
+"""Damaged rows of services: only that service is affected, and it recovers."""
 
 import json
 from collections.abc import Iterator
@@ -77,7 +77,9 @@ class Desk:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_standing_harms_nobody_and_gets_well(name: str, store: SqliteStore, clock: VirtualClock) -> None:
+def test_a_damaged_service_state_harms_no_job_and_is_replaced(
+    name: str, store: SqliteStore, clock: VirtualClock
+) -> None:
     desk = Desk(store, clock)
     store.force(ServiceRequest(id="r", name="gateway", to="open"))
     desk.write("UPDATE mulligan_services SET standing = ?, ask_at = 0, hold = 0", DAMAGE[name])
@@ -96,7 +98,7 @@ def test_a_damaged_standing_harms_nobody_and_gets_well(name: str, store: SqliteS
 
 
 @pytest.mark.parametrize("text", TALLIES)
-def test_a_damaged_tally_harms_nobody_and_begins_anew(text: str, store: SqliteStore, clock: VirtualClock) -> None:
+def test_damaged_call_counts_harm_no_job_and_start_again(text: str, store: SqliteStore, clock: VirtualClock) -> None:
     desk = Desk(store, clock)
     desk.jobs("gateway", 1)
     desk.settle(Succeed("1"))

@@ -1,5 +1,4 @@
-"""Growth by shape: what is held for services, and services that are held, cost those who have nothing to do with them
-nothing."""
+"""Growth by shape: jobs held for services, and held services, cost unrelated jobs nothing."""
 
 import os
 from collections.abc import Callable
@@ -107,7 +106,7 @@ def others(first: int, last: int, **words: str) -> list[str]:
     ]
 
 
-def test_on_sqlite_what_is_held_for_services_stands_in_nobody_s_way() -> None:
+def test_on_sqlite_jobs_held_for_services_delay_no_other() -> None:
     store = SqliteStore("sqlite:///:memory:", threaded=False)
     ours, found = Ours(store), {}
     for first, size in ((1, FEW), (FEW + 1, MANY)):
@@ -120,7 +119,7 @@ def test_on_sqlite_what_is_held_for_services_stands_in_nobody_s_way() -> None:
 
 
 @pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
-def test_on_postgres_what_is_held_for_services_stands_in_nobody_s_way(server: PostgresServer, plan: str) -> None:
+def test_on_postgres_jobs_held_for_services_delay_no_other(server: PostgresServer, plan: str) -> None:
     url = server.fresh_database(f"held_{plan}")
     store = PostgresStore(url + "?notify=off")
     store.migrate()

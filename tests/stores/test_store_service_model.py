@@ -1,4 +1,4 @@
-"""Any life of services: what is promised of breakers, permits and budgets holds after each step."""
+"""Services after any steps: the promises of breakers, permits and budgets hold after each step."""
 
 from conformance.service_machine import service_machine
 from mulligan.store.sqlite import SqliteStore

@@ -121,7 +121,7 @@ def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_database_of_somebody_else_keeps_its_tables(path: Path) -> None:
+def test_a_foreign_database_keeps_its_tables(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (a)")
         other.execute("INSERT INTO theirs VALUES (1)")

@@ -35,7 +35,7 @@ MOUNTS = """\
         ((3, 53, 0), Level.OK),
     ],
 )
-def test_versions_with_the_wal_reset_bug_are_told(version: tuple[int, ...], expected: Level) -> None:
+def test_versions_with_the_wal_reset_bug_are_reported(version: tuple[int, ...], expected: Level) -> None:
     finding = health.version(version)
     assert finding.level is expected
     assert (finding.remedy == "pip install 'mulligan[sqlite]'") == (expected is Level.WARNING)
@@ -76,13 +76,13 @@ def test_a_journal_that_is_no_wal_is_a_problem(tmp_path: Path) -> None:
         assert health.journal(connection, "full").level is Level.OK
 
 
-def test_jobs_that_a_power_cut_could_take_back_are_told(tmp_path: Path) -> None:
+def test_jobs_that_a_power_cut_could_lose_are_reported(tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", "sqlite:///:memory:"):
         with closing(SqliteStore(url)) as store:
             assert of(store.examine(Limits()), Check.SQLITE_JOURNAL).level is Level.WARNING
 
 
-def test_a_lock_that_another_holds_is_a_problem_until_he_lets_go(tmp_path: Path) -> None:
+def test_a_lock_that_another_process_holds_is_a_problem_until_it_is_released(tmp_path: Path) -> None:
     limits = Limits(lock=timedelta(milliseconds=20))
     with closing(SqliteStore(f"sqlite:///{tmp_path}/jobs.db")) as store:
         with (tmp_path / "jobs.db-lock").open("r+b") as other:

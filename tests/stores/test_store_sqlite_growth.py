@@ -1,4 +1,4 @@
-"""Growth by shape on SQLite: the steps of its machine do not grow with the jobs that are none of one's business."""
+"""Growth by shape on SQLite: the steps of its virtual machine do not grow with the number of unrelated jobs."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -49,7 +49,7 @@ def test_all_can_be_read_and_the_store_closed_while_another_process_holds_the_lo
 
 
 @pytest.mark.parametrize("threaded", [True, False])
-def test_a_write_gives_up_in_time_and_names_who_holds_the_lock(path: Path, *, threaded: bool) -> None:
+def test_a_write_gives_up_in_time_and_names_the_holder_of_the_lock(path: Path, *, threaded: bool) -> None:
     with closing(SqliteStore(f"sqlite:///{path}", threaded=threaded, timeout=SHORT)) as store:
         with held(path):
             for _ in range(3):

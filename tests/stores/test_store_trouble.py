@@ -110,7 +110,7 @@ def test_on_a_full_disk_no_attempt_is_spent_and_no_outcome_is_lost(bench: Bench)
     assert ids(bench.claim()) == ["queued"]
 
 
-def test_a_full_disk_fails_those_who_need_space_and_no_others_of_their_commit(bench: Bench) -> None:
+def test_a_full_disk_fails_the_operations_that_need_space_and_no_others_of_their_commit(bench: Bench) -> None:
     bench.enqueue("first")
     with full_disk(bench), pytest.raises(StoreFull):
         bench.store.enqueue([NewJob(id=f"n{number}", kind="send", arguments="{}") for number in range(1_000)])
@@ -410,9 +410,7 @@ def test_a_row_that_nothing_can_move_fails_and_can_be_revived(
     assert bench.store.settle([Outcome(lease, Succeed("1"))]) == [Settled.ACCEPTED]
 
 
-def test_many_damaged_rows_in_the_door_hold_up_nobody_behind_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_damaged_waiting_rows_delay_no_job_behind_them(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mulligan.store.promote.PROMOTE_PASS", 3)
     for number in range(7):
         bench.enqueue(f"bad{number}", delay=timedelta(seconds=number))

@@ -1,25 +1,25 @@
-"""Batches as the log tells them: who belongs to which, and what its counts must be."""
+"""Batches as the log records them: their members, and what their counts must be."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.broken import Broken
-from simulator.chronicle import DOOR
 from simulator.lives import Life
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
+from simulator.transitions import PROMOTERS
 
 WRITTEN_BY = {
     "batch.published": ("publish",),
-    "batch.settled": (*DOOR, "settle", "expire", "tend_batches"),
-    "batch.aborted": (*DOOR, "settle", "expire"),
+    "batch.settled": (*PROMOTERS, "settle", "expire", "tend_batches"),
+    "batch.aborted": (*PROMOTERS, "settle", "expire"),
     "batch.reopened": ("move", "advance_redrive"),
     "batch.expired": ("tend_batches",),
 }
 
 
 @dataclass(slots=True)
-class Book:
+class ExpectedBatch:
     id: str
     state: str = "draft"
     generation: int = 1

@@ -1,4 +1,4 @@
-"""Who takes part in a world: a worker's process that can be killed and stopped, or people and their programs."""
+"""The participants of a world: worker processes, which can be killed and stopped, and the clients."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,8 +15,8 @@ from mulligan.wiring import AppParts
 from mulligan.worker.slots import GRACE_SECONDS
 from mulligan.worker.worker import LONGEST_PAUSE, Worker
 from simulator.clocks import SkewedClock
+from simulator.connection import Connection
 from simulator.driver import SimulatedDriver
-from simulator.line import Line
 from simulator.tasks import register
 from simulator.timeline import SECOND, Timeline
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from simulator.world import World
 
 
-class Party:
-    """Has a loop and a line to the store. This one lives for ever."""
+class Participant:
+    """Has an event loop and a connection to the store. Only a `Process` can be killed."""
 
     is_mortal = False
 
@@ -36,15 +36,15 @@ class Party:
         self.world = world
         self.name = name
         self.loop = world.timeline.new_loop(self._complain)
-        self.line = Line(self)
-        self.branch = world.office.store.branch()
+        self.connection = Connection(self)
+        self.own_store = world.server.store.own_store()
         self.is_dead = False
         self.on_resume: list[Callable[[], None]] = []
         self.troubled_at = world.timeline.now
 
     @property
     def store(self) -> Store:
-        return cast("Store", self.line)
+        return cast("Store", self.connection)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self.loop.create_task(work)
@@ -69,7 +69,7 @@ class Party:
             self.world.break_promise(f"{self.name}: {message}: {error!r}")
 
 
-class Process(Party):
+class Process(Participant):
     """One start of one worker: the app of a user, with the engine's own worker in it."""
 
     is_mortal = True
@@ -167,7 +167,7 @@ class Process(Party):
 
     def is_rid_of(self, job: str, attempt: int) -> None:
         """Its outcome is on the way, or there is none; the slot is free unless the code still runs."""
-        if (job, attempt) not in self.world.oracle.bodies:
+        if (job, attempt) not in self.world.oracle.executions:
             self.frees(job, attempt)
 
     def frees(self, job: str, attempt: int) -> None:
@@ -191,7 +191,7 @@ class Process(Party):
         if self.is_dead:
             return
         self.world.tell(self.name, "is told to stop")
-        if self.world.weather.is_out:
+        if self.world.faults.is_out:
             self.world.reached.note("a worker is stopped during an outage")
         if self.is_leaving and self._worker is not None:
             self.world.reached.note("a worker is stopped twice")
@@ -230,19 +230,19 @@ class Process(Party):
         if self.is_dead:
             return
         self.world.tell(self.name, "is gone")
-        self.world.oracle.bodies.left(self)
+        self.world.oracle.executions.left(self)
         self._die()
         self.world.timeline.call_in(0, self._bury)
 
     def _die(self) -> None:
         self.is_dead = True
         self.loop.is_stopped = True
-        self.world.oracle.bodies.died(self)
+        self.world.oracle.executions.died(self)
         self.world.timeline.forget(self.loop)
 
     def _bury(self) -> None:
         """Let its tasks come to their end where they reach nothing and nobody, in a time of their own."""
-        self.line.cut()
+        self.connection.cut()
         nowhere = Timeline(self.world.fork())
         nowhere.now = self.world.timeline.now
         nowhere.inherit(self.loop)

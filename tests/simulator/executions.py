@@ -1,4 +1,4 @@
-"""What the oracle knows of the tasks' own code: an attempt runs once, under its lease, alone unless that was lost."""
+"""The oracle checks the code of tasks: an attempt runs once, under its lease, and alone unless the lease was lost."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ from simulator.lives import Lives
 from simulator.timeline import SECOND
 
 if TYPE_CHECKING:
-    from simulator.party import Process
+    from simulator.participants import Process
     from simulator.world import World
 
 
-class Bodies:
+class Executions:
     def __init__(self, world: "World", lives: Lives) -> None:
         self._world = world
         self._reached = world.reached.note

@@ -1,4 +1,4 @@
-"""What the oracle knows of moves by hand: made once, and refused only where they cannot be made."""
+"""The oracle checks manual moves: each is made once, and refused only where it is illegal."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from mulligan.errors import IllegalMove
 from mulligan.lifecycle import Move
 from simulator.broken import require
-from simulator.chronicle import LEGAL, Chronicle
-from simulator.door import DoorWatch
-from simulator.office import Call, Entry
+from simulator.promotions import PromotionWatch
+from simulator.server import Call, Entry
+from simulator.transitions import LEGAL, Transitions
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -21,12 +21,12 @@ MOVES = {
 }
 
 
-class HandWatch:
-    def __init__(self, world: "World", chronicle: Chronicle, door: DoorWatch) -> None:
+class MoveWatch:
+    def __init__(self, world: "World", transitions: Transitions, promotions: PromotionWatch) -> None:
         self._timeline = world.timeline
         self._reached = world.reached.note
-        self._chronicle = chronicle
-        self._door = door
+        self._transitions = transitions
+        self._promotions = promotions
         self._requests: dict[str, None] = {}
 
     def moved(self, call: Call, entries: list[Entry]) -> None:
@@ -42,13 +42,13 @@ class HandWatch:
         require(bool(entries) and entries[0].request == request.id, "a move left no trace in the log")
         self._requests[request.id] = None
         self._made(call, entries[0])
-        self._door.promoted(call, entries[1:])
+        self._promotions.promoted(call, entries[1:])
 
     def _refusal(self, call: Call) -> None:
         self._reached("a move by hand is refused")
         if not isinstance(call.error, IllegalMove):
             return
-        life = self._chronicle.lives.by_id[call.asked.job]
+        life = self._transitions.lives.by_id[call.asked.job]
         is_legal = any(life.state in LEGAL[event] for event in MOVES[call.asked.move] if event != "job.snoozed")
         if call.asked.move is Move.MANUAL_SNOOZE:
             is_legal = life.state in ("waiting", "queued")
@@ -57,7 +57,7 @@ class HandWatch:
     def _made(self, call: Call, entry: Entry) -> None:
         request, now = call.asked, call.now
         require(entry.type in MOVES[request.move], f"{entry.type} where {request.move} was asked")
-        life = self._chronicle.follow(call, entry)
+        life = self._transitions.follow(call, entry)
         match request.move:
             case Move.MANUAL_RETRY:
                 life.start_again(now)

@@ -1,4 +1,4 @@
-"""One party's way to the store. Every call waits before and after; what strikes, strikes in these waits."""
+"""A participant's connection to the store. Every call waits before and after; faults happen during these waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from simulator.faults import Fate, Strike
 from simulator.strand import Strand, current_strand
 
 if TYPE_CHECKING:
-    from simulator.party import Party
+    from simulator.participants import Participant
 
 # What strikes while a request is under way strikes at its beginning.
 SOON = 0.005
@@ -20,12 +20,12 @@ NOT_HEARD = "no answer from the simulated store"
 OWN_ENDS = "settle what ended here"
 
 
-class Line:
-    """A `Store`, whatever the call: only the waits are ours."""
+class Connection:
+    """A `Store`: it forwards every operation after simulated waits."""
 
-    def __init__(self, party: "Party") -> None:
-        self._party = party
-        self._world = party.world
+    def __init__(self, participant: "Participant") -> None:
+        self._participant = participant
+        self._world = participant.world
         self._is_cut = False
         self._open: dict[asyncio.Future[Any], str] = {}
 
@@ -35,7 +35,7 @@ class Line:
         return call
 
     def cut(self) -> None:
-        """The party is dead: it reaches nothing any more."""
+        """The participant is dead: all its open and later calls fail."""
         self._is_cut = True
         for answer in list(self._open):
             if not answer.done():
@@ -45,8 +45,8 @@ class Line:
         pass
 
     def limit_by(self, book: Callable[[], LimitBook]) -> None:
-        """Said to the party's own part of the store: nothing goes over the wire."""
-        self._party.branch.limit_by(book)
+        """Set in the participant's own store object: nothing goes over the wire."""
+        self._participant.own_store.limit_by(book)
 
     def _ask(self, name: str, *args: Any, **options: Any) -> Any:
         if self._is_cut:
@@ -55,27 +55,27 @@ class Line:
         if strand is None:
             answer = self._at_once(name, args, options)
         else:
-            perform = partial(self._world.office.perform, self._party, name, args, options)
+            perform = partial(self._world.server.perform, self._participant, name, args, options)
             answer = self._send(strand, _said(name, args), perform, self._fate(name))
-        self._party.hears(name, answer)
+        self._participant.hears(name, answer)
         return answer
 
     def _fate(self, name: str) -> Fate:
-        fate = self._world.weather.fate(name, is_mortal=self._party.is_mortal)
+        fate = self._world.faults.fate(name, is_mortal=self._participant.is_mortal)
         if fate.is_trouble:
-            self._party.trouble(f"{name}: {_story(fate)}", seconds=fate.seconds)
+            self._participant.trouble(f"{name}: {_story(fate)}", seconds=fate.seconds)
         return fate
 
     def _at_once(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if self._world.weather.is_out:
-            self._party.trouble()
+        if self._world.faults.is_out:
+            self._participant.trouble()
             raise StoreUnavailable(NOT_THERE)
-        return self._world.office.perform(self._party, name, args, options)
+        return self._world.server.perform(self._participant, name, args, options)
 
     def _send(self, strand: Strand, said: str, perform: Callable[[], Any], fate: Fate) -> Any:
         if said == OWN_ENDS and said in self._open.values():
             self._world.reached.note("two settles of a worker are under way at once")
-        answer: asyncio.Future[Any] = self._party.loop.create_future()
+        answer: asyncio.Future[Any] = self._participant.loop.create_future()
         self._open[answer] = said
         timeline = self._world.timeline
         if fate.arrives:
@@ -90,21 +90,21 @@ class Line:
             self._open.pop(answer, None)
 
     def _carry_out(self, perform: Callable[[], Any], answer: asyncio.Future[Any], fate: Fate) -> None:
-        party, world = self._party, self._world
+        participant, world = self._participant, self._world
         if not world.parameters.is_remote:
             # The store is part of the process: what is stopped writes nothing.
-            if party.is_dead:
+            if participant.is_dead:
                 return
-            if party.loop.is_stopped:
-                party.on_resume.append(partial(self._carry_out, perform, answer, fate))
+            if participant.loop.is_stopped:
+                participant.on_resume.append(partial(self._carry_out, perform, answer, fate))
                 return
         if fate.is_trouble:
             # The way of the reply begins now, also where the process was stopped in between.
-            party.trouble(seconds=fate.reply)
-        if world.weather.is_out:
+            participant.trouble(seconds=fate.reply)
+        if world.faults.is_out:
             self._answer_in(fate.reply, answer, error=StoreUnavailable(NOT_THERE))
             return
-        if party.is_dead:
+        if participant.is_dead:
             world.reached.note("a process is killed while its request is on the wire")
         self._perform(perform, answer, fate)
 
@@ -122,25 +122,25 @@ class Line:
         if fate.gives_up_after is None:
             later = fate.reply_of_found if result else 0.0
             if later:
-                self._party.trouble("something was found: slow", seconds=later)
+                self._participant.trouble("something was found: slow", seconds=later)
             self._answer_in(fate.reply + later, answer, result, error=error)
 
     def _answer_in(
         self, seconds: float, answer: asyncio.Future[Any], result: Any = None, *, error: BaseException | None = None
     ) -> None:
         def arrive() -> None:
-            if not self._party.is_dead:
-                self._party.loop.call_soon(_answer, answer, result, error)
+            if not self._participant.is_dead:
+                self._participant.loop.call_soon(_answer, answer, result, error)
 
         self._world.timeline.call_in(seconds, arrive)
 
     def _strike(self, strike: Strike) -> None:
-        if self._party.is_dead:
+        if self._participant.is_dead:
             return
         if strike is Strike.CRASH:
-            self._party.crash()
+            self._participant.crash()
         else:
-            self._party.pause(self._world.weather.pause_seconds())
+            self._participant.pause(self._world.faults.pause_seconds())
 
 
 def _said(name: str, args: tuple[Any, ...]) -> str:

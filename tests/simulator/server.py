@@ -1,4 +1,4 @@
-"""The store itself: everybody's requests, one after the other, each under the eyes of the oracle."""
+"""The store: it executes one request after the other, and the oracle checks each of them."""
 
 import os
 import sqlite3
@@ -14,7 +14,7 @@ from mulligan.store.sqlite.database import Database
 from simulator.clocks import StoreClock
 
 if TYPE_CHECKING:
-    from simulator.party import Party
+    from simulator.participants import Participant
     from simulator.world import World
 
 COLUMNS = (
@@ -40,20 +40,20 @@ class Entry:
 
     @property
     def is_swept(self) -> bool:
-        """Of a job that went with its batch."""
+        """Whether the job was cancelled with its batch."""
         return bool(self.job) and self.data.get("reason") == BY_ABORT
 
     @property
     def is_of_jobs(self) -> bool:
-        """And of what the operation itself is about."""
+        """Whether the event is of a job that the operation itself is about."""
         return not self.is_swept and not self.type.startswith(("batch.", "service."))
 
 
 @dataclass(slots=True)
 class Call:
-    """One operation of the store: who asked for what, when by the store's clock, and what came of it."""
+    """One operation of the store: the caller, the request, the time by the store's clock, and the result."""
 
-    party: "Party"
+    participant: "Participant"
     name: str
     asked: Any
     options: dict[str, Any]
@@ -62,7 +62,7 @@ class Call:
     error: Exception | None = None
 
 
-class Branch(SqliteStore):
+class ProcessStore(SqliteStore):
     """The store as one process has it open. Its clock is asked for the number that the rows hold, not for a date."""
 
     def __init__(self, clock: StoreClock, book: Callable[[], ServiceBook], database: Database) -> None:
@@ -72,8 +72,8 @@ class Branch(SqliteStore):
         self._sqlite.clock = lambda: clock.microseconds
 
 
-class ObservedStore(Branch):
-    """The store with its pages open: what no caller may see, an oracle must."""
+class ObservedStore(ProcessStore):
+    """The store with what only the oracle may read: rows, counters and the whole log."""
 
     def __init__(self, clock: StoreClock, book: Callable[[], ServiceBook]) -> None:
         super().__init__(clock, book, _emptied.pop() if _emptied else Database(None, threaded=False))
@@ -82,16 +82,16 @@ class ObservedStore(Branch):
         self.times_changed = 0
 
     has_changed = False
-    """More was written between the last two looks at the log than an operation writes about its caller."""
+    """Whether more was written between the last two reads of the log than an operation writes about its caller."""
 
     def close(self) -> None:
-        """The world is over: its database is the next one's."""
+        """Empty the database and keep it for the next world."""
         _empty(self._connection)
         _emptied.append(self._database)
 
-    def branch(self) -> SqliteStore:
+    def own_store(self) -> SqliteStore:
         """The same database, as another process has it open."""
-        return Branch(self._clock, self._book, self._database)
+        return ProcessStore(self._clock, self._book, self._database)
 
     def log(self, after: int, *, expected: int = 0) -> list[Entry]:
         """What is new in the log: nothing, unless more rows were written than expected since it was asked for last."""
@@ -135,18 +135,18 @@ class ObservedStore(Branch):
             "SELECT id, gate, due_at, waiting_for FROM mulligan_jobs WHERE state = 'waiting' AND gate IS NOT NULL"
         ).fetchall()
 
-    def limits_said(self) -> dict[str, int]:
+    def limits_set(self) -> dict[str, int]:
         """By subject, how many at once."""
         return dict(self._connection.execute("SELECT gate, most FROM mulligan_limits WHERE most IS NOT NULL"))
 
     def limits_in_force(self) -> dict[str, int]:
-        """Those that count also who was let in before they were said."""
+        """The limits that have also counted the jobs admitted before they were set."""
         return dict(
             self._connection.execute("SELECT gate, most FROM mulligan_limits WHERE most IS NOT NULL AND is_swept")
         )
 
     def submitters(self) -> set[str]:
-        """Whose submissions are counted."""
+        """The owners whose submissions are counted."""
         return {owner for (owner,) in self._connection.execute("SELECT owner FROM mulligan_submissions")}
 
     def spending_by_owner(self) -> dict[tuple[str, str], int]:
@@ -187,16 +187,16 @@ def _empty(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table}")
 
 
-class Office:
+class StoreServer:
     def __init__(self, world: "World", store: ObservedStore) -> None:
         self._world = world
         self.store = store
 
-    def perform(self, party: "Party", name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def perform(self, participant: "Participant", name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         world = self._world
-        call = Call(party, name, args[0] if args else None, options, world.clock.microseconds)
+        call = Call(participant, name, args[0] if args else None, options, world.clock.microseconds)
         try:
-            call.answer = getattr(party.branch, name)(*args, **options)
+            call.answer = getattr(participant.own_store, name)(*args, **options)
         except Exception as error:
             call.error = error
             raise

@@ -1,4 +1,4 @@
-"""People and their programs: who enqueues jobs, and who retries, cancels and snoozes by hand."""
+"""The clients: they enqueue jobs and batches, and retry, cancel, snooze and redrive manually."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from simulator.driver import SimulatedDriver
 from simulator.gateway import KIND as NEEDS_GATEWAY
 from simulator.gateway import NAME as GATEWAY
 from simulator.parameters import KINDS
-from simulator.party import Party
+from simulator.participants import Participant
 from simulator.tasks import POLICIES, plan
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HANDS = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.MANUAL_CANCEL, Move.MANUAL_CANCEL, Move.MANUAL_SNOOZE)
+MANUAL_MOVES = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.MANUAL_CANCEL, Move.MANUAL_CANCEL, Move.MANUAL_SNOOZE)
 OWNERS = ("", "", "ann", "ben")
-# While the fleet rests, the town does little.
+# Between two shifts the clients do little.
 REST = 0.02
 
 
-class Town(Party):
+class Clients(Participant):
     def __init__(self, world: "World") -> None:
-        super().__init__(world, "town")
+        super().__init__(world, "clients")
         self._chance = world.fork()
         self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._chance)
         self._driver = SimulatedDriver(self)
@@ -53,19 +53,19 @@ class Town(Party):
         self._work = [self.begin(self._enqueue()), self.begin(self._meddle()), self.begin(self._redrive())]
 
     def rest(self) -> None:
-        """No more new jobs, and hands off."""
+        """Stop enqueuing and moving jobs."""
         for work in self._work:
             work.cancel()
 
     def finish(self) -> None:
-        """What was drafted is published: nobody is to wait for ever."""
+        """Publish all drafts, so that no member waits forever."""
         for batch in self._drafts:
             self.begin(self._publish(batch))
 
     def leave(self) -> None:
         self.rest()
         self.is_dead = True
-        self.line.cut()
+        self.connection.cut()
 
     async def _pause(self, rate: float) -> None:
         busy = 1.0 if self.world.is_shift else REST
@@ -86,7 +86,7 @@ class Town(Party):
                 self._work.append(self.begin(self._publish(jobs[0].batch, after=self._chance.uniform(0, 20))))
 
     async def _accepted(self, jobs: list[NewJob]) -> list[Job[Any]]:
-        """None of them, if their owner is too fast: he gives up."""
+        """Store the jobs. If their owner exceeds its rate, give up and return none."""
         try:
             return await self._surely(lambda: self.store.enqueue(jobs))
         except SubmitRateExceeded:
@@ -148,7 +148,7 @@ class Town(Party):
         owner = self.world.oracle.lives.by_id[job].owner
         request = Request(
             id=self._ids(),
-            move=self._chance.choice(HANDS),
+            move=self._chance.choice(MANUAL_MOVES),
             job=job,
             owner=self._chance.choice((None, None, owner, "carol")),
             actor="somebody",

@@ -1,15 +1,15 @@
-"""The log as a chronicle: what may happen to a job where it stands, and who may write it.
+"""The log as state transitions: which event is legal in which state, and which operation may write it.
 
 A small table of its own, made without the engine's.
 """
 
 from simulator.broken import Broken, require
 from simulator.lives import Life, Lives
-from simulator.office import Call, Entry
+from simulator.server import Call, Entry
 from simulator.timeline import Timeline
 
-# Whoever opens the door.
-DOOR = ("claim", "promote", "move", "advance_redrive", "publish")
+# The operations that promote jobs.
+PROMOTERS = ("claim", "promote", "move", "advance_redrive", "publish")
 
 # event → (state before → state after)
 LEGAL: dict[str, dict[str, str]] = {
@@ -29,8 +29,8 @@ LEGAL: dict[str, dict[str, str]] = {
 
 # (event, was it running) → the operations that may have written it
 WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
-    ("job.queued", False): DOOR,
-    ("job.parked", False): DOOR,
+    ("job.queued", False): PROMOTERS,
+    ("job.parked", False): PROMOTERS,
     ("job.parked", True): ("settle",),
     ("job.started", False): ("claim",),
     ("job.succeeded", True): ("settle",),
@@ -40,17 +40,17 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.released", True): ("settle",),
     ("job.failed", True): ("settle",),
     # By the deadline, or because the owner has no budget left.
-    ("job.failed", False): ("expire", *DOOR),
+    ("job.failed", False): ("expire", *PROMOTERS),
     ("job.cancelled", True): ("settle",),
     # By an abort of its batch, if not by hand.
-    ("job.cancelled", False): (*DOOR, "settle", "expire", "tend_batches"),
+    ("job.cancelled", False): (*PROMOTERS, "settle", "expire", "tend_batches"),
     ("job.cancel_requested", True): ("move",),
     ("job.retry_requested", False): ("move", "advance_redrive"),
     ("job.run_requested", False): ("move",),
 }
 
 
-class Chronicle:
+class Transitions:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self.lives = Lives()
