@@ -329,7 +329,7 @@ class App:
             app.enqueue_many([convert.bind("a.pdf"), notify.bind("ann")])
 
         With `connection`, a database connection of your own, they become part of its transaction. Raises
-        InvalidArguments, PayloadTooLarge, Conflict or SubmitRateExceeded; then nothing is stored.
+        InvalidArguments, PayloadTooLarge, Conflict, SubmitRateExceeded or IntakePaused; then nothing is stored.
         """
         return self.client.enqueue(check_bindings(bindings), connection=connection)
 
@@ -738,7 +738,7 @@ class App:
         return self.wiring.limits.spending(owner)
 
     def pauses(self) -> list[Pause]:
-        """Return all pauses in force: queues, kinds, services, duties and schedules."""
+        """Return all pauses in force: queues, kinds, services, duties, schedules and intake."""
         return self.wiring.pauses.list_pauses()
 
     def pause(
@@ -750,6 +750,7 @@ class App:
         service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
+        intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause:
@@ -757,8 +758,9 @@ class App:
 
             app.pause("30m", queue="bulk", actor="ann", reason="database maintenance")
 
-        Running jobs go on. A paused duty or schedule can still be run manually. Raises UnknownQueue, UnknownKind,
-        UnknownService, UnknownDuty or UnknownSchedule for a name that does not exist.
+        Running jobs go on. A paused duty or schedule can still be run manually. `intake` is a task, a queue or `"*"`:
+        new jobs of it are refused with IntakePaused, and everything else goes on. Raises UnknownQueue, UnknownKind,
+        UnknownService, UnknownDuty, UnknownSchedule or UnknownIntake for a name that does not exist.
         """
         return self.wiring.pauses.pause(
             duration,
@@ -767,6 +769,7 @@ class App:
             service=service,
             duty=duty,
             schedule=schedule,
+            intake=intake,
             actor=actor,
             reason=reason,
         )
@@ -779,12 +782,20 @@ class App:
         service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
+        intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause | None:
         """End a pause and return it; None if there was none. Raises the same errors as `pause`."""
         return self.wiring.pauses.resume(
-            queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, actor=actor, reason=reason
+            queue=queue,
+            kind=kind,
+            service=service,
+            duty=duty,
+            schedule=schedule,
+            intake=intake,
+            actor=actor,
+            reason=reason,
         )
 
     # Schedules, duties and workers

@@ -15,6 +15,7 @@
     │   ├── PayloadTooLarge
     │   ├── UnknownKind
     │   ├── BatchClosed             the batch was published and takes no more members
+    │   ├── IntakePaused            a person paused the intake of such jobs; `until` and `reason`
     │   ├── SubmitRateExceeded      the owner submits too fast; `retry_after` is the time to wait
     │   └── BadConnection           the value of connection= cannot carry the job
     ├── BadArgument                 a value that the call does not accept
@@ -31,6 +32,7 @@
     ├── UnknownSchedule
     ├── UnknownService
     ├── UnknownQueue
+    ├── UnknownIntake               neither a task nor a queue
     ├── ScheduleInUse               the schedule is still in the code of an app
     ├── IllegalMove                 the job's state does not allow the move
     │   └── StillRunning            a worker runs the job, and it is not stuck
@@ -64,7 +66,7 @@ A task may also raise `Snooze`, which is not an error.
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from signal import SIGKILL, Signals
 from typing import ClassVar
 
@@ -167,6 +169,16 @@ class BatchClosed(Refused):
             "another batch"
         )
         self.batch_id = batch_id
+
+
+class IntakePaused(Refused):
+    """A person paused the intake. `name` is the kind, the queue, or `"*"`; without `until` it lasts until resumed."""
+
+    def __init__(self, name: str, *, until: datetime | None, reason: str | None) -> None:
+        what = "no new jobs are accepted" if name == "*" else f"no new jobs of {name!r} are accepted"
+        end = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "until the intake is resumed"
+        super().__init__(f"{what} {end}" + (f", because {reason}" if reason else ""))
+        self.name, self.until, self.reason = name, until, reason
 
 
 class SubmitRateExceeded(Refused):
@@ -278,6 +290,10 @@ class UnknownService(_UnknownName):
 
 class UnknownQueue(_UnknownName):
     what = "queue"
+
+
+class UnknownIntake(_UnknownName):
+    what = "task or queue"
 
 
 class ScheduleInUse(MulliganError):

@@ -128,6 +128,7 @@ BATCH_EVENTS = (BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_ABORTED, B
 # A lane is the jobs of one queue, kind and service; each part can be paused.
 LANE_PARTS = ("queue", "kind", "service")
 LANE_EVENTS = tuple(f"{part}.{happened}" for part in LANE_PARTS for happened in ("paused", "resumed"))
+INTAKE_EVENTS = ("intake.paused", "intake.resumed")
 EVENT_TYPES = (
     *JOB_EVENTS,
     PAUSED,
@@ -139,6 +140,7 @@ EVENT_TYPES = (
     *REDRIVE_EVENTS,
     *BATCH_EVENTS,
     *LANE_EVENTS,
+    *INTAKE_EVENTS,
 )
 
 

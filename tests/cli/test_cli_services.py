@@ -134,6 +134,16 @@ def test_a_queue_kind_or_service_is_paused_listed_and_resumed(
     assert invoke("pauses", *HERE).stdout == "Nothing is paused.\n"
 
 
+def test_the_intake_is_paused_and_resumed(invoke: Invoke, read_json: ReadJson) -> None:
+    said = invoke("pause", "--intake", "*", "--for", "30m", *THERE)
+    assert said.stdout.startswith("all intake is paused until ")
+    (pause,) = read_json(invoke("pauses", "--json", *HERE))["pauses"]
+    assert (pause["what"], pause["name"]) == ("intake", "*")
+    assert invoke("resume", "--intake", "*", *THERE).stdout == "all intake is resumed.\n"
+    assert invoke("resume", "--intake", "money", *THERE).stdout == "intake of money was not paused.\n"
+    assert invoke("pause", "--intake", "nowhere", *THERE).exit_code == 4
+
+
 def test_an_unknown_name_is_not_paused(invoke: Invoke) -> None:
     refused = invoke("pause", "--queue", "monney", *THERE)
     assert refused.exit_code == 4

@@ -26,6 +26,7 @@ from conformance.fair import FairRules
 from conformance.fence import FenceRules
 from conformance.holding import HoldingRules
 from conformance.hooks import HookRules
+from conformance.intake import IntakeRules
 from conformance.lifecycle import LifecycleRules
 from conformance.limits import LimitRules
 from conformance.model_cases import machine
@@ -46,6 +47,7 @@ __all__ = ["StoreSuite", "machine"]
 class StoreSuite(
     LifecycleRules,
     EnqueueRules,
+    IntakeRules,
     ClaimRules,
     FairRules,
     LimitRules,

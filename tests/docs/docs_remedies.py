@@ -52,6 +52,8 @@ REMEDIES = {
     "UndeclaredProxy": "Add `?proxy=transaction` to the URL.",
     "UnknownDuty": "Check the name; the message suggests similar ones.",
     "UnknownKind": "Check the name of the task, or import the module that registers it.",
+    "UnknownIntake": "Check the name; the message suggests similar ones.",
+    "IntakePaused": "Try again after `until`, or when a person has resumed the intake.",
     "UnknownQueue": "Check the name; the message suggests similar ones.",
     "UnknownSchedule": "Check the name; the message suggests similar ones.",
     "UnknownService": "Check the name; the message suggests similar ones.",

@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from mulligan import App, Conflict, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
-from mulligan.errors import BadConnection
+from mulligan.errors import BadConnection, IntakePaused
 from mulligan.failure.decision import Succeed
 from mulligan.policies.quotas import Quotas
 from mulligan.records.job import Lease
@@ -305,6 +305,15 @@ def test_owners_take_turns_in_the_callers_transaction_too(shop: Shop) -> None:
     shop.transact(*options)
     claim = Claim(incarnation="w", number=1, kinds=["ship"], limit=6, lease=timedelta(hours=1), fair=["bulk"])
     assert [lease.owner for lease in shop.app.store.claim(claim).leases] == ["b", "a", "b", "b", "a", "b"]
+
+
+def test_a_paused_intake_refuses_in_the_callers_transaction_too(shop: Shop) -> None:
+    shop.app.pause("1h", intake="ship", reason="maintenance")
+    with pytest.raises(IntakePaused, match=r"no new jobs of 'ship' are accepted until .*, because maintenance"):
+        shop.transact({}, {})
+    assert shop.app.jobs().jobs == ()
+    shop.app.resume(intake="ship")
+    assert len(shop.transact({}, {})) == 2
 
 
 def test_the_name_of_a_computed_service_comes_and_goes_with_its_job(shop: Shop) -> None:

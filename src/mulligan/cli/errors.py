@@ -12,6 +12,7 @@ from mulligan.errors import (
     JobNotFound,
     RedriveNotFound,
     UnknownDuty,
+    UnknownIntake,
     UnknownKind,
     UnknownQueue,
     UnknownSchedule,
@@ -53,7 +54,7 @@ def _ending(error: Exception) -> type[CommandFailed]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
-        case UnknownService() | UnknownQueue():
+        case UnknownService() | UnknownQueue() | UnknownIntake():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -1,4 +1,4 @@
-"""`mulligan pause`, `resume` and `pauses`: queues, kinds, services, duties and schedules."""
+"""`mulligan pause`, `resume` and `pauses`: queues, kinds, services, duties, schedules and intake."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import duration, text
 from mulligan.explain.words import at, quoted, relative
 from mulligan.records.document import document_of
-from mulligan.records.pause import Pause
+from mulligan.records.pause import EVERYTHING, Pause
 
 # Options of both `pause` and `resume`.
 TARGETS = {
@@ -28,6 +28,7 @@ TARGETS = {
     "service": "The service; see: mulligan services",
     "duty": "The duty; see: mulligan duties",
     "schedule": "The schedule; see: mulligan schedules",
+    "intake": "The task or queue that accepts no new jobs, or * for all.",
 }
 target_options = together(
     *(click.option(f"--{what}", metavar="NAME", type=text, help=about) for what, about in TARGETS.items())
@@ -45,18 +46,24 @@ def describe_pause(pause: Pause, now: datetime) -> str:
     return f"paused{until}{by}{why}"
 
 
+def _subject(what: str, name: str) -> str:
+    if what != "intake":
+        return name
+    return "all intake" if name == EVERYTHING else f"intake of {name}"
+
+
 def _pause(shared: SharedOptions, target: dict[str, str], length: timedelta | None, **sign: Any) -> None:
     with open_for_watching(shared) as app:
         made = app.pause(length, **target, **sign)
         now = app.store.now()
-    show(shared, document_of(made), f"{made.name} is {describe_pause(made, now)}.")
+    show(shared, document_of(made), f"{_subject(made.what, made.name)} is {describe_pause(made, now)}.")
 
 
 def _resume(shared: SharedOptions, target: dict[str, str], **sign: Any) -> None:
     with open_for_watching(shared) as app:
         ended = app.resume(**target, **sign)
-    (name,) = target.values()
-    said = f"{name} was not paused." if ended is None else f"{ended.name} is resumed."
+    ((what, name),) = target.items()
+    said = f"{_subject(what, name)} was not paused." if ended is None else f"{_subject(what, ended.name)} is resumed."
     show(shared, {"ended": ended and document_of(ended)}, said)
 
 

@@ -1,6 +1,8 @@
-"""Pauses: hold back a queue, a kind, a service, a duty or a schedule in all workers, and resume it.
+"""Pauses: hold back a queue, a kind, a service, a duty or a schedule in all workers, or the intake of new jobs, and
+resume it.
 
-A pause is a row in the store. Claims skip the paused lanes, and workers skip paused duties and schedules.
+A pause is a row in the store. Claims skip the paused lanes, workers skip paused duties and schedules, and an enqueue
+refuses jobs whose intake is paused.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,11 +12,11 @@ from datetime import timedelta
 from mulligan.console.arguments import NAME, PAUSE_LENGTH, STRING, check
 from mulligan.console.schedules import Schedules
 from mulligan.console.services import Services
-from mulligan.errors import BadArgument, UnknownKind, UnknownQueue
+from mulligan.errors import BadArgument, UnknownIntake, UnknownKind, UnknownQueue
 from mulligan.failure.redact import bounded
 from mulligan.records.duty import duty_named
 from mulligan.records.job import JobFilter
-from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.pause import EVERYTHING, Pause, PauseRequest
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
@@ -42,6 +44,7 @@ class Pauses:
         service=NAME,
         duty=NAME,
         schedule=NAME,
+        intake=NAME,
         actor=STRING,
         reason=STRING,
     )
@@ -54,15 +57,18 @@ class Pauses:
         service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
+        intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause:
-        what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
+        what, name = _the_one_given(
+            queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, intake=intake
+        )
         length = None if duration is None else parse(duration)
         requests = self._requests(what, name, length, actor, reason)
         return next(iter([self.store().pause(request) for request in requests]))
 
-    @check(queue=NAME, kind=NAME, service=NAME, duty=NAME, schedule=NAME, actor=STRING, reason=STRING)
+    @check(queue=NAME, kind=NAME, service=NAME, duty=NAME, schedule=NAME, intake=NAME, actor=STRING, reason=STRING)
     def resume(
         self,
         *,
@@ -71,10 +77,13 @@ class Pauses:
         service: str | None = None,
         duty: str | None = None,
         schedule: str | None = None,
+        intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Pause | None:
-        what, name = _the_one_given(queue=queue, kind=kind, service=service, duty=duty, schedule=schedule)
+        what, name = _the_one_given(
+            queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, intake=intake
+        )
         requests = self._requests(what, name, None, actor, reason)
         return next((ended for ended in [self.store().resume(request) for request in requests] if ended), None)
 
@@ -100,7 +109,7 @@ class Pauses:
         if not any((pause.what, pause.name) == (what, name) for pause in self.list_pauses()):
             self._require(what, name)
         # Jobs of a task may be stored under its former names.
-        task = self.tasks[name] if what == "kind" and name in self.tasks else None
+        task = self.tasks[name] if what in ("kind", "intake") and name in self.tasks else None
         return [name] if task is None else [task.name, *task.aliases]
 
     def _require(self, what: str, name: str) -> None:
@@ -109,6 +118,8 @@ class Pauses:
                 self.services.require(name)
             case "schedule":
                 self.schedules.require(name)
+            case "intake":
+                self._require_intake(name)
             case "queue":
                 known = self._known_queues()
                 if name not in known and not self._has_jobs(JobFilter(queue=name)):
@@ -117,6 +128,11 @@ class Pauses:
                 kinds = self._known_kinds()
                 if name not in kinds and not self._has_jobs(JobFilter(kind=name)):
                     raise UnknownKind(name, kinds)
+
+    def _require_intake(self, name: str) -> None:
+        known = {EVERYTHING, *self._known_kinds(), *self._known_queues()}
+        if name not in known and not self._has_jobs(JobFilter(queue=name)) and not self._has_jobs(JobFilter(kind=name)):
+            raise UnknownIntake(name, known)
 
     def _known_queues(self) -> set[str]:
         of_workers = (queue for worker in self.store().workers() for queue in worker.queues or ())

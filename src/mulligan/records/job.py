@@ -87,6 +87,8 @@ class NewJob:
     """The owner's weight in a fair queue; None in a plain queue, which is ordered by submission."""
     submit_rate: Rate | None = None
     """The owner's limit on submissions."""
+    is_submitted: bool = False
+    """A client enqueues it, so a pause of the intake refuses it. The engine's own jobs always pass."""
     is_id_given: bool = False
     """The caller chose the id: the same call again returns the same job, and another call with it is a Conflict."""
     is_service_computed: bool = False

@@ -1,7 +1,11 @@
-"""The pause: a queue, kind, service, duty or schedule that is stopped manually, for a time or until it is resumed."""
+"""The pause: a queue, kind, service, duty, schedule or intake that is stopped manually, for a time or until it is
+resumed."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+EVERYTHING = "*"
+"""The name of a pause of all intake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,11 +42,12 @@ class Client:
         return await foreign.run_async(used, await asyncio.to_thread(lambda: self.store().enqueue_script(jobs)))
 
     def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
-        return [self.new_job(binding, binding.own_id or self.ids()) for binding in bindings]
+        return [self.new_job(binding, binding.own_id or self.ids(), is_submitted=True) for binding in bindings]
 
-    def new_job(self, binding: "Binding[Any]", job_id: str) -> NewJob:
+    def new_job(self, binding: "Binding[Any]", job_id: str, *, is_submitted: bool = False) -> NewJob:
         """The job, with the policy and quotas in force now for its kind, queue and owner."""
-        job = binding.new_job(job_id, self.in_force(binding.task.name, binding.options.owner))
+        in_force = self.in_force(binding.task.name, binding.options.owner)
+        job = binding.new_job(job_id, in_force, is_submitted=is_submitted)
         return self.quotas.apply_to(job)
 
     def follow_up(self, task: "Task[..., Any, Any]", owner: str) -> FollowUp:

@@ -14,6 +14,7 @@ from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.policies.in_force import InForce
 from mulligan.records.batch import BatchRecord
 from mulligan.records.job import ANY_ID, DEFAULT_QUEUE, FollowUp, Job, NewJob
+from mulligan.service.records import PROBE_KIND
 from mulligan.task.checks import (
     CanRetry,
     Priority,
@@ -76,7 +77,7 @@ class Binding(Generic[R]):
             return given
         return id_from(f"{self.options.owner}\0{self.task.name}\0{given}")
 
-    def new_job(self, job_id: str, in_force: InForce) -> NewJob:
+    def new_job(self, job_id: str, in_force: InForce, *, is_submitted: bool = False) -> NewJob:
         """The job, with the limits in force for its kind and owner."""
         task, options, retry, caps = self.task, self.options, in_force.policy, in_force.caps
         return NewJob(
@@ -105,6 +106,8 @@ class Binding(Generic[R]):
             on_failed=None if task.on_failed is None else task.on_failed.follow_up,
             on_cancelled=None if task.on_cancelled is None else task.on_cancelled.follow_up,
             batch=options.batch,
+            # The engine's own probes are no intake.
+            is_submitted=is_submitted and task.name != PROBE_KIND,
             is_id_given=options.id is not None,
         )
 

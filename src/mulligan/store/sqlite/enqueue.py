@@ -7,6 +7,7 @@ from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
 from mulligan.store.enqueue import EnqueueOperations, refuse_other_calls, to_answers
+from mulligan.store.intake import intake_names, refuse_paused
 from mulligan.store.rows import Record, column_names, to_json
 from mulligan.store.session import Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
@@ -25,7 +26,10 @@ class SqliteEnqueue(EnqueueOperations):
 
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         event, now = TABLE[Move.ENQUEUE, None].event, session.now
-        rows = [{**NO_OPTIONS, **row, "now": now} for row in self._new_rows(jobs)]
+        rows = [
+            {**NO_OPTIONS, **row, "now": now, "is_submitted": job.is_submitted}
+            for job, row in zip(jobs, self._new_rows(jobs), strict=True)
+        ]
         session.play(self._names.assign_names(rows, now))
         buckets = session.play(self._submissions.admit(rows, now))
         closed = session.play(self._batches.lock_batches(rows))
@@ -38,7 +42,7 @@ class SqliteEnqueue(EnqueueOperations):
             cursor = None if job.id in closed else session.db.execute(SQL["enqueue"], values)
             found = cursor and cursor.fetchone()
             if cursor is None or found is None:
-                stored.append(session.play(self._find_twin(values)))
+                stored.append(session.play(self._find_twin(values, intake_names(jobs), now)))
                 continue
             names = names or column_names(cursor)
             news[job.id] = row = dict(zip(names, found, strict=True))
@@ -67,7 +71,9 @@ class SqliteEnqueue(EnqueueOperations):
         if keyed := [row for row in rows if row["dedupe_key"] is not None]:
             yield Statement(SQL["enqueue_many_clear"], {"jobs": to_json(keyed), "now": now})
         starts = yield from self._submissions.assign_ranks(rows, now)
-        found = yield Statement(SQL["enqueue_many"], {"jobs": to_json(rows), "now": now})
+        intake = intake_names(jobs)
+        values = {"jobs": to_json(rows), "intake": to_json(intake), "now": now}
+        found = yield Statement(SQL["enqueue_many"], values)
         stored = {row["id"]: row for row in found}
         yield from self._submissions.charge(rows, stored, buckets=buckets, starts=starts)
         if news := [row for row in rows if row["id"] in stored]:
@@ -76,15 +82,16 @@ class SqliteEnqueue(EnqueueOperations):
         twins = {}
         for row in rows:
             if row["id"] not in stored:
-                twins[row["id"]] = yield from self._find_twin(row)
+                twins[row["id"]] = yield from self._find_twin(row, intake, now)
         return [stored.get(row["id"]) or twins[row["id"]] for row in rows], stored
 
-    def _find_twin(self, row: dict[str, Any]) -> Steps[Record]:
+    def _find_twin(self, row: dict[str, Any], intake: list[str], now: int | None) -> Steps[Record]:
         found = yield Statement(SQL["job"], {"id": row["id"], "owner": None})
         if not found:
             yield from self._batches.refuse_closed(row)
             key = {name: row[name] for name in ("id", "owner", "kind", "dedupe_key")}
             found = yield Statement(SQL["enqueue_twin"], key)
         if not found:
+            yield from refuse_paused(SQL, intake, now)
             raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but the other job cannot be found")
         return found[0]

@@ -34,6 +34,13 @@ WITH clock AS (
         dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, on_cancelled, batch,
         own_max_attempts, own_timeout
     FROM gated, clock
+    -- All or none: `intake` names the kinds and queues of all jobs.
+    WHERE NOT EXISTS (
+        SELECT 1
+        FROM mulligan_pauses AS pause, clock
+        WHERE pause.what = 'intake' AND pause.name = ANY (:intake::text[])
+          AND (pause.until IS NULL OR pause.until > clock.now)
+    )
     -- One order for all transactions: two clients with the same keys must not deadlock.
     ORDER BY owner, kind, dedupe_key, n
     ON CONFLICT DO NOTHING

@@ -1,5 +1,5 @@
 -- A due job is queued in its lane at once. Any other job waits to be promoted, and so does one with a limit. A member
--- of a draft is blocked. If a unique rule is violated nothing is written; the caller then looks for the other job.
+-- of a draft is blocked. While its intake is paused, no job of a client is stored. If a unique rule is violated nothing is written; the caller then looks for the other job.
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
@@ -21,6 +21,10 @@ FROM (
     END AS waits_for
     FROM (SELECT :owner AS owner, :queue AS queue, :kind AS kind)
 )
-WHERE true
+WHERE NOT :is_submitted OR NOT EXISTS (
+    SELECT 1
+    FROM mulligan_pauses
+    WHERE what = 'intake' AND name IN ('*', :queue, :kind) AND (until IS NULL OR until > :now)
+)
 ON CONFLICT DO NOTHING
 RETURNING *

@@ -56,7 +56,13 @@ SELECT
     own_max_attempts, own_timeout
 FROM gated, clock
 -- A batch accepts no members once it is published.
-WHERE batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = gated.batch AND state = 'draft')
+WHERE (batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = gated.batch AND state = 'draft'))
+  -- All or none: `intake` names the kinds and queues of all jobs.
+  AND NOT EXISTS (
+      SELECT 1
+      FROM mulligan_pauses
+      WHERE what = 'intake' AND name IN (SELECT value FROM json_each(:intake)) AND (until IS NULL OR until > clock.now)
+  )
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING *
