@@ -18,7 +18,8 @@ import pytest
 from conformance.bench import failing, verdict
 from live import eventually
 from mulligan import App, Failure
-from mulligan.failure.decision import Retry, Succeed
+from mulligan.explain import HoldCode
+from mulligan.failure.decision import Fail, Retry, Succeed
 from mulligan.records.finding import Check, Level
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.service.records import ServiceRequest
@@ -84,6 +85,19 @@ def jobs_are_stuck(shop: Shop) -> None:
     shop.change("UPDATE mulligan_jobs SET last_attempt_at = last_attempt_at - 3600000000")
 
 
+def a_job_is_retried(shop: Shop) -> None:
+    shop.enqueue()
+    shop.settle(Retry(HOUR, verdict("GW_TIMEOUT"), {}))
+
+
+def an_outcome_came_too_late(shop: Shop) -> None:
+    shop.enqueue()
+    late = shop.claim(9 * HOUR)
+    shop.change("UPDATE mulligan_jobs SET last_attempt_at = last_attempt_at - 3600000000")
+    shop.app.retry("a")
+    shop.app.store.settle([Outcome(lease, Succeed("1")) for lease in late])
+
+
 def the_database_is_down(shop: Shop) -> None:
     shop.app.close()
     (shop.folder / "jobs.db").rename(shop.folder / "away.db")
@@ -139,6 +153,18 @@ def thousands_failed(shop: Shop) -> None:
     shop.settle(failing("GATEWAY_DOWN"))
 
 
+def requests_are_invalid(shop: Shop) -> None:
+    for name in "abcd":
+        shop.enqueue(name)
+    shop.settle(failing("GW_4XX"))
+
+
+def the_storage_is_full(shop: Shop) -> None:
+    for name in "abcd":
+        shop.enqueue(name)
+    shop.settle(Fail(verdict("IO_ERROR"), {"because": "attempts exhausted", "of": 2}))
+
+
 def retries_are_paused(shop: Shop) -> None:
     shop.app.pause(duty="retry")
 
@@ -182,6 +208,9 @@ class Case:
 CASES = {
     "A worker died": Case(a_worker_died, lambda shop: shop.states() == {"succeeded"}),
     "Jobs are stuck": Case(jobs_are_stuck, lambda shop: shop.states() == {"waiting"}),
+    "Jobs are stuck in a retry loop": Case(a_job_is_retried, lambda shop: shop.states() == {"succeeded"}),
+    "A retry is already scheduled": Case(a_job_is_retried, lambda shop: shop.states() == {"queued"}),
+    "Changes at the same time": Case(an_outcome_came_too_late, lambda shop: shop.states() == {"succeeded"}),
     "The database is down": Case(
         the_database_is_down, lambda shop: (shop.folder / "jobs.db").exists(), mend=it_is_back
     ),
@@ -196,6 +225,8 @@ CASES = {
         lambda shop: shop.states() == {"queued"} and len((shop.folder / "failed.jsonl").read_text().splitlines()) == 3,
     ),
     "Thousands failed in an outage": Case(thousands_failed, lambda shop: shop.states() == {"succeeded"}),
+    "Mostly GW_4XX": Case(requests_are_invalid, lambda shop: shop.states() == {"succeeded"}),
+    "IO_ERROR spikes": Case(the_storage_is_full, lambda shop: shop.states() == {"succeeded"}),
     "Duties are paused": Case(retries_are_paused, lambda shop: shop.app.store.pauses() == []),
     "A dependency is down": Case(a_dependency_is_down, is_left_to_its_calls),
     "A dependency goes into maintenance": Case(maintenance_is_planned, is_being_probed),
@@ -247,11 +278,8 @@ def test_every_case_of_the_runbook_is_run_here() -> None:
 def test_the_commands_of_a_case_work(title: str, shop: Shop, environment: dict[str, str]) -> None:
     case, text = CASES[title], sections()[title]
     case.prepare(shop)
-    named = [Check(code) for code in re.findall(r"Doctor: `([a-z.]+)`", text)]
     if case.is_provoked:
-        wrong = {finding.code for finding in shop.app.doctor() if finding.level is not Level.OK}
-        assert named
-        assert set(named) <= wrong
+        check_symptom(text, shop.app)
     look, _, do = text.partition("**Do.**")
     assert not case.is_provoked or not case.expect(shop), "there is something to be done"
     shop.app.close()
@@ -259,6 +287,17 @@ def test_the_commands_of_a_case_work(title: str, shop: Shop, environment: dict[s
     case.mend(shop)
     run(lines(do), environment, until=lambda: case.expect(shop))
     assert case.expect(shop)
+
+
+def check_symptom(text: str, app: App) -> None:
+    """The symptom names what doctor finds, the code that explain has, or the type of an event."""
+    checks = {Check(code) for code in re.findall(r"Doctor: `([a-z.]+)`", text)}
+    codes = {HoldCode(code) for code in re.findall(r"Explain:\s`(\w+)`", text)}
+    events = set(re.findall(r"Events:\s`([a-z._]+)`", text))
+    assert checks or codes or events
+    assert checks <= {finding.code for finding in app.doctor() if finding.level is not Level.OK} if checks else True
+    assert codes <= {hold.code for hold in app.explain("a").holds} if codes else True
+    assert events <= {event.type for event in app.events("a")} if events else True
 
 
 def run(commands: list[str], environment: dict[str, str], until: Callable[[], object] | None = None) -> None:

@@ -267,6 +267,27 @@ def test_explain_as_json_separates_past_and_future(invoke: Invoke, enqueue: Enqu
     assert any("no worker is alive" in sentence for sentence in found["next"])
 
 
+def test_explain_as_json_has_what_holds_the_job_and_what_can_be_done(
+    invoke: Invoke, enqueue: Enqueue, read_json: ReadJson, works: App
+) -> None:
+    job = enqueue("flaky", run=True)
+    works.pause("1h", kind="convert", actor="anna", reason="bad deploy")
+    found = read_json(invoke("jobs", "explain", job, "--json", *HERE))
+    waits, paused, *_ = found["holds"]
+    assert (waits["code"], waits["until"]) == ("retry", found["job"]["due_at"])
+    assert (paused["code"], paused["by"], paused["actor"]) == ("paused", "pause/kind/convert", "anna")
+    assert [action["command"] for action in paused["actions"]] == ["mulligan resume --kind convert"]
+    assert [action["code"] for action in found["actions"]] == ["retry", "run-now", "cancel", "snooze"]
+
+
+def test_the_owner_is_told_no_worker_no_person_and_no_command(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+    job = enqueue("flaky", run=True)
+    works.pause("1h", kind="convert", actor="anna", reason="bad deploy")
+    said = invoke("jobs", "explain", job, "--for-owner", *HERE).stdout
+    assert "Its kind 'convert' is paused until" in said
+    assert not [word for word in ("anna", "bad deploy", "mulligan", "OSError", "process ") if word in said]
+
+
 @pytest.mark.parametrize("command", ["show", "explain"])
 def test_a_missing_job_is_not_found(invoke: Invoke, enqueue: Enqueue, command: str) -> None:
     enqueue()
