@@ -147,7 +147,8 @@ class ServiceRules(Bench):
         self._serves(window=4, min_calls=2)
         first, second, third = (self._running() for _ in range(3))
         assert self._end([(first, blaming())]).not_closed == {}
-        assert self._end([(second, blaming())]).not_closed == {NAME: 1}
+        opened = self._end([(second, blaming())])
+        assert (opened.not_closed, opened.breakers) == ({NAME: 1}, {NAME: "open"})
         assert self._end([(third, Succeed("null"))]).not_closed == {NAME: 1}, "also to those who come later"
 
     # Held
