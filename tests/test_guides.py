@@ -232,11 +232,36 @@ def test_the_script_works_off_its_jobs_and_does_none_twice(tmp_path: Path) -> No
     assert python(tmp_path, "thumbnails.py").splitlines()[-1] == "{'shrink': {'failed': 2, 'succeeded': 2}}"
 
 
+SPENDING = """
+import sqlite3
+from can_retry import app, charge
+from mulligan import InsufficientCredits
+
+app.migrate()
+with sqlite3.connect("jobs.db") as connection:
+    connection.execute("CREATE TABLE credits AS SELECT 1 AS balance")
+first, second = charge.enqueue(1), charge.enqueue(2)
+app.run_until_idle()
+print(app.retry(first.id).state, end="; ")
+try:
+    app.retry(second.id)
+except InsufficientCredits as error:
+    print(error, end="; ")
+print(sqlite3.connect("jobs.db").execute("SELECT balance FROM credits").fetchone()[0])
+"""
+
+
 def test_what_the_guide_of_hooks_says_of_a_failure_is_so(tmp_path: Path) -> None:
     written("hooks", tmp_path)
     assert python(tmp_path, "on_failed.py").strip() == (
         "[('refund', 'succeeded', 'refunded, because of CARD_REFUSED'), ('charge', 'failed', None)]"
     )
+
+
+def test_the_precondition_of_the_guide_spends_a_credit_once(tmp_path: Path) -> None:
+    written("hooks", tmp_path)
+    (tmp_path / "spend.py").write_text(SPENDING, "utf-8")
+    assert python(tmp_path, "spend.py").strip() == "queued; this needs 1 credits, 0 are available; 0"
 
 
 def test_the_hooks_of_the_guide_run(tmp_path: Path) -> None:

@@ -336,7 +336,14 @@ def illegal_move(job_id: str, state: State, move: Move) -> IllegalMove:
 
 
 class NotAllowed(MulliganError):
-    """Raise it from `can_retry` to refuse a manual retry, with a message for the person who asked."""
+    """Raise it from `can_retry` to refuse a manual retry, with a message for the person who asked.
+
+    `code` and `status` are for your own clients: an error code, and the status of an HTTP answer.
+    """
+
+    def __init__(self, message: str = "", *, code: str | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.code, self.status = code, status
 
 
 class InsufficientCredits(NotAllowed):

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import django
 import psycopg
@@ -23,7 +24,20 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from mulligan import App, Conflict, Job, JobNotFound, MulliganError, Owner, Queue, SubmitRateExceeded
+from conformance.bench import failing
+from mulligan import (
+    App,
+    Conflict,
+    Job,
+    JobFilter,
+    JobNotFound,
+    MulliganError,
+    NotAllowed,
+    Owner,
+    Queue,
+    RetryPolicy,
+    SubmitRateExceeded,
+)
 from mulligan.errors import BadConnection, IntakePaused
 from mulligan.failure.decision import Succeed
 from mulligan.policies.quotas import Quotas
@@ -31,11 +45,14 @@ from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook
 from mulligan.service.records import Family
 from mulligan.store import foreign
-from mulligan.store.messages import Claim, Outcome
+from mulligan.store.messages import Claim, Outcome, Settled
 from mulligan.task.task import Binding
 from mulligan.testing import sandbox
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "transactions.md"
+
+
+NUMBERS = count(1)
 
 
 class Undone(Exception):
@@ -226,6 +243,9 @@ class Shop:
 
 
 def _ship(order: int) -> None: ...
+
+
+def _clean(job: str) -> None: ...
 
 
 @contextmanager
@@ -630,3 +650,190 @@ def test_the_guide_s_example_works(
     asyncio.run(names["main"]()) if library != "django" else exec(example, names)
     names["conn"].close()
     assert len(app.jobs().jobs) == example.count("enqueue") + example.count("bind") - example.count("enqueue_many")
+
+
+# Manual moves
+
+
+BLOCKING = [(way, kind) for way, kind in ALL if way not in ASYNCHRONOUS]
+EACH_BLOCKING_WAY = pytest.mark.parametrize(
+    "shop", BLOCKING, ids=lambda found: f"{found[1]}-{found[0].__name__}", indirect=True
+)
+
+
+def _failed(shop: Shop, task: Any = None, **options: Any) -> Job[Any]:
+    """A job that has failed."""
+    job = (task or shop.ship).options(**options).enqueue(1)
+    (lease,) = _claim_all(shop)
+    shop.app.store.settle([Outcome(lease, failing())])
+    return job
+
+
+def _claim_all(shop: Shop) -> list[Lease]:
+    claim = Claim(incarnation="w", number=next(NUMBERS), kinds=list(shop.app.tasks), limit=9, lease=timedelta(hours=1))
+    return shop.app.store.claim(claim).leases
+
+
+def _execute(connection: Any, sql: str) -> None:
+    """On a connection of any library."""
+    if hasattr(connection, "in_atomic_block"):
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+    elif hasattr(connection, "get_bind"):
+        connection.connection().exec_driver_sql(sql)
+    else:
+        getattr(connection, "exec_driver_sql", connection.execute)(sql)
+
+
+def _orders(shop: Shop) -> int:
+    with (
+        psycopg.connect(shop.place) if "://" in shop.place else closing(sqlite3.connect(shop.place))  # type: ignore[attr-defined]
+    ) as connection:
+        return int(connection.execute("SELECT count(*) FROM orders").fetchone()[0])
+
+
+@pytest.fixture
+def _orders_table(shop: Shop) -> None:
+    if "://" in shop.place:
+        with psycopg.connect(shop.place) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS orders (id integer)")
+            connection.execute("DELETE FROM orders")
+
+
+MOVES: dict[str, tuple[Callable[..., Job[Any]], str, str]] = {
+    "retry": (App.retry, "waiting", "job.retry_requested"),
+    "run_now": (App.run_now, "waiting", "job.run_requested"),
+    "cancel": (App.cancel, "cancelled", "job.cancelled"),
+    "snooze": (lambda app, job_id, **more: app.snooze(job_id, "1h", **more), "waiting", "job.snoozed"),
+}
+
+
+@EACH_BLOCKING_WAY
+@pytest.mark.parametrize("verb", MOVES)
+def test_a_move_comes_and_goes_with_the_callers_transaction(shop: Shop, verb: str) -> None:
+    move, state, event = MOVES[verb]
+    job = _failed(shop) if verb in ("retry", "run_now") else shop.ship.enqueue(1)
+    before, events = shop.app.job(job.id), shop.events(job)
+    with _undoing(), shop._way(shop.place) as connection:
+        assert move(shop.app, job.id, connection=connection).state == state
+        raise Undone
+    assert (shop.app.job(job.id), shop.events(job)) == (before, events)
+    with shop._way(shop.place) as connection:
+        moved = move(shop.app, job.id, connection=connection)
+    assert (shop.app.job(job.id), shop.events(job)) == (moved, [*events, event])
+    assert len(_claim_all(shop)) == int(verb in ("retry", "run_now")), "the next claim promotes it"
+
+
+@EACH_BLOCKING_WAY
+def test_a_move_and_the_callers_own_rows_are_one_transaction(shop: Shop, _orders_table: None) -> None:
+    job = shop.ship.enqueue(1)
+    for then, number in ((Undone, 0), (None, 1)):
+        with _undoing(), shop._way(shop.place) as connection:
+            _execute(connection, "INSERT INTO orders VALUES (1)")
+            shop.app.cancel(job.id, connection=connection)
+            if then is not None:
+                raise then
+        assert (_orders(shop), shop.app.job(job.id).state == "cancelled") == (number, bool(number))
+
+
+@EACH_BLOCKING_WAY
+def test_the_precondition_is_asked_on_the_callers_connection_and_undone_with_a_refusal(
+    shop: Shop, _orders_table: None
+) -> None:
+    asked: list[Any] = []
+    answers: list[Exception | None] = [NotAllowed("no credits", code="NO_CREDITS", status=402), None]
+
+    def can_retry(job: Job[Any], connection: Any) -> None:
+        asked.append(connection)
+        _execute(connection, "INSERT INTO orders VALUES (1)")
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    pay = shop.app.task("pay", can_retry=can_retry)(_ship)
+    job = _failed(shop, pay)
+    # The caller commits in spite of the refusal.
+    with shop._way(shop.place) as connection, pytest.raises(NotAllowed) as refused:
+        shop.app.retry(job.id, connection=connection)
+    assert (refused.value.code, refused.value.status) == ("NO_CREDITS", 402)
+    assert (_orders(shop), shop.app.job(job.id).state) == (0, "failed")
+    with shop._way(shop.place) as connection:
+        shop.app.retry(job.id, connection=connection)
+        assert asked[-1] is connection
+    assert (_orders(shop), shop.app.job(job.id).state, len(asked)) == (1, "waiting", 2)
+
+
+@EACH_BLOCKING_WAY
+def test_a_move_that_conflicts_leaves_the_callers_transaction_usable(shop: Shop, _orders_table: None) -> None:
+    pay = shop.app.task(
+        "pay", can_retry=lambda _job, connection: _execute(connection, "INSERT INTO orders VALUES (1)")
+    )(_ship)
+    job = _failed(shop, pay, dedupe="k")
+    twin = pay.options(dedupe="k").enqueue(1)
+    with shop._way(shop.place) as connection:
+        with pytest.raises(Conflict) as refused:
+            shop.app.retry(job.id, connection=connection)
+        _execute(connection, "INSERT INTO orders VALUES (2)")
+    assert (refused.value.twin, _orders(shop), shop.app.job(job.id).state) == (twin.id, 1, "failed")
+
+
+@EACH_BLOCKING_WAY
+def test_what_follows_a_cancellation_comes_and_goes_with_the_callers_transaction(shop: Shop) -> None:
+    clean = shop.app.task("clean")(_clean)
+    pay = shop.app.task("pay", on_cancelled=clean)(_ship)
+    job = pay.enqueue(1)
+    with _undoing(), shop._way(shop.place) as connection:
+        shop.app.cancel(job.id, connection=connection)
+        raise Undone
+    assert shop.app.jobs(JobFilter(kind="clean")).jobs == ()
+    with shop._way(shop.place) as connection:
+        shop.app.cancel(job.id, connection=connection)
+    assert [found.state for found in shop.app.jobs(JobFilter(kind="clean")).jobs] == ["queued"]
+
+
+@EACH_BLOCKING_WAY
+def test_a_stuck_job_is_taken_from_its_worker_in_the_callers_transaction(shop: Shop) -> None:
+    slow = shop.app.task("slow", timeout=1e-6, retry=RetryPolicy(1))(_ship)
+    job = slow.enqueue(1)
+    (lease,) = _claim_all(shop)
+    with patch.object(type(shop.app.wiring.stuck), "after", lambda _: timedelta(microseconds=1)):
+        for then, state in ((Undone, "running"), (None, "waiting")):
+            with _undoing(), shop._way(shop.place) as connection:
+                shop.app.retry(job.id, connection=connection)
+                if then is not None:
+                    raise then
+            assert shop.app.job(job.id).state == state
+    assert shop.app.store.settle([Outcome(lease, Succeed("1"))]) == [Settled.REFUSED]
+
+
+@pytest.mark.parametrize("way", ASYNCHRONOUS)
+def test_a_move_refuses_an_asynchronous_connection(on_postgres: App, database: str, way: Any) -> None:
+    job = on_postgres.tasks["ship"].enqueue(1)
+
+    async def cancel() -> None:
+        async with way(database) as connection:
+            with pytest.raises(BadConnection, match="run_sync"):
+                on_postgres.cancel(job.id, connection=connection)
+            if hasattr(connection, "run_sync"):
+                await connection.run_sync(lambda blocking: on_postgres.cancel(job.id, connection=blocking))
+
+    asyncio.run(cancel())
+    assert (on_postgres.job(job.id).state == "cancelled") == (way is not of_async_psycopg)
+
+
+def test_a_move_without_a_transaction_is_refused(on_sqlite: App, on_postgres: App, database: str) -> None:
+    ours, theirs = on_sqlite.tasks["ship"].enqueue(1), on_postgres.tasks["ship"].enqueue(1)
+    path = on_sqlite.settings.database_url.removeprefix("sqlite:///").partition("?")[0]
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, pytest.raises(BadConnection):
+        on_sqlite.cancel(ours.id, connection=connection)
+    with psycopg.connect(database, autocommit=True) as connection:
+        with pytest.raises(BadConnection):
+            on_postgres.cancel(theirs.id, connection=connection)
+        with pytest.raises(BadConnection, match="are in SQLite"):
+            on_sqlite.cancel(ours.id, connection=connection)
+    assert (on_sqlite.job(ours.id).state, on_postgres.job(theirs.id).state) == ("queued", "queued")
+
+
+def test_the_sandbox_takes_any_connection_for_a_move(on_sqlite: App) -> None:
+    with sandbox(on_sqlite):
+        job = on_sqlite.tasks["ship"].enqueue(1)
+        assert on_sqlite.cancel(job.id, connection=object()).state == "cancelled"
