@@ -306,7 +306,18 @@ def test_a_missing_job_is_not_found(invoke: Invoke, enqueue: Enqueue, command: s
 
 
 def test_every_verb_of_the_lifecycle_is_a_command() -> None:
-    others = {"list", "show", "explain", "stuck", "process-stuck", "export", "purge", "position", "last-failures"}
+    others = {
+        "list",
+        "show",
+        "explain",
+        "stuck",
+        "process-stuck",
+        "export",
+        "purge",
+        "position",
+        "last-failures",
+        "counts",
+    }
     assert set(jobs.commands) == {*others, *VERBS.values()}
 
 
