@@ -81,7 +81,7 @@ def test_the_list_of_workers_says_which_are_alive(invoke: Invoke, works: App, re
     works.store.beat(Beat(worker=worker, lease=timedelta(seconds=60)))
     (found,) = read_json(invoke("workers", "--json", *HERE))["workers"]
     assert (found["host"], found["kinds"], found["is_alive"]) == ("box", ["convert"], True)
-    assert found["version"] == "1"
+    assert found["version"] == "1.4"
     works.store._database.write(  # type: ignore[attr-defined]
         lambda db: db.execute("UPDATE mulligan_workers SET seen_at = seen_at - 61000000")
     )

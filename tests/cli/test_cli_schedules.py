@@ -111,4 +111,4 @@ def test_an_unknown_schedule_is_not_found(invoke: Invoke, verb: str) -> None:
 def test_one_thing_is_paused_at_a_time(invoke: Invoke, verb: str, words: tuple[str, ...]) -> None:
     refused = invoke(verb, *words, *THERE)
     assert refused.exit_code == 2
-    assert "or --duty NAME or --schedule NAME." in refused.stderr
+    assert "or --schedule NAME or --intake NAME." in refused.stderr

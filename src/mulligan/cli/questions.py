@@ -19,7 +19,10 @@ MOST_COUNTED = 1_000
 @one_argument("job_id", "ID")
 @pass_shared
 def position(shared: SharedOptions, job_id: str) -> None:
-    """Show the place of a queued job in the order in which workers claim. Counted up to 1,000."""
+    """Show when a queued job is claimed: 1 is next.
+
+    Jobs of all queues count, up to 1,000.
+    """
     with open_existing(shared) as app:
         whole = app.find_id("job", job_id)
         found = app.queue_position(whole)
@@ -32,7 +35,7 @@ def position(shared: SharedOptions, job_id: str) -> None:
 @click.argument("job_ids", metavar="ID...", type=text, nargs=-1, required=True)
 @pass_shared
 def last_failures(shared: SharedOptions, *, job_ids: tuple[str, ...]) -> None:
-    """Show the last failure of each of these jobs."""
+    """Show the last failure of each job."""
     with open_existing(shared) as app:
         found = app.last_failures([app.find_id("job", job_id) for job_id in job_ids])
     now = SystemClock().now()
