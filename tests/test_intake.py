@@ -1,10 +1,11 @@
 """Intake: what an app refuses while a person has paused it, and what goes on."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mulligan import App, FinalError, IntakePaused, JobFilter, RetryPolicy, Service, State
+from mulligan import App, FinalError, IntakePaused, JobFilter, Owner, RetryPolicy, Service, State, TooManyJobs
 from mulligan.errors import BadArgument, UnknownIntake
 from mulligan.testing import sandbox
 
@@ -86,3 +87,47 @@ def test_the_probes_of_services_are_not_refused() -> None:
         app.service("gateway").auto()
         box.advance("1m")
         assert app.jobs().jobs[-1].state is State.SUCCEEDED
+
+
+def test_an_owner_has_no_more_unfinished_jobs_than_the_policies_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("owners: {acme: {max_live: 2}}")
+    app = App("sqlite:///:memory:", policies=file, owners=[Owner("acme", max_live=9)])
+
+    @app.task
+    def tell(job_id: str) -> None: ...
+
+    @app.task(retry=RetryPolicy(1), on_failed=tell)
+    def send() -> None:
+        raise FinalError("no")
+
+    with sandbox(app) as box:
+        acme = send.options(owner="acme")
+        acme.enqueue()
+        with pytest.raises(TooManyJobs):
+            app.enqueue_many([acme.bind(), acme.bind()])
+        acme.enqueue()
+        with pytest.raises(TooManyJobs):
+            acme.enqueue()
+        box.run()
+        assert [job.kind for job in app.jobs(JobFilter(owner="acme")).jobs].count("tell") == 2
+        acme.enqueue()
+
+
+def test_a_follow_up_counts_as_an_unfinished_job() -> None:
+    app = App("sqlite:///:memory:", owners=[Owner("acme", max_live=1)])
+
+    @app.task(queue="mail")
+    def tell(job_id: str) -> None: ...
+
+    @app.task(retry=RetryPolicy(1), on_failed=tell)
+    def send() -> None:
+        raise FinalError("no")
+
+    with sandbox(app) as box:
+        app.pause(queue="mail")
+        send.options(owner="acme").enqueue()
+        box.run()
+        with pytest.raises(TooManyJobs) as refused:
+            send.options(owner="acme").enqueue()
+        assert refused.value.live == 1

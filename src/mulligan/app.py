@@ -72,7 +72,7 @@ class App:
     `catalogue` `ErrorCode(…)` values: codes of your own, or other messages for built-in ones
     `services`  `Service(…)` values: breaker, pace and budget of the services that tasks call
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
-    `owners`    `Owner(…)` values: weight, concurrency, submit rate and retry budget of owners
+    `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
@@ -329,7 +329,8 @@ class App:
             app.enqueue_many([convert.bind("a.pdf"), notify.bind("ann")])
 
         With `connection`, a database connection of your own, they become part of its transaction. Raises
-        InvalidArguments, PayloadTooLarge, Conflict, SubmitRateExceeded or IntakePaused; then nothing is stored.
+        InvalidArguments, PayloadTooLarge, Conflict, SubmitRateExceeded, TooManyJobs or IntakePaused; then nothing is
+        stored.
         """
         return self.client.enqueue(check_bindings(bindings), connection=connection)
 

@@ -17,6 +17,7 @@
     │   ├── BatchClosed             the batch was published and takes no more members
     │   ├── IntakePaused            a person paused the intake of such jobs; `until` and `reason`
     │   ├── SubmitRateExceeded      the owner submits too fast; `retry_after` is the time to wait
+    │   ├── TooManyJobs             the owner has as many unfinished jobs as it may; `limit` and `live`
     │   └── BadConnection           the value of connection= cannot carry the job
     ├── BadArgument                 a value that the call does not accept
     │   └── BadFilter               a field of a `JobFilter` with an invalid value
@@ -193,6 +194,18 @@ class SubmitRateExceeded(Refused):
         jobs = "a job" if wanted == 1 else f"{wanted:,} jobs"
         super().__init__(f"owner {owner!r} may submit {rate}, and {jobs} more would exceed it: {possible}")
         self.owner, self.retry_after = owner, retry_after
+
+
+class TooManyJobs(Refused):
+    """`live` jobs of the owner are waiting, queued or running, and it may have `limit`."""
+
+    def __init__(self, owner: str, limit: int, live: int, *, wanted: int = 1) -> None:
+        jobs = "a job" if wanted == 1 else f"{wanted:,} jobs"
+        super().__init__(
+            f"owner {owner!r} may have {limit:,} unfinished jobs, has {live:,}, and {jobs} more would exceed it: try "
+            "again when some have finished"
+        )
+        self.owner, self.limit, self.live = owner, limit, live
 
 
 class BadConnection(Refused):

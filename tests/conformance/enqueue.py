@@ -64,7 +64,7 @@ class EnqueueRules(Bench):
         )
         (job,) = self.store.enqueue([asked])
         derived = {"delay", "deadline", "dedupe_for", "on_failed", "on_cancelled", "weight", "submit_rate"}
-        derived |= {"is_service_computed", "is_id_given"}
+        derived |= {"is_service_computed", "is_id_given", "is_submitted", "max_live", "is_counted"}
         same = [field.name for field in fields(NewJob) if field.name not in {*derived, "arguments"}]
         assert {name: getattr(job, name) for name in same} == {name: getattr(asked, name) for name in same}
         assert job.arguments == {"text": "ünï\x00cödé 🎲"}

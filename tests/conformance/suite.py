@@ -29,6 +29,7 @@ from conformance.hooks import HookRules
 from conformance.intake import IntakeRules
 from conformance.lifecycle import LifecycleRules
 from conformance.limits import LimitRules
+from conformance.live import LiveRules
 from conformance.model_cases import machine
 from conformance.moves import MoveRules
 from conformance.names import NameRules
@@ -48,6 +49,7 @@ class StoreSuite(
     LifecycleRules,
     EnqueueRules,
     IntakeRules,
+    LiveRules,
     ClaimRules,
     FairRules,
     LimitRules,

@@ -26,6 +26,7 @@ class Owner:
     weight: float | None = None
     concurrency: int | None = None
     submit_rate: Rate | float | str | None = None
+    max_live: int | None = None
     retries_per_day: int | None = None
     retries_per_month: int | None = None
     cost_per_month: int | None = None
@@ -33,7 +34,7 @@ class Owner:
 
     def __post_init__(self) -> None:
         of = f"of owner {self.name!r:.80}"
-        counted = ("retries_per_day", "retries_per_month", "cost_per_month")
+        counted = ("max_live", "retries_per_day", "retries_per_month", "cost_per_month")
         set_fields(
             self,
             name=check_owner_name("the name of an owner", self.name),

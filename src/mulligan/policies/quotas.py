@@ -91,15 +91,16 @@ class Quotas:
         return book
 
     def apply_to(self, job: NewJob) -> NewJob:
-        """The job with its owner's weight in a fair queue and limit on submissions."""
+        """The job with its owner's weight in a fair queue and limits on submissions."""
         in_force = self.in_force
         if not in_force.queues and not in_force.owners:
             return job
-        weight, rate = in_force.weight(job.queue, job.owner), in_force.owner(job.owner).rate
+        weight, owner = in_force.weight(job.queue, job.owner), in_force.owner(job.owner)
         followed = _add_weights(job, job.owner, in_force)
-        if weight is None and rate is None and followed is job:
+        if weight is None and owner.rate is None and owner.max_live is None and followed is job:
             return job
-        return replace(followed, weight=weight, submit_rate=rate)
+        most = owner.max_live
+        return replace(followed, weight=weight, submit_rate=owner.rate, max_live=most, is_counted=most is not None)
 
     def add_weight(self, follow_up: FollowUp, owner: str) -> FollowUp:
         """The follow-up with its owner's weight."""
@@ -125,7 +126,8 @@ def _budget(owner: Owner) -> RetryBudget | None:
 
 def _add_weight(follow_up: FollowUp, owner: str, in_force: QuotasInForce) -> FollowUp:
     followed, weight = _add_weights(follow_up, owner, in_force), in_force.weight(follow_up.queue, owner)
-    return followed if weight is None else replace(followed, weight=weight)
+    is_counted = in_force.owner(owner).max_live is not None
+    return replace(followed, weight=weight, is_counted=is_counted) if weight is not None or is_counted else followed
 
 
 def _add_weights(job: Followed, owner: str, in_force: QuotasInForce) -> Followed:

@@ -87,6 +87,10 @@ class NewJob:
     """The owner's weight in a fair queue; None in a plain queue, which is ordered by submission."""
     submit_rate: Rate | None = None
     """The owner's limit on submissions."""
+    max_live: int | None = None
+    """How many jobs of the owner may be waiting, queued or running."""
+    is_counted: bool = False
+    """It counts as one of them. A follow-up does too, although it is never refused."""
     is_submitted: bool = False
     """A client enqueues it, so a pause of the intake refuses it. The engine's own jobs always pass."""
     is_id_given: bool = False
@@ -116,6 +120,7 @@ class FollowUp:
     on_failed: "FollowUp | None" = None
     on_cancelled: "FollowUp | None" = None
     weight: float | None = None
+    is_counted: bool = False
 
     def after(self, ended: str, *, owner: str, job_id: str) -> NewJob:
         return NewJob(
@@ -135,6 +140,7 @@ class FollowUp:
             on_failed=self.on_failed,
             on_cancelled=self.on_cancelled,
             weight=self.weight,
+            is_counted=self.is_counted,
         )
 
 

@@ -120,6 +120,8 @@ def new_values(job: NewJob, *, is_limited: bool = False) -> dict[str, Any]:
         **({} if job.own_timeout is None else {"own_timeout": to_duration(job.own_timeout)}),
         **({} if job.weight is None else {"step": rank_step(job.weight)}),
         **({} if job.submit_rate is None else {"rate": job.submit_rate}),
+        **({} if job.max_live is None else {"max_live": job.max_live}),
+        **({"is_counted": True} if job.is_counted else {}),
         **({"is_computed": True} if job.is_service_computed else {}),
         "rank": None,
         "id": job.id,

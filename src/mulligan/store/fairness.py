@@ -1,4 +1,4 @@
-"""Submit rates of owners, and ranks in fair queues.
+"""Submit rates and live jobs of owners, and ranks in fair queues.
 
 In a fair queue a job has the rank `max(V, last rank of the owner) + 1/weight`, where V is the highest rank claimed so
 far. So the next job of an owner without waiting jobs comes right after the one being claimed, however many jobs others
@@ -6,7 +6,7 @@ have waiting; running alone creates no debt. Ranks are microseconds, as in plain
 be merged.
 
 An enqueue does this around its insert, in the same transaction. Locks are taken in one order: buckets by owner, shares
-by queue, priority and owner, then jobs. A job without a rate and outside fair queues costs no statement.
+by queue, priority and owner, then jobs. A job without a limit and outside fair queues costs no statement.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from mulligan.errors import SubmitRateExceeded
+from mulligan.errors import SubmitRateExceeded, TooManyJobs
 from mulligan.records.rate import Rate, TokenBucket
 from mulligan.store.rows import to_duration, to_json
 from mulligan.store.session import Session, Statement, Statements, Steps
@@ -24,6 +24,8 @@ from mulligan.store.session import Session, Statement, Statements, Steps
 # of plain queues.
 IDLE = timedelta(minutes=1)
 FORGOTTEN_AT_ONCE = 500
+# Microseconds. Then jobs that a process stored without knowing the limit are looked for again.
+COUNTED_FOR = to_duration(timedelta(days=1))
 # The columns that decide whether a job exists already.
 TWIN = ("id", "owner", "kind", "dedupe_key", "dedupe_scope", "dedupe_for")
 
@@ -118,27 +120,66 @@ class SubmitBucket:
         return {"owner": self.owner, "remaining": left.tokens, "at": self.now, "full_at": full_at}
 
 
+@dataclass(frozen=True, slots=True)
+class LiveLimit:
+    """How many jobs of an owner may be waiting, queued or running, and how many are."""
+
+    owner: str
+    most: int
+    live: int
+
+    def fits(self, count: int) -> bool:
+        # A call that stores nothing is not refused.
+        return not count or self.live + count <= self.most
+
+    def refusal(self, count: int) -> TooManyJobs:
+        return TooManyJobs(self.owner, self.most, self.live, wanted=count)
+
+
 class SubmitOperations:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
 
     def admit(self, rows: Sequence[Row], now: int | None) -> Steps[list[SubmitBucket]]:
-        """Lock and return the buckets of owners with a rate. Raises SubmitRateExceeded before any job is written."""
-        limited = [row for row in rows if "rate" in row]
+        """Lock the owners that have a limit, and return the buckets of those with a rate.
+
+        Raises SubmitRateExceeded or TooManyJobs before any job is written.
+        """
+        limited = [row for row in rows if "rate" in row or "max_live" in row]
         if not limited:
             return []
-        rates: dict[str, Rate] = {row["owner"]: row["rate"] for row in limited}
-        locked = yield Statement(self._sql["submit_lock"], {"owners": to_json(sorted(rates)), "now": now})
+        rates: dict[str, Rate] = {row["owner"]: row["rate"] for row in limited if "rate" in row}
+        most: dict[str, int] = {row["owner"]: row["max_live"] for row in limited if "max_live" in row}
+        owners = to_json(sorted({*rates, *most}))
+        locked = yield Statement(self._sql["submit_lock"], {"owners": owners, "now": now})
         buckets = [
-            SubmitBucket(row["owner"], rates[row["owner"]], row["now"], row["remaining"], row["at"]) for row in locked
+            SubmitBucket(row["owner"], rates[row["owner"]], row["now"], row["remaining"], row["at"])
+            for row in locked
+            if row["owner"] in rates
         ]
+        live = yield from self._count_live([row for row in locked if row["owner"] in most])
+        limits: list[SubmitBucket | LiveLimit] = [*buckets]
+        limits += [LiveLimit(owner, number, live[owner]) for owner, number in most.items()]
         wanted = Counter(row["owner"] for row in limited)
-        if not all(bucket.fits(wanted[bucket.owner]) for bucket in buckets):
+        if not all(limit.fits(wanted[limit.owner]) for limit in limits):
             wanted = yield from self._count_new(limited, now)
-        for bucket in buckets:
-            if not bucket.fits(wanted[bucket.owner]):
-                raise bucket.refusal(wanted[bucket.owner])
+        for limit in limits:
+            if not limit.fits(wanted[limit.owner]):
+                raise limit.refusal(wanted[limit.owner])
         return buckets
+
+    def _count_live(self, locked: Sequence[Row]) -> Steps[Counter[str]]:
+        """Count the live jobs of these owners. After the lock, in a separate statement: it sees all that were stored
+        before."""
+        if not locked:
+            return Counter()
+        now: int = locked[0]["now"]
+        if new := [row["owner"] for row in locked if not now < (row["counted_until"] or 0) <= now + COUNTED_FOR]:
+            yield Statement(self._sql["live_adopt"], {"owners": to_json(new)})
+            yield Statement(self._sql["live_adopted"], {"owners": to_json(new), "until": now + COUNTED_FOR})
+        owners = to_json([row["owner"] for row in locked])
+        counted = yield Statement(self._sql["live_counts"], {"owners": owners})
+        return Counter({row["owner"]: row["number"] for row in counted})
 
     def _count_new(self, rows: Sequence[Row], now: int | None) -> Steps[Counter[str]]:
         """Count the jobs of each owner that do not exist yet."""

@@ -158,8 +158,8 @@ class Store:
         """Store all jobs or none, and return their records in order.
 
         If another job holds the dedupe key, return that job's record with `is_duplicate`. An id that exists already
-        means the same job; raises `Conflict` if it is a different call. Raises `SubmitRateExceeded`, `IntakePaused`,
-        `BatchNotFound` or `BatchClosed`; then nothing is stored.
+        means the same job; raises `Conflict` if it is a different call. Raises `SubmitRateExceeded`, `TooManyJobs`,
+        `IntakePaused`, `BatchNotFound` or `BatchClosed`; then nothing is stored.
         """
         return self._backend.enqueue(jobs)
 

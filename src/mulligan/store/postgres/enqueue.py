@@ -78,6 +78,7 @@ def _needs_transaction(job: NewJob) -> bool:
         or job.batch is not None
         or job.weight is not None
         or job.submit_rate is not None
+        or job.max_live is not None
         or job.is_service_computed
         or job.is_id_given
     )

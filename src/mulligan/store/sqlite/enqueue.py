@@ -15,7 +15,7 @@ from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
 # The event data of a job that waits for a limit from the start.
 LIMITED = '{"waiting_for":"limit"}'
 # The statement for one job binds them also where they do not apply.
-NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None}
+NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None, "is_counted": False}
 
 
 class SqliteEnqueue(EnqueueOperations):

@@ -9,7 +9,7 @@ WITH clock AS (
         submitted_at bigint, delay bigint, deadline bigint, max_attempts integer, max_crashes integer,
         max_snoozes integer, timeout bigint, dedupe_key text, dedupe_scope text, dedupe_for bigint, tags text, cost integer,
         on_failed text, on_cancelled text, batch text, rank bigint, is_limited boolean,
-        own_max_attempts integer, own_timeout bigint
+        own_max_attempts integer, own_timeout bigint, is_counted boolean
     )
 ), gated AS (
     SELECT *, CASE
@@ -23,7 +23,7 @@ WITH clock AS (
         id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
         max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
         dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, on_cancelled, batch,
-        own_max_attempts, own_timeout
+        own_max_attempts, own_timeout, is_counted
     )
     SELECT
         id, kind, owner, queue, service, priority, coalesce(rank, submitted_at, now),
@@ -32,7 +32,7 @@ WITH clock AS (
         CASE WHEN waits_for IS NULL THEN now END,
         now + delay, now + deadline, now,
         dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, on_cancelled, batch,
-        own_max_attempts, own_timeout
+        own_max_attempts, own_timeout, coalesce(is_counted, false)
     FROM gated, clock
     -- All or none: `intake` names the kinds and queues of all jobs.
     WHERE NOT EXISTS (

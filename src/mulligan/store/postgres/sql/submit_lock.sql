@@ -5,4 +5,4 @@ FROM jsonb_array_elements_text(:owners::jsonb) AS given (owner)
 ORDER BY owner COLLATE "C"
 ON CONFLICT (owner) DO UPDATE
 SET at = bucket.at
-RETURNING owner, remaining, at, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+RETURNING owner, remaining, at, counted_until, coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now

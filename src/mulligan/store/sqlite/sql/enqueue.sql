@@ -4,7 +4,7 @@ INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
     dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, on_cancelled, batch,
-    own_max_attempts, own_timeout
+    own_max_attempts, own_timeout, is_counted
 )
 SELECT
     :id, :kind, :owner, :queue, :service, :priority, coalesce(:rank, :submitted_at, :now),
@@ -12,7 +12,7 @@ SELECT
     :max_attempts, :max_crashes, :max_snoozes, :timeout, coalesce(:submitted_at, :now), :now, iif(waits_for IS NULL, :now, NULL),
     :now + :delay, :now + :deadline, :now,
     :dedupe_key, :dedupe_scope, :now + :dedupe_for, :tags, :cost, :on_failed, :on_cancelled, :batch,
-    :own_max_attempts, :own_timeout
+    :own_max_attempts, :own_timeout, :is_counted
 FROM (
     SELECT CASE
         WHEN :batch IS NOT NULL THEN 'batch'

@@ -4,7 +4,7 @@ INSERT INTO mulligan_jobs (
     id, kind, owner, queue, service, priority, rank, state, gate, waiting_for, arguments,
     max_attempts, max_crashes, max_snoozes, timeout, submitted_at, enqueued_at, queued_at, due_at, deadline, updated_at,
     dedupe_key, dedupe_scope, dedupe_until, tags, cost, on_failed, on_cancelled, batch,
-    own_max_attempts, own_timeout
+    own_max_attempts, own_timeout, is_counted
 )
 WITH clock AS (
     SELECT coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
@@ -36,6 +36,7 @@ WITH clock AS (
         json_extract(value, '$.batch') AS batch,
         json_extract(value, '$.own_max_attempts') AS own_max_attempts,
         json_extract(value, '$.own_timeout') AS own_timeout,
+        json_extract(value, '$.is_counted') AS is_counted,
         json_extract(value, '$.rank') AS rank,
         json_extract(value, '$.is_limited') AS is_limited
     FROM json_each(:jobs)
@@ -53,7 +54,7 @@ SELECT
     max_attempts, max_crashes, max_snoozes, timeout, coalesce(submitted_at, now), now, iif(waits_for IS NULL, now, NULL),
     now + delay, now + deadline, now,
     dedupe_key, dedupe_scope, now + dedupe_for, tags, cost, on_failed, on_cancelled, batch,
-    own_max_attempts, own_timeout
+    own_max_attempts, own_timeout, coalesce(is_counted, false)
 FROM gated, clock
 -- A batch accepts no members once it is published.
 WHERE (batch IS NULL OR EXISTS (SELECT 1 FROM mulligan_batches WHERE mulligan_batches.id = gated.batch AND state = 'draft'))

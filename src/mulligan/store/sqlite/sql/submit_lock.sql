@@ -6,4 +6,4 @@ FROM json_each(:owners)
 WHERE true
 ON CONFLICT (owner) DO UPDATE
 SET at = at
-RETURNING owner, remaining, at, coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
+RETURNING owner, remaining, at, counted_until, coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)) AS now
