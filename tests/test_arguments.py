@@ -83,6 +83,7 @@ def samples(app: App) -> dict[str, Any]:
         "name": "nightly",
         "wanted": JobFilter(kind="charge"),
         "older_than": "30d",
+        "verb": "cancel",
         "delay": "1h",
         "duration": "1h",
         "owner": "ann",

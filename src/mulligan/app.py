@@ -550,8 +550,47 @@ class App:
             request_id=request_id,
         )
 
+    def bulk(
+        self,
+        verb: str,
+        wanted: JobFilter | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        delay: Duration | None = None,
+        rate: Rate | float | str = "500/s",
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        """Cancel, snooze or run many jobs: `"cancel"`, `"snooze"` or `"run_now"`. Workers carry it out.
+
+            app.bulk("cancel", JobFilter(kind="convert"), actor="ann", reason="wrong input")
+            app.bulk("snooze", ids=["…", "…"], delay="1h")
+
+        It includes jobs enqueued before now and in a state in which the move is possible; failed and cancelled jobs
+        are run again only if `ids` or the filter's `state` ask for them. Each job is moved as by `cancel`, `snooze` or
+        `run_now`; one that cannot be moved is skipped, with the reason. `dry_run=True` only counts the jobs. The
+        answer is a durable record like that of `redrive`, with the same verbs: `redrive_status`, `cancel_redrive`.
+        Raises BadArgument, BadFilter or BadRate for terms that cannot work, and RequestIdUsed if the id belongs to
+        another operation.
+        """
+        return self.wiring.redrives.start_bulk(
+            verb,
+            wanted,
+            ids=ids,
+            delay=delay,
+            rate=rate,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            dry_run=dry_run,
+            request_id=request_id,
+        )
+
     def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
-        """Return redrives, newest first."""
+        """Return redrives and bulk operations, newest first."""
         return self.wiring.redrives.search(owner=owner, limit=limit)
 
     def redrive_status(self, redrive_id: str, *, owner: str | None = None) -> Redrive:

@@ -360,6 +360,43 @@ class OperationRules(Bench):
             self.settle(lease, Succeed(None))
         assert self.store.redrive_results(redrive) == {first.id: True, second.id: False}
 
+    # Bulk operations
+
+    @pytest.mark.parametrize(
+        ("verb", "move", "states", "expected"),
+        [
+            ("cancel", Move.MANUAL_CANCEL, [State.WAITING, State.QUEUED, State.RUNNING], State.CANCELLED),
+            ("snooze", Move.MANUAL_SNOOZE, [State.WAITING, State.QUEUED], State.WAITING),
+            ("run_now", Move.RUN_NOW, [State.WAITING, State.FAILED, State.CANCELLED], State.QUEUED),
+        ],
+    )
+    def test_a_bulk_operation_moves_jobs_in_the_states_of_its_filter(
+        self, verb: str, move: Move, states: list[State], expected: State
+    ) -> None:
+        # The queued one last: the others are claimed on their way.
+        order = sorted(State, key=lambda state: state is State.QUEUED)
+        jobs = {state: self.in_state(state).id for state in order}
+        wanted = JobFilter(state=states)
+        found = self.store.candidates(wanted, before=self.now)
+        assert {job.id for job in found.jobs} == {jobs[state] for state in states}
+        begun = self.store.begin_redrive(
+            self._redrive(verb=verb, delay=HOUR, filter=wanted, matched=6, state=RedriveState.RUNNING)
+        )
+        assert self.store.redrives() == [begun]
+        requests = [replace(self._request(begun, self.job(job)), move=move, delay=HOUR) for job in jobs.values()]
+        after = self.store.advance_redrive(begun, requests)
+        assert after is not None
+        assert (after.retried, after.skipped) == (len(states), {MOVED_ON: 6 - len(states)})
+        assert after.course.watched == (), "only retries have answers"
+        moved = {state: self.job(jobs[state]).state for state in states if state is not State.RUNNING}
+        assert set(moved.values()) == {expected}
+        assert self.job(jobs[State.RUNNING]).cancel_requested is (verb == "cancel")
+
+    def test_a_live_job_enqueued_later_is_no_candidate(self) -> None:
+        self.advance(MINUTE)
+        self.enqueue()
+        assert self.store.candidates(JobFilter(state=State.QUEUED), before=self.now - INSTANT).jobs == ()
+
     # Words
 
     @pytest.mark.parametrize("is_tended", [True, False])

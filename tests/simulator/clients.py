@@ -178,6 +178,16 @@ class Clients(Participant):
 
     def _new_redrive(self, chance: random.Random) -> Callable[[], Redrive]:
         owner = chance.choice((None, None, "ann"))
+        if chance.random() < 0.15:
+            return partial(
+                self._redrives.start_bulk,
+                "cancel",
+                JobFilter(kind=chance.choice(KINDS)),
+                rate=chance.choice(("1/s", "50/s")),
+                owner=owner,
+                actor="somebody",
+                request_id=self._ids(),
+            )
         state = chance.choice((None, State.FAILED, State.CANCELLED))
         return partial(
             self._redrives.start,

@@ -53,7 +53,12 @@ class Oracle:
         rates = RateWatch(world)
         leases = LeaseWatch(world, self.lives, shares, rates, self._services)
         self._claims = ClaimWatch(world, transitions, promotions, shares, self._services)
-        self.redrives = RedriveWatch(world.reached.note, follow=transitions.follow, opened=promotions.promoted_one)
+        self.redrives = RedriveWatch(
+            world.reached.note,
+            follow=transitions.follow,
+            opened=promotions.promoted_one,
+            now=lambda: world.timeline.now,
+        )
         self._looks: dict[str, Look] = {
             "enqueue": EnqueueWatch(world, self.lives, self.batches, shares, rates).enqueued,
             "claim": self._claims.claimed,

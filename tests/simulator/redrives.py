@@ -19,10 +19,12 @@ class RedriveWatch:
         *,
         follow: Callable[[Call, Entry], Life],
         opened: Callable[[Call, Entry], None],
+        now: Callable[[], int],
     ) -> None:
         self._reached = reached
         self._follow = follow
         self._open = opened
+        self._now = now
         self._known: dict[str, Redrive] = {}
         self._retried: dict[str, dict[str, None]] = {}
         """The jobs that each of them has retried, as the log tells."""
@@ -74,8 +76,11 @@ class RedriveWatch:
             require(entry.type == ENDS.get(after.state), f"{entry.type} of a redrive that is {after.state}")
             self._reached(NAMES[after.state])
             return
-        if entry.type != "job.retry_requested":
+        if entry.type != "job.retry_requested" and "redrive" not in entry.data:
             self._open(call, entry)
+            return
+        if after.verb == "cancel":
+            self._cancelled(call, entry, after)
             return
         life = self._follow(call, entry)
         require(entry.data.get("redrive") == after.id, "the log names another redrive")
@@ -86,6 +91,17 @@ class RedriveWatch:
         self._retried[after.id][entry.job] = None
         life.start_again(call.now)
         self._reached("a redrive retries a job")
+
+    def _cancelled(self, call: Call, entry: Entry, after: Redrive) -> None:
+        life = self._follow(call, entry)
+        require(entry.type in ("job.cancelled", "job.cancel_requested"), f"{entry.type} by a bulk cancel")
+        require(entry.job not in self._retried[after.id], f"{life.name} was cancelled twice by one operation")
+        require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
+        require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
+        self._retried[after.id][entry.job] = None
+        if life.state == "running" and life.wish_at is None:
+            life.wish_at = self._now()
+        self._reached("a bulk operation cancels a job")
 
     def _compare(self, before: Redrive, after: Redrive) -> None:
         require(after.retried == len(self._retried[after.id]), "the count of retried jobs is wrong")

@@ -55,6 +55,7 @@ SOMETIMES = (
     "a redrive is begun twice with one request id",
     "a redrive retries a job",
     "a redrive skips a job",
+    "a bulk operation cancels a job",
     "a redrive is carried on by another worker",
     "of two that carry on a redrive one writes",
     "a redrive lets its canaries go first",

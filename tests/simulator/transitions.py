@@ -44,7 +44,7 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     ("job.cancelled", True): ("settle",),
     # By an abort of its batch, if not by hand.
     ("job.cancelled", False): (*PROMOTERS, "settle", "expire", "tend_batches"),
-    ("job.cancel_requested", True): ("move",),
+    ("job.cancel_requested", True): ("move", "advance_redrive"),
     ("job.retry_requested", False): ("move", "advance_redrive"),
     ("job.run_requested", False): ("move",),
 }

@@ -10,6 +10,8 @@ from mulligan.cli.output import echo, print_json_line, watch
 from mulligan.records.redrive import Redrive
 from mulligan.values.text import safe
 
+DONE = {"retry": "retried", "cancel": "cancelled", "snooze": "snoozed", "run_now": "run"}
+
 
 def follow(app: App, redrive_id: str, *, as_json: bool, document: Callable[[Redrive], dict[str, Any]]) -> bool:
     """Show a redrive until it is over, or Ctrl-C; False if it was stopped or cancelled."""
@@ -47,7 +49,7 @@ def line(found: Redrive) -> str:
     """The state of a redrive in one line."""
     skipped = sum(found.skipped.values())
     parts = [
-        f"{found.retried:,} of {found.matched:,} retried",
+        f"{found.retried:,} of {found.matched:,} {DONE[found.verb]}",
         f"{skipped:,} skipped" if skipped else "",
         f"{found.succeeded:,} succeeded" if found.succeeded else "",
         f"{found.bad:,} did not" if found.bad else "",

@@ -1,9 +1,10 @@
 """`mulligan redrive`: retry many failed jobs at a rate; list, show and cancel redrives."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -24,16 +25,17 @@ from mulligan.cli.options import (
 )
 from mulligan.cli.output import echo, print_heading, print_json, print_pairs, print_table, show, show_table
 from mulligan.cli.parameters import text
-from mulligan.cli.progress import follow
+from mulligan.cli.progress import DONE, follow
 from mulligan.cli.summaries import short
 from mulligan.explain.words import at, counted, relative
 from mulligan.records.document import document_of
 from mulligan.records.job import JobFilter
 from mulligan.records.redrive import Redrive
 from mulligan.values.clock import SystemClock
+from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
-HEADINGS = ("Id", "State", "Began", "Matched", "Retried", "Skipped", "About", "Request id")
+HEADINGS = ("Id", "Verb", "State", "Began", "Matched", "Moved", "Skipped", "About", "Request id")
 
 
 @click.group("redrive", cls=Group, invoke_without_command=True)
@@ -84,21 +86,35 @@ def redrive(shared: SharedOptions, /, *, preview: bool, is_sure: bool, is_follow
         raise click.UsageError("select jobs: --kind, --code, --group …, or --state failed for all; see --help")
     with open_for_watching(shared) as app:
         wanted = job_filter(app, selected)
-        if preview or not is_sure:
-            found = app.redrive(wanted, dry_run=True, **options)
-            if preview or not found.matched:
-                _show_preview(shared, found)
-                return
-            if not _is_agreed(shared, found):
-                echo("Nothing was changed.")
-                return
-        begun = app.redrive(wanted, **options)
-        if not begun.id:
-            _show_preview(shared, begun)
-        elif is_followed:
-            _follow(shared, app, begun)
-        else:
-            show(shared, document_of(begun), *_begun(app, begun))
+        start = partial(app.redrive, wanted, **options)
+        run_operation(shared, app, start, preview=preview, is_sure=is_sure, is_followed=is_followed)
+
+
+def run_operation(
+    shared: SharedOptions,
+    app: App,
+    start: Callable[..., Redrive],
+    *,
+    preview: bool,
+    is_sure: bool,
+    is_followed: bool,
+) -> None:
+    """Show what would be done and ask for confirmation, then begin."""
+    if preview or not is_sure:
+        found = start(dry_run=True)
+        if preview or not found.matched:
+            _show_preview(shared, found)
+            return
+        if not _is_agreed(shared, found):
+            echo("Nothing was changed.")
+            return
+    begun = start()
+    if not begun.id:
+        _show_preview(shared, begun)
+    elif is_followed:
+        _follow(shared, app, begun)
+    else:
+        show(shared, document_of(begun), *_begun(app, begun))
 
 
 def _follow(shared: SharedOptions, app: App, found: Redrive) -> None:
@@ -111,7 +127,8 @@ def _is_agreed(shared: SharedOptions, found: Redrive) -> bool:
     if shared.as_json or not sys.stdin.isatty():
         raise click.UsageError("cannot ask for confirmation here: add --yes to begin, or --preview to look")
     _print_preview(found)
-    return click.confirm(f"Retry {counted(found.matched, 'job')} at {found.rate}?")
+    verb = found.verb.replace("_", " ").capitalize()
+    return click.confirm(f"{verb} {counted(found.matched, 'job')} at {found.rate}?")
 
 
 def _show_preview(shared: SharedOptions, found: Redrive) -> None:
@@ -127,7 +144,7 @@ def _show_preview(shared: SharedOptions, found: Redrive) -> None:
 
 def _print_preview(found: Redrive) -> None:
     _print_matches(found)
-    echo(f"\n{counted(found.matched, 'job')} would be retried, {_pace(found)}.")
+    echo(f"\n{counted(found.matched, 'job')} would be {DONE[found.verb]}, {_pace(found)}.")
 
 
 def _print_matches(found: Redrive) -> None:
@@ -155,7 +172,7 @@ def _begun(app: App, begun: Redrive) -> Iterator[str]:
 @limit_option(20)
 @pass_shared
 def list_(shared: SharedOptions, *, limit: int) -> None:
-    """List the redrives, newest first. They are kept for 90 days after their end."""
+    """List the redrives and bulk operations, newest first. They are kept for 90 days after their end."""
     with open_existing(shared) as app:
         found = app.redrives(limit=limit)
     now = SystemClock().now()
@@ -167,6 +184,7 @@ def list_(shared: SharedOptions, *, limit: int) -> None:
 def _row(found: Redrive, now: datetime) -> tuple[str, ...]:
     return (
         short(found.id),
+        found.verb,
         str(found.state),
         relative(found.began_at, now),
         f"{found.matched:,}",
@@ -212,7 +230,7 @@ def cancel(shared: SharedOptions, *, redrive_id: str, reason: str | None, actor:
         found = app.cancel_redrive(app.find_id("redrive", redrive_id), actor=actor, reason=reason)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", shared)
-    retried = f"{found.retried:,} of {counted(found.matched, 'job')} retried"
+    retried = f"{found.retried:,} of {counted(found.matched, 'job')} {DONE[found.verb]}"
     show(shared, document_of(found), f"Redrive {found.id} {_cancelled(found)}: {retried}.")
 
 
@@ -230,12 +248,14 @@ def _print_redrive(found: Redrive) -> None:
         "request id": _request(found),
         "state": state,
         "jobs": _selection(found),
-        "pace": f"{_pace(found)}, stops above {found.abort_above:.0%}",
+        "verb": "" if found.verb == "retry" else found.verb.replace("_", " "),
+        "delay": describe(found.delay) if found.delay else "",
+        "pace": f"{_pace(found)}, stops above {found.abort_above:.0%}" if found.canary else _pace(found),
         "by": ": ".join(filter(None, [found.actor or "unknown", found.reason])),
         "began": at(found.began_at, now),
         "ended": at(found.ended_at, now) if found.ended_at else "",
         "matched": f"{found.matched:,}",
-        "retried": f"{found.retried:,}",
+        DONE[found.verb]: f"{found.retried:,}",
         "skipped": ", ".join(f"{number:,} {why}" for why, number in found.skipped.items()),
         "next attempts": _answers(found),
         "left": "" if found.state.is_over else f"jobs of {', '.join(found.course.cursors) or 'no kind'}",

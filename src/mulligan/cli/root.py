@@ -19,6 +19,7 @@ COMMANDS = {
     "jobs": "mulligan.cli.jobs:jobs",
     "batches": "mulligan.cli.batches:batches",
     "redrive": "mulligan.cli.redrive:redrive",
+    "bulk": "mulligan.cli.bulk:bulk",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
     "limits": "mulligan.cli.limits:limits",

@@ -1,19 +1,25 @@
-"""Redrives: start, list and cancel them. Workers carry them out (`duties/redrive.py`)."""
+"""Redrives and bulk operations: start, list and cancel them. Workers carry them out (`duties/redrive.py`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
-from mulligan.errors import BadFilter, RedriveNotFound, RequestIdUsed
+from mulligan.errors import BadArgument, BadFilter, RedriveNotFound, RequestIdUsed
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter, describe_filter
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
+    BULK_VERBS,
     MOST_ACTIVE,
     MOST_CANARIES,
+    MOVES,
     NOTHING_MATCHES,
+    RETRY,
+    RUN_NOW,
+    SNOOZE,
     Course,
     Match,
     Redrive,
@@ -25,8 +31,12 @@ from mulligan.records.redrive import (
     next_look,
 )
 from mulligan.store.store import Store
+from mulligan.values.check import one_of
+from mulligan.values.duration import Duration, describe, parse
 
+BULK_VERB = one_of(BULK_VERBS)
 SAMPLE = 10
+RUNNING = RedriveState.RUNNING
 REDRIVEN = {State.FAILED, State.CANCELLED}
 # Only the largest counts are stored.
 MOST_MATCHES = 100
@@ -61,21 +71,62 @@ class Redrives:
         dry_run: bool = False,
         request_id: str | None = None,
     ) -> Redrive:
-        wanted, pace = _check_terms(wanted, canary, abort_above), parse_rate(rate)
+        wanted = _check_terms(wanted, canary, abort_above)
+        terms = {"canary": canary, "abort_above": abort_above, "state": RedriveState.CANARY if canary else RUNNING}
+        planned = self._plan(RETRY, wanted, parse_rate(rate), owner=owner, request_id=request_id, **terms)
+        planned = replace(planned, actor=bounded(actor), reason=bounded(reason))
+        return planned if dry_run else self._begin(planned)
+
+    @check(
+        verb=BULK_VERB,
+        wanted=FILTER,
+        ids=BY_THE_CALL,
+        delay=BY_THE_CALL,
+        rate=BY_THE_CALL,
+        owner=NAME,
+        actor=STRING,
+        reason=STRING,
+        dry_run=FLAG,
+        request_id=REQUEST_ID,
+    )
+    def start_bulk(
+        self,
+        verb: str,
+        wanted: JobFilter | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        delay: Duration | None = None,
+        rate: Rate | float | str = "500/s",
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        wanted = _select(verb, wanted, ids)
+        planned = self._plan(
+            verb, wanted, parse_rate(rate), owner=owner, request_id=request_id, delay=_delay(verb, delay)
+        )
+        planned = replace(planned, actor=bounded(actor), reason=bounded(reason))
+        return planned if dry_run else self._begin(planned)
+
+    def _plan(
+        self, verb: str, wanted: JobFilter, pace: Rate, *, owner: str | None, request_id: str | None, **terms: Any
+    ) -> Redrive:
+        """The operation as it would begin now. Without canaries it needs no answers, and does not stop itself."""
         now = self.store().now()
         matches = self.store().count_candidates(wanted, before=now, owner=owner)
         sample = self.store().candidates(wanted, before=now, owner=owner, limit=SAMPLE)
         planned = Redrive(
             id="",
             request_id=request_id or "",
+            verb=verb,
             filter=wanted,
             owner=owner,
             rate=pace,
-            canary=canary,
-            abort_above=abort_above,
-            actor=bounded(actor),
-            reason=bounded(reason),
-            state=RedriveState.CANARY if canary else RedriveState.RUNNING,
+            actor=None,
+            reason=None,
+            **{"canary": 0, "abort_above": 1.0, "state": RUNNING, **terms},
             matched=sum(match.number for match in matches),
             matches=tuple(matches[:MOST_MATCHES]),
             sample=tuple(job.id for job in sample.jobs),
@@ -83,8 +134,7 @@ class Redrives:
             is_dry=True,
             course=Course(cursors=dict.fromkeys(_kinds(matches), ""), paced_at=now - burst(pace)),
         )
-        planned = planned if planned.matched else _nothing(planned)
-        return planned if dry_run else self._begin(planned)
+        return planned if planned.matched else _nothing(planned)
 
     def _begin(self, planned: Redrive) -> Redrive:
         """Store it unless nothing matches. If its request id was used before, return that redrive instead."""
@@ -132,17 +182,42 @@ def _nothing(planned: Redrive) -> Redrive:
 def _same(found: Redrive, planned: Redrive) -> Redrive:
     """The earlier redrive of this request id; raise RequestIdUsed if it differs from the new one."""
     if not is_same_request(found, planned):
+        verb = "" if found.verb == RETRY else f"{found.verb} "
         raise RequestIdUsed(
-            planned.request_id, found.id, f"is about other jobs ({describe_filter(found.filter, found.owner)})"
+            planned.request_id,
+            found.id,
+            f"is about other jobs ({verb}{describe_filter(found.filter, found.owner)})",
         )
     if not has_same_terms(found, planned):
         terms = f"rate {found.rate}, canary {found.canary}, abort_above {found.abort_above:g}"
+        if found.delay:
+            terms += f", delay {describe(found.delay)}"
         raise RequestIdUsed(planned.request_id, found.id, f"has other terms ({terms})")
     return replace(found, is_repeated=True)
 
 
 def _kinds(matches: Sequence[Match]) -> list[str]:
     return list(dict.fromkeys(match.kind for match in matches))
+
+
+def _select(verb: str, wanted: JobFilter | None, ids: Sequence[str] | None) -> JobFilter:
+    """The filter of a bulk operation, with the states in which the move is possible."""
+    if wanted is None and ids is None:
+        raise BadArgument("wanted", None, "a JobFilter(…), or ids=[…]: JobFilter() selects all jobs")
+    chosen = wanted or JobFilter()
+    chosen = chosen if ids is None else replace(chosen, ids=ids)
+    possible = MOVES[verb].sources
+    if chosen.state is not None and not set(chosen.states) <= set(possible):
+        raise BadFilter("state", chosen.state, f"one or several of {', '.join(possible)}, where {verb} is possible")
+    # Jobs that are over are run again only if asked for, by their ids or their state.
+    default = possible if verb != RUN_NOW or chosen.ids is not None else (State.WAITING,)
+    return replace(chosen, state=chosen.state or default)
+
+
+def _delay(verb: str, delay: Duration | None) -> timedelta:
+    if (delay is not None) != (verb == SNOOZE):
+        raise BadArgument("delay", delay, "a duration such as '1h' for a snooze, and not given otherwise")
+    return parse(delay or 0)
 
 
 def _check_terms(wanted: JobFilter, canary: int, abort_above: float) -> JobFilter:

@@ -1,4 +1,4 @@
-"""Redrive: runs the redrives, which retry many jobs. It works in chunks, and one worker at a time runs a redrive."""
+"""Redrive: runs the redrives and bulk operations, in chunks. One worker at a time runs one of them."""
 
 import logging
 from dataclasses import KW_ONLY, dataclass, replace
@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import StoreError
-from mulligan.lifecycle import Move
 from mulligan.records.job import Job, Page
 from mulligan.records.redrive import (
     MOST_ACTIVE,
+    MOVES,
     Redrive,
     RedriveState,
     end,
@@ -41,7 +41,7 @@ class RunRedrives:
     record in one transaction, if the record has not changed since it was read. So a kill at any moment repeats
     nothing, and of two workers only one writes.
 
-    A worker moves only jobs of kinds it knows, because it has to call their `can_retry`.
+    To run jobs again, a worker moves only those of kinds it knows, because it has to call their `can_retry`.
     """
 
     name = "redrive"
@@ -91,7 +91,7 @@ class RunRedrives:
         if looked.state is RedriveState.CANARY and has_passed(looked):
             looked = replace(looked, state=RedriveState.RUNNING)
         number = jobs_allowed(looked, now, self.limit)
-        kind = next((kind for kind in looked.course.cursors if kind in self.tasks), None)
+        kind = next((kind for kind in looked.course.cursors if kind in self.tasks or not looked.asks_permission), None)
         if looked.course.cursors and (kind is None or not number):
             if looked != redrive:
                 self.store.advance_redrive(looked)
@@ -112,7 +112,7 @@ class RunRedrives:
         if kind is None:
             return self.store.advance_redrive(end(redrive, RedriveState.DONE, now))
         permitted = self.tasks.permission()
-        is_asked = kind in permitted.kinds
+        is_asked = redrive.asks_permission and kind in permitted.kinds
         page = self._candidates(redrive, kind, min(number, self._most_asked) if is_asked else number)
         requests = [_request(redrive, job) for job in page.jobs]
         damaged = [(kind, "damaged") for _ in page.damaged]
@@ -140,11 +140,12 @@ class RunRedrives:
 def _request(redrive: Redrive, job: Job[Any]) -> Request:
     return Request(
         id=retry_request_id(redrive.id, job.id),
-        move=Move.MANUAL_RETRY,
+        move=MOVES[redrive.verb],
         job=job.id,
         owner=redrive.owner,
         actor=redrive.actor,
         reason=redrive.reason,
+        delay=redrive.delay,
         redrive=redrive.id,
     )
 
@@ -164,8 +165,9 @@ def _report(redrive: Redrive) -> None:
     because = f": {redrive.because}" if redrive.because else ""
     logger.log(
         level,
-        "redrive %s is %s after %d of %d jobs%s",
+        "redrive %s (%s) is %s after %d of %d jobs%s",
         redrive.id,
+        redrive.verb,
         redrive.state,
         redrive.looked_at,
         redrive.matched,

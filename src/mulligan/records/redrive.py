@@ -1,4 +1,5 @@
-"""A redrive retries failed jobs as one durable operation, at a rate, canaries first. Records and pure decisions."""
+"""A redrive is a durable operation on many jobs, at a rate. It retries failed jobs, canaries first; as a bulk operation
+it cancels, snoozes or runs jobs. Records and pure decisions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +9,9 @@ from enum import StrEnum
 from typing import ClassVar
 
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
+from mulligan.lifecycle import Move
 from mulligan.records.document import Shape
-from mulligan.records.job import JobFilter
+from mulligan.records.job import TIMES, JobFilter
 from mulligan.records.rate import Rate, TokenBucket
 from mulligan.values.duration import describe
 
@@ -26,6 +28,16 @@ BURST = timedelta(seconds=1)
 HOLD = timedelta(seconds=15)
 # How many redrives run at once; the others wait.
 MOST_ACTIVE = 20
+
+# What an operation does to each job, and the states in which it can.
+RETRY, CANCEL, SNOOZE, RUN_NOW = "retry", "cancel", "snooze", "run_now"
+MOVES = {
+    RETRY: Move.MANUAL_RETRY,
+    CANCEL: Move.MANUAL_CANCEL,
+    SNOOZE: Move.MANUAL_SNOOZE,
+    RUN_NOW: Move.RUN_NOW,
+}
+BULK_VERBS = (CANCEL, SNOOZE, RUN_NOW)
 
 GOOD, BAD, SILENT = "+", "-", "?"
 MOVED_ON = "moved on"
@@ -85,14 +97,19 @@ class Course:
 class Redrive:
     """A snapshot of one durable operation. A dry run shows what would begin now, and has no id.
 
-    `matched` = `retried` + all `skipped` once it is done. `succeeded`, `failed_again` and `silent` count the answers of
-    a sample: how the next attempt of a retried job ended, or that it did not end within 15 minutes.
+    `verb` is what it does to each job: `retry` for a redrive, `cancel`, `snooze` or `run_now` for a bulk operation.
+    `retried` counts the jobs that were moved, whatever the verb. `matched` = `retried` + all `skipped` once it is
+    done. `succeeded`, `failed_again` and `silent` count the answers of a sample: how the next attempt of a retried job
+    ended, or that it did not end within 15 minutes.
     """
 
     _shape: ClassVar = Shape(adds=("kinds_left", "looked_at"), omits=("course",))
 
     id: str
     request_id: str
+    verb: str = RETRY
+    delay: timedelta = timedelta(0)
+    """How long a bulk snooze postpones each job."""
     filter: JobFilter
     owner: str | None
     rate: Rate
@@ -128,6 +145,11 @@ class Redrive:
         return self.failed_again + self.silent
 
     @property
+    def asks_permission(self) -> bool:
+        """Whether it runs jobs again, so that the task's `can_retry` is called first."""
+        return self.verb in (RETRY, RUN_NOW)
+
+    @property
     def looked_at(self) -> int:
         """Matched jobs that were retried or skipped."""
         return self.retried + sum(self.skipped.values())
@@ -147,20 +169,21 @@ class Redrive:
 
 def is_same_request(redrive: Redrive, other: Redrive) -> bool:
     """Whether both are about the same jobs. Times are not compared: a relative time differs at each request."""
-    return _about(redrive.filter) == _about(other.filter)
+    return (redrive.verb, _about(redrive.filter)) == (other.verb, _about(other.filter))
 
 
 def has_same_terms(redrive: Redrive, other: Redrive) -> bool:
-    """Whether both have the same rate, number of canaries and abort threshold."""
+    """Whether both have the same rate, delay, number of canaries and abort threshold."""
     return _terms(redrive) == _terms(other)
 
 
-def _terms(redrive: Redrive) -> tuple[str, int, float]:
-    return redrive.rate.text, redrive.canary, redrive.abort_above
+def _terms(redrive: Redrive) -> tuple[str, timedelta, int, float]:
+    return redrive.rate.text, redrive.delay, redrive.canary, redrive.abort_above
 
 
-def _about(wanted: JobFilter) -> tuple[JobFilter, bool, bool]:
-    return replace(wanted, since=None, until=None), wanted.since is None, wanted.until is None
+def _about(wanted: JobFilter) -> tuple[JobFilter, list[str]]:
+    without_times = replace(wanted, since=None, until=None, finished_since=None)
+    return without_times, [name for name in TIMES if getattr(wanted, name) is not None]
 
 
 # The answers
@@ -254,10 +277,10 @@ def next_look(redrive: Redrive, now: datetime) -> datetime:
 
 
 def record_retries(redrive: Redrive, done: Sequence[tuple[str, str | None]], now: datetime) -> Redrive:
-    """Count the jobs that were retried or skipped, and watch some of them. Once the redrive is done, the jobs left over
-    have moved on."""
+    """Count the jobs that were moved or skipped, and watch some of the retried ones. Once the redrive is done, the jobs
+    left over have moved on."""
     retried = [job for job, skipped in done if skipped is None]
-    room = MOST_WATCHED - len(redrive.course.watched)
+    room = MOST_WATCHED - len(redrive.course.watched) if redrive.verb == RETRY else 0
     watched = tuple(Watched(job, now) for job in retried[:room])
     redrive = replace(
         redrive,

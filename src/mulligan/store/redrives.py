@@ -159,6 +159,8 @@ def redrive_values(redrive: Redrive) -> dict[str, Any]:
         "id": redrive.id,
         "request": redrive.request_id,
         "owner": redrive.owner,
+        "verb": redrive.verb,
+        "delay": to_duration(redrive.delay),
         "filter": to_json(_filter_values(redrive.filter)),
         "rate": redrive.rate.text,
         "canary": redrive.canary,
@@ -229,6 +231,7 @@ def _filter_values(wanted: JobFilter) -> dict[str, Any]:
 
 def start_event(redrive: Redrive) -> dict[str, Any]:
     data = {
+        "verb": redrive.verb,
         "filter": _filter_values(redrive.filter),
         "matched": redrive.matched,
         "rate": redrive.rate.text,
@@ -263,8 +266,8 @@ def _event(
 
 
 def is_candidate(row: Record | None, redrive: Redrive) -> bool:
-    """Whether the job had ended when the redrive began, and has not changed since."""
-    if row is None or row["finished_at"] is None or row["finished_at"] > to_time(redrive.began_at):
+    """Whether the job was there when the operation began, in a state that was selected, and has not ended since."""
+    if row is None or (row["finished_at"] or row["enqueued_at"]) > to_time(redrive.began_at):
         return False
     return row["state"] in redrive.filter.states
 

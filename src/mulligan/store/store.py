@@ -407,7 +407,7 @@ class Store:
     # Redrives
 
     def count_candidates(self, wanted: JobFilter, *, before: datetime, owner: str | None = None) -> list[Match]:
-        """Count the matching jobs that ended before this time, by kind and code."""
+        """Count the matching jobs by kind and code. They ended, or are live and were enqueued, before this time."""
         return self._read(self._redrives.count_candidates, wanted, before, owner)
 
     def candidates(
@@ -429,9 +429,9 @@ class Store:
     ) -> Redrive | None:
         """Write the progress and make the moves in one transaction, if the redrive has not changed since it was read.
 
-        Moves each job that had ended when the redrive began and has not changed since. The other jobs, and jobs whose
-        move is refused, are counted as skipped. Return the redrive with the new counts, or None if another worker
-        advanced it first.
+        Moves each job that was there when the redrive began, in a state that its filter selects, and has not ended
+        since. The other jobs, and jobs whose move is refused, are counted as skipped. Return the redrive with the new
+        counts, or None if another worker advanced it first.
         """
         after = self._backend.write(
             lambda session: self._redrives.advance(session, redrive, moves, self._parts(session, permission)),

@@ -1,0 +1,8 @@
+-- Code of earlier schemas goes on working with this, but carries out every operation as a retry: start bulk operations after the last old
+-- worker has stopped.
+
+-- What is done to each job; `delay` is that of a snooze.
+ALTER TABLE mulligan_operations ADD COLUMN verb TEXT NOT NULL DEFAULT 'retry';
+ALTER TABLE mulligan_operations ADD COLUMN delay INTEGER NOT NULL DEFAULT 0;
+-- Jobs that were deleted, when an owner is forgotten.
+ALTER TABLE mulligan_operations ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
