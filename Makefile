@@ -15,7 +15,7 @@ DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench soak check unit docs pythons simulate servers clean
+.PHONY: demo test bench soak check unit docs pythons simulate found servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -47,6 +47,10 @@ pythons: servers
 SEEDS ?= 0-59
 simulate: $(READY)
 	@PYTHONPATH=tests $(BIN)/python -m simulator $(or $(SEED),$(SEEDS)) $(ARGS)
+
+# The seeds that find each broken engine soonest, for test_simulation_finds.py: after the engine has changed.
+found: $(READY)
+	@PYTHONPATH=tests $(BIN)/python tests/simulator/test_simulation_finds.py
 
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:

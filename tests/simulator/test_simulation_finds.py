@@ -1,5 +1,6 @@
 """A simulator is worth what it finds: the engine is broken on purpose, and must be caught."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ from mulligan.worker.keeper import Keeper
 from simulator import simulate
 
 SEEDS = range(120)
+# Of the search for better seeds: a world that is broken within these seconds is as good as any.
+SOON, FEW = 0.2, 3
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -194,26 +197,37 @@ MUTANTS: dict[str, Break] = {
 }
 
 
-# The seed that finds a mutant soonest, where seed 0 does not find it at once. It is only a start: if the engine has
-# changed since and this world is another story, all others are tried.
+# A seed that finds the mutant soon, where seed 0 does not. A changed engine makes other worlds of the same seeds. Then
+# all seeds are tried, which takes up to a minute. `make found` prints the table anew.
 FOUND_BY: dict[str, int] = {
     "a settle without a fence": 61,
+    "a settle that needs no running job": 4,
     "a reclaim of leases that are kept": 33,
-    "a reclaimer that takes its own": 7,
-    "a beat that extends for anybody": 105,
+    "leases overdue before they are": 1,
+    "a reclaimer that takes its own": 16,
+    "a beat that extends for anybody": 61,
+    "a claim out of turn": 1,
+    "a wish to cancel forgotten": 23,
     "a twin that is let in": 2,
+    "a redrive that knows no beginning": 2,
     "a redrive that does not wait for its canaries": 7,
     "a refusal without an event": 6,
+    "a settle that cannot be repeated": 4,
     "a reclaimer without a quiet beat": 9,
-    "a cancellation nobody hears": 10,
-    "a claim that cannot be repeated": 6,
+    "a loss that is not counted": 1,
+    "a cancellation nobody hears": 45,
+    "a keeper that extends once": 1,
+    "a claim that cannot be repeated": 7,
     "a permit for every claim": 19,
-    "a worker that lets lost jobs wait": 29,
+    "a worker that lets lost jobs wait": 37,
     "a failure its batch does not count": 4,
     "a deadline its batch does not hear of": 8,
-    "a new limit that counts nobody from before": 24,
-    "a budget without an end": 25,
+    "a place given to one too many": 1,
+    "a new limit that counts nobody from before": 30,
+    "a budget without an end": 24,
+    "a retry that costs nothing": 1,
     "a fair queue that forgets whose turn it was": 4,
+    "an owner who takes every turn": 1,
     "a rate that holds nobody back": 10,
     "a service whose jobs pass each other": 2,
     "a redrive nobody carries on": 8,
@@ -228,3 +242,25 @@ def test_a_broken_engine_is_caught(mutant: str, monkeypatch: pytest.MonkeyPatch)
     found = next((report for seed in worlds if (report := simulate(seed, hours=0.5)).broken), None)
     assert found is not None, f"{mutant}: not found in {len(SEEDS)} worlds"
     print(f"{mutant}: seed {found.seed}, {found.broken}")
+
+
+def soonest(mutant: str) -> int | None:
+    """The seed whose world is broken at the earliest, of the first few that are."""
+    found: dict[int, float] = {}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        MUTANTS[mutant](monkeypatch)
+        for seed in dict.fromkeys([FOUND_BY.get(mutant, 0), *SEEDS]):
+            begin = time.process_time()
+            if simulate(seed, hours=0.5).broken:
+                found[seed] = time.process_time() - begin
+            if len(found) == FEW or min(found.values(), default=SOON) < SOON:
+                break
+    return min(found, key=found.__getitem__, default=None)
+
+
+if __name__ == "__main__":
+    print("FOUND_BY: dict[str, int] = {")
+    for name in MUTANTS:
+        if (seed := soonest(name)) != 0:
+            print(f'    "{name}": {seed},', flush=True)
+    print("}")
