@@ -44,7 +44,7 @@ def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
     monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
-    filtered, bound = SQL.filtered, "finished_at <= :before"
+    filtered, bound = SQL.filtered, "coalesce(finished_at, enqueued_at) <= :before"
     assert bound in SQL["candidates"]
     monkeypatch.setattr(SQL, "filtered", lambda *given: filtered(*given).replace(bound, ":before = :before"))
 
