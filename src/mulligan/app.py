@@ -91,6 +91,10 @@ class App:
     `owner=` restricts a verb to the jobs of one owner: a job of another owner is not found. Without it, all jobs are
     visible. `actor=` and `reason=` are stored in the event log and change nothing else.
 
+    `request_id=`, a string of your own, makes a change repeatable: the same call with the same id is carried out once
+    and answered as the first time, for at least 24 hours. The same id with another verb or other arguments raises
+    RequestMismatch. A call that raised an error is carried out when it is repeated.
+
     `connection=`, a blocking database connection of your own with an open transaction, makes a move part of that
     transaction. The job is queued by the next claim after the commit.
     """
@@ -449,6 +453,7 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Start a failed, cancelled or waiting job again: its counters are reset and it is due now.
 
@@ -459,7 +464,13 @@ class App:
         InsufficientCredits if `can_retry` of its task refuses; Conflict if another job holds its dedupe key.
         """
         return self.wiring.jobs.move(
-            Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+            Move.MANUAL_RETRY,
+            job_id,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            connection=connection,
+            request_id=request_id,
         )
 
     def run_now(
@@ -470,13 +481,20 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Run a waiting job now, or a failed or cancelled job once more. Its counters are kept.
 
         Raises the same errors as `retry`.
         """
         return self.wiring.jobs.move(
-            Move.RUN_NOW, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+            Move.RUN_NOW,
+            job_id,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            connection=connection,
+            request_id=request_id,
         )
 
     def cancel(
@@ -487,13 +505,20 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Cancel a job. A running job is asked to stop, and is cancelled when its attempt ends.
 
         Raises JobNotFound, and IllegalMove if it is over.
         """
         return self.wiring.jobs.move(
-            Move.MANUAL_CANCEL, job_id, owner=owner, actor=actor, reason=reason, connection=connection
+            Move.MANUAL_CANCEL,
+            job_id,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            connection=connection,
+            request_id=request_id,
         )
 
     def snooze(
@@ -505,13 +530,21 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Postpone a waiting or queued job: `app.snooze(job.id, "1h")` makes it due in an hour.
 
         Raises JobNotFound, and IllegalMove if it is running or over.
         """
         return self.wiring.jobs.move(
-            Move.MANUAL_SNOOZE, job_id, owner=owner, actor=actor, reason=reason, delay=delay, connection=connection
+            Move.MANUAL_SNOOZE,
+            job_id,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            delay=delay,
+            connection=connection,
+            request_id=request_id,
         )
 
     # Failed and stuck jobs
@@ -598,13 +631,19 @@ class App:
         return self.wiring.redrives.find(redrive_id, owner=owner)
 
     def cancel_redrive(
-        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        redrive_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
     ) -> Redrive:
         """End a redrive. Jobs that it has retried stay retried. A redrive that is over does not change.
 
         Raises RedriveNotFound.
         """
-        return self.wiring.redrives.cancel(redrive_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.redrives.cancel(redrive_id, owner=owner, actor=actor, reason=reason, request_id=request_id)
 
     def reclassify(
         self,
@@ -615,6 +654,7 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         limit: int = 1_000,
+        request_id: str | None = None,
     ) -> Reclassification:
         """Classify the last failure of failed jobs again, by the current rules and policies.
 
@@ -622,19 +662,26 @@ class App:
         not be, each with the reason. Raises BadFilter for a filter of another state.
         """
         return self.wiring.reclassifier.reclassify(
-            wanted, dry_run=dry_run, owner=owner, actor=actor, reason=reason, limit=limit
+            wanted, dry_run=dry_run, owner=owner, actor=actor, reason=reason, limit=limit, request_id=request_id
         )
 
     def stuck(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         """Return jobs that run longer than the stuck limit and than their own timeout, longest first."""
         return self.wiring.stuck.find(owner=owner, limit=limit)
 
-    def process_stuck(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
+    def process_stuck(
+        self,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        limit: int = 200,
+        request_id: str | None = None,
+    ) -> list[Job[Any]]:
         """Take stuck jobs from their workers and settle each as a TIMEOUT failure through its policy; those jobs.
 
         A worker that settles such a job first wins; one that settles it later is refused.
         """
-        return self.wiring.stuck.process(owner=owner, actor=actor, limit=limit)
+        return self.wiring.stuck.process(owner=owner, actor=actor, limit=limit, request_id=request_id)
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
@@ -657,6 +704,7 @@ class App:
         dry_run: bool = True,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Purge:
         """Delete jobs that have been over for at least `older_than`, with their histories.
 
@@ -666,7 +714,13 @@ class App:
         that is not over, stay. Raises BadFilter for a state that is not final.
         """
         return self.wiring.dead_letters.purge(
-            wanted, older_than=older_than, owner=owner, dry_run=dry_run, actor=actor, reason=reason
+            wanted,
+            older_than=older_than,
+            owner=owner,
+            dry_run=dry_run,
+            actor=actor,
+            reason=reason,
+            request_id=request_id,
         )
 
     # Batches
@@ -680,6 +734,7 @@ class App:
         on_settled: Task[..., Any, Any] | None = None,
         success_at: float = 1.0,
         abort_above: float | None = None,
+        request_id: str | None = None,
     ) -> Batch:
         """Create a draft of a batch.
 
@@ -700,6 +755,7 @@ class App:
             on_settled=on_settled,
             success_at=success_at,
             abort_above=abort_above,
+            request_id=request_id,
         )
 
     def find_batch(self, batch_id: str, *, owner: str | None = None) -> Batch:
@@ -717,12 +773,14 @@ class App:
         """Return batches, newest first. `limit` is at most 1,000; `cursor` is the id of the last batch seen."""
         return self.wiring.batches.search(state=state, owner=owner, limit=limit, cursor=cursor)
 
-    def publish_batch(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
+    def publish_batch(
+        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Batch:
         """Count the members of a draft and let them run. A published batch does not change.
 
         Raises BatchNotFound.
         """
-        return self.wiring.batches.publish(batch_id, owner=owner, actor=actor)
+        return self.wiring.batches.publish(batch_id, owner=owner, actor=actor, request_id=request_id)
 
     def retry_batch(
         self,
@@ -732,18 +790,27 @@ class App:
         owner: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Retried:
         """Retry all failed members in one step, with `cancelled=True` the cancelled ones too.
 
         The answer names the members that were skipped, each with the reason. Raises BatchNotFound and BatchExpired.
         """
-        return self.wiring.batches.retry(batch_id, cancelled=cancelled, owner=owner, actor=actor, reason=reason)
+        return self.wiring.batches.retry(
+            batch_id, cancelled=cancelled, owner=owner, actor=actor, reason=reason, request_id=request_id
+        )
 
     def cancel_batch(
-        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        batch_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
     ) -> Batch:
         """Cancel all members that are not over. Running ones are asked to stop. Raises BatchNotFound."""
-        return self.wiring.batches.cancel(batch_id, owner=owner, actor=actor, reason=reason)
+        return self.wiring.batches.cancel(batch_id, owner=owner, actor=actor, reason=reason, request_id=request_id)
 
     # Services, limits and pauses
 
@@ -793,6 +860,7 @@ class App:
         intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Pause:
         """Pause a queue, a kind, a service, a duty or a schedule in all workers, for `duration` or until resumed.
 
@@ -812,6 +880,7 @@ class App:
             intake=intake,
             actor=actor,
             reason=reason,
+            request_id=request_id,
         )
 
     def resume(
@@ -825,6 +894,7 @@ class App:
         intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Pause | None:
         """End a pause and return it; None if there was none. Raises the same errors as `pause`."""
         return self.wiring.pauses.resume(
@@ -836,6 +906,7 @@ class App:
             intake=intake,
             actor=actor,
             reason=reason,
+            request_id=request_id,
         )
 
     # Schedules, duties and workers
@@ -844,30 +915,36 @@ class App:
         """Return every schedule with its next ticks, its last run and its pause."""
         return self.wiring.schedules.list_schedules()
 
-    def run_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
+    def run_schedule(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> Job[Any]:
         """Enqueue the job of a schedule now, even if it is paused. Its next tick does not change.
 
         Raises UnknownSchedule, and BadSchedule if this app does not define it.
         """
-        return self.wiring.schedules.run(name, actor=actor, reason=reason)
+        return self.wiring.schedules.run(name, actor=actor, reason=reason, request_id=request_id)
 
-    def remove_schedule(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+    def remove_schedule(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> None:
         """Delete a schedule that no code defines any more. Its jobs stay.
 
         Raises UnknownSchedule, and ScheduleInUse while this app or a worker defines it.
         """
-        self.wiring.schedules.remove(name, actor=actor, reason=reason)
+        self.wiring.schedules.remove(name, actor=actor, reason=reason, request_id=request_id)
 
     def duties(self) -> list[DutyStatus]:
         """Return every duty with its interval, its last run, its next run and its pause."""
         return self.wiring.duties.list_duties()
 
-    def run_duty(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
+    def run_duty(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> DutyRun:
         """Run a duty once in this process, even if it is paused: `app.run_duty("prune", actor="ann")`.
 
         The returned round says how many jobs it moved. Raises UnknownDuty.
         """
-        return self.wiring.duties.run(name, actor=actor, reason=reason)
+        return self.wiring.duties.run(name, actor=actor, reason=reason, request_id=request_id)
 
     def tick(self) -> int:
         """Do once what every worker does each second, and return how many jobs and batches were moved.

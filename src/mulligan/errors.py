@@ -241,17 +241,6 @@ class RedriveNotFound(MulliganError):
         self.redrive_id = redrive_id
 
 
-class RequestIdUsed(MulliganError):
-    """The request id belongs to a redrive with other jobs or options; nothing was started."""
-
-    def __init__(self, request_id: str, redrive_id: str, difference: str) -> None:
-        super().__init__(
-            f"request id {request_id!r} was used for redrive {redrive_id}, which {difference}; "
-            "repeat the same call to get that redrive, or use another request id to start a new one"
-        )
-        self.request_id, self.redrive_id = request_id, redrive_id
-
-
 class JobNotFound(MulliganError):
     def __init__(self, job_id: str, hint: str = "") -> None:
         super().__init__(f"there is no job {job_id!r:.200}{hint}")
@@ -382,6 +371,33 @@ def _other_call(job_id: str, differs: Sequence[str]) -> str:
         f"job {job_id!r} exists already and is a different call: it differs in {', '.join(differs)}; "
         "repeat the call exactly, or give this call another id"
     )
+
+
+class RequestMismatch(Conflict):
+    """The request id belongs to another request: `verb` names it. Nothing was changed."""
+
+    def __init__(self, request_id: str, verb: str, message: str | None = None) -> None:
+        MulliganError.__init__(
+            self,
+            message
+            or f"request id {request_id!r} was used for another request ({verb}, or other arguments of it); repeat the "
+            "same call to get its answer, or use another request id",
+        )
+        self.request_id, self.verb = request_id, verb
+        self.job_id, self.twin, self.differs = "", "", ()
+
+
+class RequestIdUsed(RequestMismatch):
+    """The request id belongs to a redrive with other jobs or options; nothing was started."""
+
+    def __init__(self, request_id: str, redrive_id: str, difference: str) -> None:
+        super().__init__(
+            request_id,
+            "redrive",
+            f"request id {request_id!r} was used for redrive {redrive_id}, which {difference}; "
+            "repeat the same call to get that redrive, or use another request id to start a new one",
+        )
+        self.redrive_id = redrive_id
 
 
 class JobFailed(MulliganError):

@@ -364,6 +364,21 @@ def test_a_move_that_the_state_forbids_is_not_possible_now(invoke: Invoke, enque
     )
 
 
+def test_a_command_with_a_request_id_is_carried_out_once(
+    invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson
+) -> None:
+    first, second = enqueue("fine"), enqueue("fine")
+    words = ("jobs", "cancel", first, second, "--request-id", "r-1", "--json", *HERE)
+    answer = read_json(invoke(*words))
+    assert read_json(invoke(*words)) == answer
+    assert [job["state"] for job in answer["jobs"]] == ["cancelled", "cancelled"]
+    assert [event.type for event in works.events(first)].count("job.cancelled") == 1
+    paused = ("pause", "--kind", "convert", "--request-id", "r-2", "--json", *HERE)
+    assert read_json(invoke(*paused)) == read_json(invoke(*paused))
+    refused = invoke("pause", "--kind", "convert", "--reason", "another", "--request-id", "r-2", *HERE)
+    assert (refused.exit_code, "was used for another request" in refused.stderr) == (5, True)
+
+
 def test_each_of_several_jobs_gets_its_own_result(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     first, done, last = enqueue(delay="1h"), enqueue("fine", run=True), enqueue()
     said = invoke("jobs", "cancel", first, "nobody", done, last, first, *HERE)

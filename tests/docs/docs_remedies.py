@@ -38,6 +38,7 @@ REMEDIES = {
     "RedriveNotFound": "Check the id. A redrive is deleted some time after its end.",
     "Refused": "Catch it to catch every reason for which a job was not accepted. Nothing was stored.",
     "RequestIdUsed": "Repeat the call exactly to get that redrive, or use another `request_id`.",
+    "RequestMismatch": "Repeat the same call to get its answer, or use another `request_id`.",
     "ScheduleInUse": "Remove `@app.cron` from the code first, or pause the schedule.",
     "SchemaMismatch": "Run `mulligan migrate`, or upgrade mulligan if the database is newer.",
     "StillRunning": "Wait until the attempt ends, cancel the job, or retry it once it is stuck.",

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import click
 
@@ -9,6 +10,7 @@ from mulligan.cli.opening import open_existing
 from mulligan.cli.options import (
     ACTOR,
     OWNER,
+    REQUEST_ID,
     Group,
     SharedOptions,
     limit_option,
@@ -91,11 +93,12 @@ def show_one(shared: SharedOptions, *, batch_id: str) -> None:
 @batches.command("publish")
 @one_argument("batch_id", "ID")
 @ACTOR
+@REQUEST_ID
 @pass_shared
-def publish(shared: SharedOptions, *, batch_id: str, actor: str) -> None:
+def publish(shared: SharedOptions, /, *, batch_id: str, **sign: Any) -> None:
     """Let the members of a draft run. Idempotent."""
     with open_existing(shared) as app:
-        batch = app.publish_batch(app.find_id("batch", batch_id), actor=actor)
+        batch = app.publish_batch(app.find_id("batch", batch_id), **sign)
     _print_batch(shared, batch)
 
 
@@ -104,10 +107,10 @@ def publish(shared: SharedOptions, *, batch_id: str, actor: str) -> None:
 @click.option("--cancelled", "with_cancelled", is_flag=True, help="Cancelled members too.")
 @signed()
 @pass_shared
-def retry(shared: SharedOptions, *, batch_id: str, with_cancelled: bool, actor: str, reason: str | None) -> None:
+def retry(shared: SharedOptions, /, *, batch_id: str, with_cancelled: bool, **sign: Any) -> None:
     """Retry all failed members in one step."""
     with open_existing(shared) as app:
-        done = app.retry_batch(app.find_id("batch", batch_id), cancelled=with_cancelled, actor=actor, reason=reason)
+        done = app.retry_batch(app.find_id("batch", batch_id), cancelled=with_cancelled, **sign)
     skipped = f", {len(done.skipped):,} skipped" if done.skipped else ""
     show(
         shared,
@@ -121,10 +124,10 @@ def retry(shared: SharedOptions, *, batch_id: str, with_cancelled: bool, actor: 
 @one_argument("batch_id", "ID")
 @signed()
 @pass_shared
-def cancel(shared: SharedOptions, *, batch_id: str, actor: str, reason: str | None) -> None:
+def cancel(shared: SharedOptions, /, *, batch_id: str, **sign: Any) -> None:
     """Cancel all members that are not over."""
     with open_existing(shared) as app:
-        batch = app.cancel_batch(app.find_id("batch", batch_id), actor=actor, reason=reason)
+        batch = app.cancel_batch(app.find_id("batch", batch_id), **sign)
     _print_batch(shared, batch)
 
 

@@ -38,12 +38,21 @@ def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wan
 @signed()
 @pass_shared
 def purge(
-    shared: SharedOptions, /, *, older_than: timedelta, is_real: bool, reason: str | None, actor: str, **wanted: Any
+    shared: SharedOptions,
+    /,
+    *,
+    older_than: timedelta,
+    is_real: bool,
+    reason: str | None,
+    actor: str,
+    request_id: str | None,
+    **wanted: Any,
 ) -> None:
     """Delete jobs that are over, with their history. Jobs with a dedupe key in force, or in an open batch, stay."""
     with open_existing(shared) as app:
         filter_ = job_filter(app, wanted)
-        done = app.purge(filter_, older_than=older_than, dry_run=not is_real, actor=actor, reason=reason)
+        sign = {"actor": actor, "reason": reason, "request_id": request_id}
+        done = app.purge(filter_, older_than=older_than, dry_run=not is_real, **sign)
     if shared.as_json:
         print_json(document_of(done))
     else:

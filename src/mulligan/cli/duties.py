@@ -59,10 +59,10 @@ def _about(duty: Any, workers: dict[str, str], now: datetime) -> str:
 @one_argument("name", "NAME")
 @signed()
 @pass_shared
-def run(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
+def run(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
     """Run a duty once in this process. Also while it is paused; reclaim settles stuck jobs as timed out."""
     with open_for_watching(shared) as app:
-        done = app.run_duty(name, actor=actor, reason=reason)
+        done = app.run_duty(name, **sign)
     did = "deleted" if done.duty == "prune" else "moved"
     show(shared, document_of(done), f"{done.duty} ran here: {counted(done.did, 'job')} {did}.")
 

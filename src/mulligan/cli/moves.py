@@ -55,17 +55,23 @@ def _command(move: Move, verb: str) -> click.Command:
     return click.command(verb, cls=kind, help=about)(run)
 
 
+def _own_id(request_id: str | None, job_id: str, job_ids: list[str]) -> str | None:
+    """The request id of one of several jobs."""
+    return f"{request_id}/{job_id}" if request_id is not None and len(job_ids) > 1 else request_id
+
+
 def _move_all(shared: SharedOptions, job_ids: list[str], verb: str, options: dict[str, Any]) -> None:
     """Move each job, and print its result. One that cannot be moved does not stop the others."""
     moved: dict[str, Job[Any]] = {}
     failed: dict[str, MulliganError] = {}
+    request_id = options.pop("request_id")
     with open_existing(shared) as app:
         for job_id in job_ids:
             try:
                 whole = app.find_id("job", job_id)
                 if whole in moved:
                     continue
-                moved[whole] = getattr(app, verb)(whole, **options)
+                moved[whole] = getattr(app, verb)(whole, **options, request_id=_own_id(request_id, whole, job_ids))
                 if not shared.as_json:
                     now = app.explain(whole)
                     echo(safe(f"{whole} {state_phrase(now.job.state)}. {now.next[0]}"))

@@ -97,9 +97,14 @@ def limit_option(default: int, *, most: int = 1_000) -> Decorator:
 ACTOR = click.option("--actor", type=text, default=login, help="Who; stored too.  [default: your login name]")
 
 
+REQUEST_ID = click.option(
+    "--request-id", type=text, help="Your own id: the same command with it is carried out once and answered again."
+)
+
+
 def signed(where: str = "the log") -> Decorator:
-    """Add --reason and --actor, which are stored in `where`."""
-    return together(click.option("--reason", type=text, help=f"Why; stored in {where}."), ACTOR)
+    """Add --reason and --actor, which are stored in `where`, and --request-id."""
+    return together(click.option("--reason", type=text, help=f"Why; stored in {where}."), ACTOR, REQUEST_ID)
 
 
 KIND = click.option("--kind", type=text, help="The task's name.")

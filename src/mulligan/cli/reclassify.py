@@ -29,14 +29,23 @@ _THEN = {"retry": "retry", "snooze": "retry after the requested wait", "fail": "
 @signed("the history of each job")
 @pass_shared
 def reclassify(
-    shared: SharedOptions, /, *, limit: int, is_applied: bool, reason: str | None, actor: str, **wanted: Any
+    shared: SharedOptions,
+    /,
+    *,
+    limit: int,
+    is_applied: bool,
+    reason: str | None,
+    actor: str,
+    request_id: str | None,
+    **wanted: Any,
 ) -> None:
     """Classify failed jobs again. Shows which of them the current rules and policies would retry.
 
     With --apply, those jobs are retried manually.
     """
     with open_existing(shared, needs_tasks=True) as app:
-        found = app.reclassify(JobFilter(**wanted), dry_run=not is_applied, actor=actor, reason=reason, limit=limit)
+        sign = {"actor": actor, "reason": reason, "request_id": request_id}
+        found = app.reclassify(JobFilter(**wanted), dry_run=not is_applied, limit=limit, **sign)
     if shared.as_json:
         print_json(document_of(found, is_applied=is_applied))
         return

@@ -56,7 +56,6 @@ HEADINGS = ("Id", "Verb", "State", "Began", "Matched", "Moved", "Skipped", "Abou
     show_default=True,
     help="Stop if more than this fraction does not succeed at the next attempt.",
 )
-@click.option("--request-id", type=text, help="Your own id: a repeated request with it returns the same redrive.")
 @signed("the history of each job")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
@@ -224,10 +223,10 @@ def show_one(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> No
 @one_argument("redrive_id", "ID")
 @signed()
 @pass_shared
-def cancel(shared: SharedOptions, *, redrive_id: str, reason: str | None, actor: str) -> None:
+def cancel(shared: SharedOptions, /, *, redrive_id: str, **sign: Any) -> None:
     """Cancel a redrive. Jobs that it has retried stay retried."""
     with open_existing(shared) as app:
-        found = app.cancel_redrive(app.find_id("redrive", redrive_id), actor=actor, reason=reason)
+        found = app.cancel_redrive(app.find_id("redrive", redrive_id), **sign)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", shared)
     retried = f"{found.retried:,} of {counted(found.matched, 'job')} {DONE[found.verb]}"

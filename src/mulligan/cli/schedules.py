@@ -59,10 +59,10 @@ def _about(schedule: Any, now: datetime) -> str:
 @one_argument("name", "NAME")
 @signed()
 @pass_shared
-def run(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
+def run(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
     """Run a schedule now. Also while it is paused; needs its app."""
     with open_for_watching(shared) as app:
-        job = app.run_schedule(name, actor=actor, reason=reason)
+        job = app.run_schedule(name, **sign)
     show(shared, document_of(job), f"{name} was enqueued now as job {job.id}. Its next tick does not change.")
 
 
@@ -73,8 +73,8 @@ add_pause_commands(schedules, "schedule", "Pause a schedule.")
 @one_argument("name", "NAME")
 @signed()
 @pass_shared
-def remove(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
+def remove(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
     """Remove a schedule that no code defines any more."""
     with open_for_watching(shared) as app:
-        app.remove_schedule(name, actor=actor, reason=reason)
+        app.remove_schedule(name, **sign)
     show(shared, {"removed": name}, f"{name} was removed; its jobs stay.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import click
 
@@ -139,10 +140,10 @@ def _add_force(verb: str, about: str) -> None:
     @one_argument("name", "NAME")
     @signed()
     @pass_shared
-    def force(shared: SharedOptions, *, name: str, actor: str, reason: str | None) -> None:
+    def force(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
         # The stored state depends on the configuration in the app: its mode and its rate.
         with open_existing(shared, needs_tasks=True) as app:
-            service = getattr(app.service(name), verb)(actor=actor, reason=reason)
+            service = getattr(app.service(name), verb)(**sign)
         how = _forced(service) if service.forced else "set to automatic"
         show(shared, document_of(service), f"{service.name} is {_state(service)}, {how}.")
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mulligan.cli.opening import open_existing
-from mulligan.cli.options import OWNER, CliCommand, SharedOptions, limit_option, pass_shared
+from mulligan.cli.options import OWNER, REQUEST_ID, CliCommand, SharedOptions, limit_option, pass_shared
 from mulligan.cli.output import echo, show, show_table
 from mulligan.cli.parameters import login, text
 from mulligan.cli.summaries import short
@@ -43,14 +43,15 @@ def _row(job: Job[Any], workers: Any, now: datetime) -> tuple[str, ...]:
 @OWNER
 @limit_option(200)
 @click.option("--actor", type=text, default=login, help="Who; stored with each job.  [default: your login name]")
+@REQUEST_ID
 @pass_shared
-def process_stuck(shared: SharedOptions, *, owner: str | None, limit: int, actor: str) -> None:
+def process_stuck(shared: SharedOptions, /, **options: Any) -> None:
     """Take stuck jobs from their workers. Each is settled as a TIMEOUT failure, by its policy.
 
     Name the app with --app. Without it, retries follow the default policy.
     """
     with open_existing(shared) as app:
-        jobs = app.process_stuck(owner=owner, actor=actor, limit=limit)
+        jobs = app.process_stuck(**options)
         now = app.store.now()
     document = {"jobs": [document_of(job) for job in jobs]}
     show(shared, document, *([_settled(job, now) for job in jobs] or ["No job is stuck."]))

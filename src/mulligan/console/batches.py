@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar
 
-from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, STRING, check
+from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import LIVE, Move, State
@@ -15,6 +15,7 @@ from mulligan.records.document import Shape
 from mulligan.records.job import Job, JobFilter, all_pages
 from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.messages import Permission, Request
+from mulligan.store.requests import BATCH, MEMBERS, part_id, to_once
 from mulligan.store.store import Store
 from mulligan.task.checks import check_name
 from mulligan.task.client import Client
@@ -24,7 +25,6 @@ from mulligan.values.duration import Duration, parse
 # Members added in one transaction: adding a hundred thousand must not block other writers.
 CHUNK = 1_000
 PAGE = 500
-REFUSED = "another job holds the same dedupe key, or its state has changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +56,39 @@ class Batch(BatchRecord):
         """
         return self._batches.add(self, calls, connection=connection)
 
-    @check(owner=NAME, actor=STRING)
-    def publish(self, *, owner: str | None = None, actor: str | None = None) -> "Batch":
+    @check(owner=NAME, actor=STRING, request_id=REQUEST_ID)
+    def publish(self, *, owner: str | None = None, actor: str | None = None, request_id: str | None = None) -> "Batch":
         """Count the members and let them run. Publishing again changes nothing.
 
         Returns the published batch; this object stays a draft."""
-        return self._batches.publish(self.id, owner=owner, actor=actor)
+        return self._batches.publish(self.id, owner=owner, actor=actor, request_id=request_id)
 
-    @check(cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING)
+    @check(cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
     def retry_failed(
-        self, *, cancelled: bool = False, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        *,
+        cancelled: bool = False,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
     ) -> Retried:
         """Retry all failed members, with `cancelled` the cancelled ones too. A settled batch opens again."""
-        return self._batches.retry(self.id, cancelled=cancelled, owner=owner, actor=actor, reason=reason)
+        return self._batches.retry(
+            self.id, cancelled=cancelled, owner=owner, actor=actor, reason=reason, request_id=request_id
+        )
 
-    @check(owner=NAME, actor=STRING, reason=STRING)
-    def cancel(self, *, owner: str | None = None, actor: str | None = None, reason: str | None = None) -> "Batch":
+    @check(owner=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def cancel(
+        self,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> "Batch":
         """Cancel all members that are not over. Running ones are asked to stop."""
-        return self._batches.cancel(self.id, owner=owner, actor=actor, reason=reason)
+        return self._batches.cancel(self.id, owner=owner, actor=actor, reason=reason, request_id=request_id)
 
     def refresh(self) -> "Batch":
         """Read the batch again."""
@@ -96,6 +111,7 @@ class Batches:
         on_settled=BY_THE_CALL,
         success_at=BY_THE_CALL,
         abort_above=BY_THE_CALL,
+        request_id=REQUEST_ID,
     )
     def create(
         self,
@@ -106,6 +122,7 @@ class Batches:
         on_settled: Task[..., Any, Any] | None = None,
         success_at: float = 1.0,
         abort_above: float | None = None,
+        request_id: str | None = None,
     ) -> Batch:
         new = NewBatch(
             id=self.ids(),
@@ -116,7 +133,9 @@ class Batches:
             expires_in=None if expires_in is None else _time(expires_in),
             on_settled=settled_follow_up(on_settled, self.client, owner=owner),
         )
-        return self._batch(self.store().create_batch(new))
+        terms = {each.name: getattr(new, each.name) for each in fields(NewBatch) if each.name != "id"}
+        once = to_once(request_id, "batch", BATCH, owner or None, **terms)
+        return self._batch(self.store().create_batch(new, once=once))
 
     def add(self, batch: BatchRecord, calls: Sequence[Binding[Any]], *, connection: Any = None) -> list[Job[Any]]:
         members = [_member(call, batch) for call in calls]
@@ -125,9 +144,12 @@ class Batches:
         chunks = (members[start : start + CHUNK] for start in range(0, len(members), CHUNK))
         return [job for chunk in chunks for job in self.client.enqueue(chunk)]
 
-    @check(batch_id=NAME, owner=NAME, actor=STRING)
-    def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> Batch:
-        return self._batch(self.store().publish(batch_id, owner=owner, actor=bounded(actor)))
+    @check(batch_id=NAME, owner=NAME, actor=STRING, request_id=REQUEST_ID)
+    def publish(
+        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Batch:
+        once = to_once(request_id, "publish batch", BATCH, owner, batch=batch_id, actor=actor)
+        return self._batch(self.store().publish(batch_id, owner=owner, actor=bounded(actor), once=once))
 
     @check(batch_id=NAME, owner=NAME)
     def find(self, batch_id: str, *, owner: str | None = None) -> Batch:
@@ -152,7 +174,7 @@ class Batches:
         )
         return [self._batch(record) for record in found]
 
-    @check(batch_id=NAME, cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING)
+    @check(batch_id=NAME, cancelled=FLAG, owner=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
     def retry(
         self,
         batch_id: str,
@@ -161,36 +183,48 @@ class Batches:
         owner: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Retried:
-        batch = self.find(batch_id, owner=owner)
-        if batch.state is BatchState.EXPIRED:
-            raise BatchExpired(batch.id, batch.name)
+        terms = {"batch": batch_id, "cancelled": cancelled, "actor": actor, "reason": reason}
+        once = to_once(request_id, "retry batch", MEMBERS, owner, **terms)
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
         permission = self.permission()
-        members = [(job.id, job.kind in permission.kinds) for job in self._members(batch, states)]
+        members = [(job.id, job.kind in permission.kinds) for job in self._members(batch_id, states)]
         request = BatchRetry(
             id=self.ids(),
-            batch=batch.id,
+            batch=batch_id,
             jobs=tuple(job_id for job_id, is_asked in members if not is_asked),
             asked=tuple(job_id for job_id, is_asked in members if is_asked),
             owner=owner,
             actor=bounded(actor),
             reason=bounded(reason),
         )
-        retried, refused = self.store().retry_members(request, permission=permission) if members else ([], {})
-        others = {job_id for job_id, _ in members}.difference(retried)
-        skipped = {job_id: str(refused.get(job_id, REFUSED)) for job_id in others}
-        return Retried(self.find(batch_id), tuple(retried), skipped)
+        retried = self.store().retry_members(request, permission=permission, once=once)
+        if not members and not retried.jobs and retried.batch.state is BatchState.EXPIRED:
+            raise BatchExpired(retried.batch.id, retried.batch.name)
+        return Retried(self._batch(retried.batch), tuple(retried.jobs), retried.refused)
 
-    @check(batch_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    @check(batch_id=NAME, owner=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
     def cancel(
-        self, batch_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        batch_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
     ) -> Batch:
-        batch = self.find(batch_id, owner=owner)
-        actor, reason = bounded(actor), bounded(reason)
-        for job in self._members(batch, LIVE):
-            self._cancel(Request(id=self.ids(), move=Move.MANUAL_CANCEL, job=job.id, actor=actor, reason=reason))
-        return self.find(batch_id)
+        once = to_once(request_id, "cancel batch", BATCH, owner, batch=batch_id, actor=actor, reason=reason)
+
+        request = Request(id="", move=Move.MANUAL_CANCEL, job="", actor=bounded(actor), reason=bounded(reason))
+
+        def cancel() -> BatchRecord:
+            self.store().batch(batch_id, owner=owner)
+            for job in self._members(batch_id, LIVE):
+                self._cancel(replace(request, id=part_id(once, job.id, self.ids), job=job.id))
+            return self.store().batch(batch_id)
+
+        return self._batch(self.store().in_parts(once, cancel))
 
     def _cancel(self, request: Request) -> None:
         try:
@@ -200,9 +234,9 @@ class Batches:
             if not self.store().job(request.job).state.is_final:
                 raise
 
-    def _members(self, batch: BatchRecord, states: Sequence[State]) -> Iterator[Job[Any]]:
+    def _members(self, batch_id: str, states: Sequence[State]) -> Iterator[Job[Any]]:
         for state in states:
-            for page in all_pages(partial(self.store().jobs, JobFilter(batch=batch.id, state=state), limit=PAGE)):
+            for page in all_pages(partial(self.store().jobs, JobFilter(batch=batch_id, state=state), limit=PAGE)):
                 yield from page.jobs
 
     def _batch(self, record: BatchRecord) -> Batch:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
-from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, STRING, check
+from mulligan.console.arguments import BY_THE_CALL, FILTER, FLAG, NAME, REQUEST_ID, STRING, check
 from mulligan.errors import BadFilter, StoreDamaged
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import FINAL
@@ -14,6 +14,7 @@ from mulligan.records.document import Shape
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, all_pages, describe_filter
 from mulligan.records.retention import EndedCount, PurgeRequest
+from mulligan.store.requests import AnswerFormat, answer_format, to_once
 from mulligan.store.store import Store
 from mulligan.values.duration import Duration, describe, parse
 
@@ -54,6 +55,9 @@ class Purge:
         return sum(pile.number for pile in self.piles if pile.is_held)
 
 
+PURGE: AnswerFormat[Purge] = answer_format(Purge)
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     store: Callable[[], Store]
@@ -78,7 +82,15 @@ class DeadLetters:
                 f"{len(damaged)} rows could not be read; all others were exported: {'; '.join(damaged[:3])}"
             )
 
-    @check(wanted=FILTER, older_than=BY_THE_CALL, owner=NAME, dry_run=FLAG, actor=STRING, reason=STRING)
+    @check(
+        wanted=FILTER,
+        older_than=BY_THE_CALL,
+        owner=NAME,
+        dry_run=FLAG,
+        actor=STRING,
+        reason=STRING,
+        request_id=REQUEST_ID,
+    )
     def purge(
         self,
         wanted: JobFilter,
@@ -88,11 +100,20 @@ class DeadLetters:
         dry_run: bool = True,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Purge:
-        plan = self._plan(wanted, parse(older_than), owner)
+        length = parse(older_than)
         if dry_run:
-            return plan
-        about = f"{describe_filter(wanted, owner)}, over for more than {describe(parse(older_than))}"
+            return self._plan(wanted, length, owner)
+        terms = {"filter": wanted, "older_than": length, "actor": actor, "reason": reason}
+        once = to_once(request_id, "purge", PURGE, owner, **terms)
+        return self.store().in_parts(once, lambda: self._purge(wanted, length, owner, actor, reason))
+
+    def _purge(
+        self, wanted: JobFilter, older_than: timedelta, owner: str | None, actor: str | None, reason: str | None
+    ) -> Purge:
+        plan = self._plan(wanted, older_than, owner)
+        about = f"{describe_filter(wanted, owner)}, over for more than {describe(older_than)}"
         purged, cursor = 0, None
         while ids := self.store().list_ended(wanted, before=plan.before, owner=owner, limit=BATCH, cursor=cursor):
             request = PurgeRequest(

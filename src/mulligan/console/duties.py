@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mulligan.console.arguments import NAME, STRING, check
+from mulligan.console.arguments import NAME, REQUEST_ID, STRING, check
 from mulligan.explain.context import is_alive
 from mulligan.failure.redact import bounded
 from mulligan.records.duty import DUTIES, DutyRun, KnownDuty, duty_named
 from mulligan.records.pause import Pause
+from mulligan.store.requests import AnswerFormat, answer_format, to_once
 from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 
@@ -37,6 +38,9 @@ class DutyPlan:
     run: Callable[[str | None], int]
 
 
+RUN: AnswerFormat[DutyRun] = answer_format(DutyRun)
+
+
 @dataclass(frozen=True, slots=True)
 class Duties:
     store: Callable[[], Store]
@@ -51,10 +55,15 @@ class Duties:
         alive = {worker.incarnation for worker in store.workers() if is_alive(worker, now)}
         return [_status(duty, plans[duty.name], runs, pauses, alive, now) for duty in DUTIES]
 
-    @check(name=NAME, actor=STRING, reason=STRING)
-    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> DutyRun:
+    @check(name=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def run(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> DutyRun:
         duty = duty_named(name).name
-        actor = bounded(actor)
+        once = to_once(request_id, "run duty", RUN, duty=duty, actor=actor, reason=reason)
+        return self.store().in_parts(once, lambda: self._run(duty, bounded(actor), reason))
+
+    def _run(self, duty: str, actor: str | None, reason: str | None) -> DutyRun:
         began = self.clock().monotonic()
         did = self.plans()[duty].run(actor)
         done = DutyRun(

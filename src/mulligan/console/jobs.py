@@ -18,6 +18,7 @@ from mulligan.console.arguments import (
     NAME,
     PAGE_SIZE,
     POSITION,
+    REQUEST_ID,
     STRING,
     check,
 )
@@ -36,6 +37,7 @@ from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.moves import REVIVING
+from mulligan.store.requests import JOB, to_once
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
@@ -146,6 +148,7 @@ class Jobs:
         reason=STRING,
         delay=BY_THE_CALL,
         connection=BY_THE_CALL,
+        request_id=REQUEST_ID,
     )
     def move(
         self,
@@ -157,9 +160,11 @@ class Jobs:
         reason: str | None = None,
         delay: Duration = 0,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Move a job manually. `delay` is that of a snooze."""
         length = parse(delay)
+        once = to_once(request_id, str(move), JOB, owner, job=job_id, delay=length, actor=actor, reason=reason)
         before = self._read(job_id, owner) if move in REVIVING else None
         request = Request(
             id=self.ids(),
@@ -172,7 +177,9 @@ class Jobs:
             first=self._take_stuck(move, before, actor),
         )
         used = connection if self.uses_connections() else None
-        moved = self.judge.seen(self.store().move(request, permission=self.tasks.permission(), connection=used))
+        moved = self.judge.seen(
+            self.store().move(request, permission=self.tasks.permission(), connection=used, once=once)
+        )
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
-from mulligan.console.arguments import NAME, PAUSE_LENGTH, STRING, check
+from mulligan.console.arguments import NAME, PAUSE_LENGTH, REQUEST_ID, STRING, check
 from mulligan.console.schedules import Schedules
 from mulligan.console.services import Services
 from mulligan.errors import BadArgument, UnknownIntake, UnknownKind, UnknownQueue
@@ -17,6 +17,7 @@ from mulligan.failure.redact import bounded
 from mulligan.records.duty import duty_named
 from mulligan.records.job import JobFilter
 from mulligan.records.pause import EVERYTHING, Pause, PauseRequest
+from mulligan.store.requests import ENDED_PAUSE, PAUSE, to_once
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
@@ -47,6 +48,7 @@ class Pauses:
         intake=NAME,
         actor=STRING,
         reason=STRING,
+        request_id=REQUEST_ID,
     )
     def pause(
         self,
@@ -60,15 +62,26 @@ class Pauses:
         intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Pause:
         what, name = _the_one_given(
             queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, intake=intake
         )
         length = None if duration is None else parse(duration)
-        requests = self._requests(what, name, length, actor, reason)
-        return next(iter([self.store().pause(request) for request in requests]))
+        once = to_once(request_id, "pause", PAUSE, on=(what, name), length=length, actor=actor, reason=reason)
+        return self.store().pause(*self._requests(what, name, length, actor, reason), once=once)
 
-    @check(queue=NAME, kind=NAME, service=NAME, duty=NAME, schedule=NAME, intake=NAME, actor=STRING, reason=STRING)
+    @check(
+        queue=NAME,
+        kind=NAME,
+        service=NAME,
+        duty=NAME,
+        schedule=NAME,
+        intake=NAME,
+        actor=STRING,
+        reason=STRING,
+        request_id=REQUEST_ID,
+    )
     def resume(
         self,
         *,
@@ -80,12 +93,13 @@ class Pauses:
         intake: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        request_id: str | None = None,
     ) -> Pause | None:
         what, name = _the_one_given(
             queue=queue, kind=kind, service=service, duty=duty, schedule=schedule, intake=intake
         )
-        requests = self._requests(what, name, None, actor, reason)
-        return next((ended for ended in [self.store().resume(request) for request in requests] if ended), None)
+        once = to_once(request_id, "resume", ENDED_PAUSE, on=(what, name), actor=actor, reason=reason)
+        return self.store().resume(*self._requests(what, name, None, actor, reason), once=once)
 
     def _requests(
         self, what: str, name: str, duration: timedelta | None, actor: str | None, reason: str | None

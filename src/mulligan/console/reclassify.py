@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mulligan.console.arguments import FILTER, FLAG, MOST_FAILURES, NAME, STRING, check
+from mulligan.console.arguments import FILTER, FLAG, MOST_FAILURES, NAME, REQUEST_ID, STRING, check
 from mulligan.console.jobs import Jobs
 from mulligan.errors import BadFilter, MulliganError
 from mulligan.failure.decision import Decision, Fail, Postpone, Retry
@@ -15,6 +15,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.document import Shape
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
+from mulligan.store.requests import AnswerFormat, answer_format, to_once
 from mulligan.store.settle import read_failure
 from mulligan.store.store import Store
 
@@ -93,13 +94,18 @@ class Reclassification:
         return replace(self, retried=tuple(retried), skipped=skipped)
 
 
+RECLASSIFICATION: AnswerFormat[Reclassification] = answer_format(Reclassification)
+
+
 @dataclass(frozen=True, slots=True)
 class Reclassifier:
     store: Callable[[], Store]
     judge: Judge
     jobs: Jobs
 
-    @check(wanted=FILTER, dry_run=FLAG, owner=NAME, actor=STRING, reason=STRING, limit=MOST_FAILURES)
+    @check(
+        wanted=FILTER, dry_run=FLAG, owner=NAME, actor=STRING, reason=STRING, limit=MOST_FAILURES, request_id=REQUEST_ID
+    )
     def reclassify(
         self,
         wanted: JobFilter | None = None,
@@ -109,11 +115,19 @@ class Reclassifier:
         actor: str | None = None,
         reason: str | None = None,
         limit: int = 1_000,
+        request_id: str | None = None,
     ) -> Reclassification:
-        found = self._judge_again(wanted or JobFilter(), owner=owner, limit=limit)
+        chosen = wanted or JobFilter()
         if dry_run:
-            return found
-        reason = reason or "reclassified"
+            return self._judge_again(chosen, owner=owner, limit=limit)
+        terms = {"filter": chosen, "actor": actor, "reason": reason, "limit": limit}
+        once = to_once(request_id, "reclassify", RECLASSIFICATION, owner, **terms)
+        return self.store().in_parts(once, lambda: self._retry(chosen, owner, actor, reason or "reclassified", limit))
+
+    def _retry(
+        self, wanted: JobFilter, owner: str | None, actor: str | None, reason: str, limit: int
+    ) -> Reclassification:
+        found = self._judge_again(wanted, owner=owner, limit=limit)
         return found.with_retries(
             lambda job_id: self.jobs.move(Move.MANUAL_RETRY, job_id, owner=owner, actor=actor, reason=reason)
         )

@@ -30,6 +30,8 @@ from mulligan.records.redrive import (
     is_same_request,
     next_look,
 )
+from mulligan.store.redrives import REDRIVE
+from mulligan.store.requests import to_once
 from mulligan.store.store import Store
 from mulligan.values.check import one_of
 from mulligan.values.duration import Duration, describe, parse
@@ -162,11 +164,20 @@ class Redrives:
     def search(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
         return self.store().redrives(owner=owner, limit=limit)
 
-    @check(redrive_id=NAME, owner=NAME, actor=STRING, reason=STRING)
+    @check(redrive_id=NAME, owner=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
     def cancel(
-        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        redrive_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
     ) -> Redrive:
-        return self.store().cancel_redrive(redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        once = to_once(request_id, "cancel redrive", REDRIVE, owner, redrive=redrive_id, actor=actor, reason=reason)
+        return self.store().cancel_redrive(
+            redrive_id, owner=owner, actor=bounded(actor), reason=bounded(reason), once=once
+        )
 
     def next_look(self) -> datetime | None:
         """When a redrive may go on, unless an attempt ends earlier."""

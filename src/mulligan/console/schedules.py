@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mulligan.console.arguments import NAME, STRING, check
+from mulligan.console.arguments import NAME, REQUEST_ID, STRING, check
 from mulligan.errors import BadSchedule, JobNotFound, ScheduleInUse, StoreUnavailable, UnknownSchedule
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import SCHEDULE_REMOVED, SCHEDULE_RUN
@@ -13,6 +13,7 @@ from mulligan.records.cron import Cron, upcoming
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause
 from mulligan.records.schedule import UNSEEN_AFTER, ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.store.requests import JOB, NOTHING, part_id, to_once
 from mulligan.store.store import Store
 from mulligan.task.schedule import LATE, Schedule, Timetable
 
@@ -51,11 +52,17 @@ class Schedules:
         pauses = {pause.name: pause for pause in self.store().pauses() if pause.what == "schedule"}
         return [self._status(record, pauses.get(name), now) for name, record in sorted(self._records(now).items())]
 
-    @check(name=NAME, actor=STRING, reason=STRING)
-    def run(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Job[Any]:
-        schedule = self._schedule(name)
-        job = schedule.job(self.ids())
-        note = self._note(SCHEDULE_RUN, {"job": job.id}, actor, reason)
+    @check(name=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def run(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> Job[Any]:
+        once = to_once(request_id, "run schedule", JOB, schedule=name, actor=actor, reason=reason)
+        note = self._note(SCHEDULE_RUN, part_id(once, "note", self.ids), actor, reason)
+        return self.store().in_parts(once, lambda: self._run(name, part_id(once, "job", self.ids), note))
+
+    def _run(self, name: str, job_id: str, note: ScheduleNote) -> Job[Any]:
+        job = self._schedule(name).job(job_id)
+        note = replace(note, data={"job": job.id, **note.data})
         for _ in range(TRIES):
             record = self.require(name)
             changed = ScheduleChange(record=replace(record, last_job=job.id), jobs=[job], notes=[note])
@@ -63,16 +70,23 @@ class Schedules:
                 return self.store().job(job.id)
         raise StoreUnavailable(f"schedule {name!r} keeps being changed by other processes; try again")
 
-    @check(name=NAME, actor=STRING, reason=STRING)
-    def remove(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+    @check(name=NAME, actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def remove(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> None:
+        once = to_once(request_id, "remove schedule", NOTHING, schedule=name, actor=actor, reason=reason)
+        note = self._note(SCHEDULE_REMOVED, self.ids(), actor, reason)
+        self.store().in_parts(once, lambda: self._remove(name, note))
+
+    def _remove(self, name: str, note: ScheduleNote) -> None:
         record = self.require(name)
         if not self._is_orphaned(record, self.store().now()):
             raise ScheduleInUse(name)
-        self.store().remove_schedule(name, self._note(SCHEDULE_REMOVED, {}, actor, reason))
+        self.store().remove_schedule(name, note)
 
-    def _note(self, event: str, data: dict[str, str], actor: str | None, reason: str | None) -> ScheduleNote:
+    def _note(self, event: str, request: str, actor: str | None, reason: str | None) -> ScheduleNote:
         why = {"reason": reason} if (reason := bounded(reason)) else {}
-        return ScheduleNote(type=event, data=data | why, request=self.ids(), actor=bounded(actor))
+        return ScheduleNote(type=event, data=why, request=request, actor=bounded(actor))
 
     def _records(self, now: datetime) -> dict[str, ScheduleRecord]:
         stored = {record.name: record for record in self.store().schedules()}

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from mulligan.console.arguments import NAME, STRING, check
+from mulligan.console.arguments import NAME, REQUEST_ID, STRING, check
 from mulligan.errors import UnknownService
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import SERVICE_FORCED
 from mulligan.records.pause import Pause
 from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, ServiceStatus
+from mulligan.store.requests import AnswerFormat, answer_format, part_id, to_once
 from mulligan.store.store import Store
 from mulligan.task.task import Task
 
@@ -19,6 +20,7 @@ logger = logging.getLogger("mulligan.console")
 
 # Counting stops here.
 MANY = 10_000
+STATUS: AnswerFormat[ServiceStatus] = answer_format(ServiceStatus)
 _SHARED = {field.name for field in fields(ServiceRecord)} & {field.name for field in fields(ServiceStatus)}
 
 
@@ -62,11 +64,21 @@ class Services:
         book = self.book()
         return {record.name for record in records if record.state != "closed" and book.of(record.name).mode == "hold"}
 
-    def force(self, name: str, to: str | None, *, actor: str | None, reason: str | None) -> ServiceStatus:
+    def force(
+        self, name: str, to: str | None, *, actor: str | None, reason: str | None, request_id: str | None = None
+    ) -> ServiceStatus:
         """Force it `"open"` or `"closed"`; None lets its calls decide again."""
+        terms = {"service": name, "to": to, "actor": actor, "reason": reason}
+        once = to_once(request_id, "force service", STATUS, **terms)
+        request = ServiceRequest(
+            id=part_id(once, "", self.ids), name=name, to=to, actor=bounded(actor), reason=bounded(reason)
+        )
+        return self.store().in_parts(once, lambda: self._force(request))
+
+    def _force(self, request: ServiceRequest) -> ServiceStatus:
+        name, to, actor, reason = request.name, request.to, request.actor, request.reason
         self.require(name)
-        actor, reason = bounded(actor), bounded(reason)
-        self.store().force(ServiceRequest(id=self.ids(), name=name, to=to, actor=actor, reason=reason))
+        self.store().force(request)
         forced = self.find(name)
         fields = {"event": SERVICE_FORCED, "service": name, "status": forced.state, "actor": actor, "reason": reason}
         fields["service_state"] = forced.state
@@ -143,17 +155,23 @@ class ServiceHandle:
         """Its current state, read from the store."""
         return self._services.find(self.name)
 
-    @check(actor=STRING, reason=STRING)
-    def open(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
+    @check(actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def open(
+        self, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> ServiceStatus:
         """Force it open in all workers: its jobs wait, or fail fast, until `close()` or `auto()`."""
-        return self._services.force(self.name, "open", actor=actor, reason=reason)
+        return self._services.force(self.name, "open", actor=actor, reason=reason, request_id=request_id)
 
-    @check(actor=STRING, reason=STRING)
-    def close(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
+    @check(actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def close(
+        self, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> ServiceStatus:
         """Force it closed in all workers: its jobs run, even if their calls fail, until `open()` or `auto()`."""
-        return self._services.force(self.name, "closed", actor=actor, reason=reason)
+        return self._services.force(self.name, "closed", actor=actor, reason=reason, request_id=request_id)
 
-    @check(actor=STRING, reason=STRING)
-    def auto(self, *, actor: str | None = None, reason: str | None = None) -> ServiceStatus:
+    @check(actor=STRING, reason=STRING, request_id=REQUEST_ID)
+    def auto(
+        self, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> ServiceStatus:
         """Let its calls decide again. After it was forced open, a probe comes first."""
-        return self._services.force(self.name, None, actor=actor, reason=reason)
+        return self._services.force(self.name, None, actor=actor, reason=reason, request_id=request_id)

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mulligan.console.arguments import NAME, PAGE_SIZE, STRING, check
+from mulligan.console.arguments import NAME, PAGE_SIZE, REQUEST_ID, STRING, check
 from mulligan.failure.redact import bounded
 from mulligan.failure.verdict import Ledger, timed_out
 from mulligan.judge import Judge
 from mulligan.records.job import Job, Lease
 from mulligan.store.messages import Outcome, Settled
+from mulligan.store.requests import AnswerFormat, answer_format, to_once
 from mulligan.store.store import Store
+
+JOBS: AnswerFormat[list[Job[Any]]] = answer_format(list[Job[Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,19 @@ class StuckJobs:
     def find(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         return [lease.job for lease in self._leases(owner, limit)]
 
-    @check(owner=NAME, actor=STRING, limit=PAGE_SIZE)
-    def process(self, *, owner: str | None = None, actor: str | None = None, limit: int = 200) -> list[Job[Any]]:
+    @check(owner=NAME, actor=STRING, limit=PAGE_SIZE, request_id=REQUEST_ID)
+    def process(
+        self,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        limit: int = 200,
+        request_id: str | None = None,
+    ) -> list[Job[Any]]:
+        once = to_once(request_id, "process stuck", JOBS, owner, actor=actor, limit=limit)
+        return self.store().in_parts(once, lambda: self._process(owner, actor, limit))
+
+    def _process(self, owner: str | None, actor: str | None, limit: int) -> list[Job[Any]]:
         return [self.store().job(job_id) for job_id in self.settle(owner=owner, actor=bounded(actor), limit=limit)]
 
     def settle(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from mulligan.duties.runner import repeat_while_full
 from mulligan.records.retention import Keep
+from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.store.store import Store
 
 PASSES = 50
@@ -25,7 +26,7 @@ class Prune:
 
     def step(self) -> int:
         now = self.store.now()
-        return sum(self._prune(keep, now) for keep in self.keep) + self._prune_batches(now)
+        return sum(self._prune(keep, now) for keep in self.keep) + self._prune_batches(now) + self._prune_requests(now)
 
     def _prune_batches(self, now: datetime) -> int:
         """Batches are deleted after their members, so they have no retention rules."""
@@ -34,6 +35,13 @@ class Prune:
         before = now - max((keep.age for keep in self.keep if keep.age is not None), default=YOUNGEST)
         return repeat_while_full(
             lambda limit: self.store.prune_batches(before=before, limit=limit), limit=self.limit, passes=PASSES
+        )
+
+    def _prune_requests(self, now: datetime) -> int:
+        return repeat_while_full(
+            lambda limit: self.store.prune_requests(before=now - REQUESTS_KEPT, limit=limit),
+            limit=self.limit,
+            passes=PASSES,
         )
 
     def _prune(self, keep: Keep, now: datetime) -> int:

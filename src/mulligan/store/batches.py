@@ -48,6 +48,7 @@ logger = logging.getLogger("mulligan.store")
 # Members cancelled at once when a batch is aborted. The duty `expire` cancels the rest.
 CANCEL_PASS = 1_000
 BY_ABORT = "the batch was aborted"
+NOT_RETRIED = "another job holds the same dedupe key, or its state has changed"
 PUBLISH_PASS = 1_000
 PUBLISH_PASSES = 100
 RETRIED = TABLE[Move.MANUAL_RETRY, State.FAILED].event
@@ -274,7 +275,7 @@ class BatchOperations:
         """All in one transaction: else the first could end, and the batch be settled, before the last is retried."""
         batch = self.get(session, request.batch, request.owner)
         if is_done(session, request.id):
-            return RetriedMembers(self._list_retried(session, request))
+            return RetriedMembers(batch, self._list_retried(session, request), {})
         states = session.play(self._states([batch.id]))
         gate = f"batch/{batch.id}" if states.get(batch.id) == BatchState.DRAFT else None
         retried, changes = [], CountChanges()
@@ -282,7 +283,7 @@ class BatchOperations:
             rows = self._retry_from(session, source, request, request.jobs, gate)
             changes.add(batch.id, source, State.WAITING, len(rows))
             retried += [row["id"] for row in rows]
-        refused = {}
+        refused = dict.fromkeys(set(request.jobs).difference(retried), NOT_RETRIED)
         for job_id in request.asked:
             try:
                 with session.undo(MulliganError, session.violation):
@@ -291,13 +292,13 @@ class BatchOperations:
             except StoreUnavailable:
                 raise
             except (MulliganError, session.violation) as error:
-                refused[job_id] = error
+                refused[job_id] = str(error)
         if retried:
             data = {"did": len(retried)} | ({"reason": request.reason} if request.reason else {})
             event = batch_event(BATCH_RETRIED, batch, request=request.id, actor=request.actor, data=data)
             session.rows("event", event)
         self.apply_counts(session, changes, actor=request.actor)
-        return RetriedMembers(retried, refused)
+        return RetriedMembers(self.get(session, batch.id, None), retried, refused)
 
     def _retry_asked(
         self, session: Session, job_id: str, request: BatchRetry, gate: str | None, permission: Permission

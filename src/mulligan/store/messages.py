@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
+from mulligan.records.batch import BatchRecord
 from mulligan.records.document import Shape
 from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
@@ -209,10 +209,11 @@ NO_PRECONDITION = Permission(frozenset(), lambda _job, _connection: None)
 
 
 class RetriedMembers(NamedTuple):
-    """The members of a batch that start again, and why others do not."""
+    """The batch, its members that start again, and why others do not."""
 
+    batch: BatchRecord
     jobs: list[str]
-    refused: Mapping[str, Exception] = MappingProxyType({})
+    refused: dict[str, str]
 
 
 class Changes(Protocol):

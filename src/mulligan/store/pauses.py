@@ -1,6 +1,6 @@
 """Pauses: what is blocked, since when, and until when."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,12 @@ from mulligan.store.session import Session
 
 
 class PauseOperations:
-    def pause(self, session: Session, request: PauseRequest) -> Pause:
+    def pause(self, session: Session, requests: Sequence[PauseRequest]) -> Pause:
+        """Return the first pause."""
+        first, *_ = [self._pause(session, request) for request in requests]
+        return first
+
+    def _pause(self, session: Session, request: PauseRequest) -> Pause:
         if before := find_request(session, request.id):
             return _restore_begun(request, before)
         began, _ = pause_events(request.what)
@@ -20,7 +25,12 @@ class PauseOperations:
         session.rows("event", pause_event(began, request), now=row["since"])
         return to_pause(row)
 
-    def resume(self, session: Session, request: PauseRequest) -> Pause | None:
+    def resume(self, session: Session, requests: Sequence[PauseRequest]) -> Pause | None:
+        """Return the first pause that was ended."""
+        ended = [self._resume(session, request) for request in requests]
+        return next(filter(None, ended), None)
+
+    def _resume(self, session: Session, request: PauseRequest) -> Pause | None:
         """Return None if there was no pause, or it had ended by itself."""
         if before := find_request(session, request.id):
             return _restore_ended(request, before)

@@ -28,7 +28,8 @@ from mulligan.store.events import event_values
 from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.reading import filter_conditions, to_page
-from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
+from mulligan.store.requests import AnswerFormat
+from mulligan.store.rows import Record, from_json, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Session
 from mulligan.store.settle import SETTLE_EVENTS
 
@@ -51,6 +52,12 @@ _watched = msgspec.json.Decoder(list[tuple[str, int]]).decode
 
 CANCELLED = TABLE[Move.CANCEL, State.RUNNING].event
 RELEASED = TABLE[Move.RELEASE, State.RUNNING].event
+
+
+REDRIVE: AnswerFormat[Redrive] = AnswerFormat(
+    encode=lambda redrive: to_json({"row": redrive_values(redrive), "is_repeated": redrive.is_repeated}),
+    decode=lambda text: _from_answer(from_json(text)),
+)
 
 
 class RedriveOperations:
@@ -188,6 +195,10 @@ def redrive_values(redrive: Redrive) -> dict[str, Any]:
         "version": course.version,
         "kept": to_duration(REDRIVES_KEPT),
     }
+
+
+def _from_answer(answer: dict[str, Any]) -> Redrive:
+    return replace(to_redrive(answer["row"]), is_repeated=answer["is_repeated"])
 
 
 def to_redrive(row: Record) -> Redrive:

@@ -50,6 +50,7 @@ from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.pauses import PauseOperations
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations
+from mulligan.store.requests import Once, carry_out, find_answer, has_old_requests, prune_requests
 from mulligan.store.retention import Remove, RetentionOperations
 from mulligan.store.rows import fence_values, to_duration
 from mulligan.store.schedules import ScheduleOperations
@@ -232,13 +233,13 @@ class Store:
         """Fail jobs whose deadline passed before they could run. Return how many."""
         return self._backend.expire(verdict, limit=limit)
 
-    def pause(self, request: PauseRequest) -> Pause:
-        """Start a pause, or replace the one with the same subject."""
-        return self._write(self._pauses.pause, request)
+    def pause(self, *requests: PauseRequest, once: Once[Pause] | None = None) -> Pause:
+        """Start pauses, or replace those with the same subjects. Return the first."""
+        return self._write_once(once, self._pauses.pause, requests)
 
-    def resume(self, request: PauseRequest) -> Pause | None:
-        """End a pause. Return it, or None if there was none."""
-        ended = self._write(self._pauses.resume, request)
+    def resume(self, *requests: PauseRequest, once: Once[Pause | None] | None = None) -> Pause | None:
+        """End pauses. Return the first of them, or None if there was none."""
+        ended = self._write_once(once, self._pauses.resume, requests)
         self._backend.hint()
         return ended
 
@@ -261,25 +262,45 @@ class Store:
 
     # Batches
 
-    def create_batch(self, batch: NewBatch) -> BatchRecord:
+    def create_batch(self, batch: NewBatch, *, once: Once[BatchRecord] | None = None) -> BatchRecord:
         """Store a draft and return it. An id that exists already means the same batch."""
+        if once is not None:
+            return self._write_once(once, self._batches.create, batch)
         return self._backend.write_one(lambda session: self._batches.create(session, batch))
 
-    def publish(self, batch_id: str, *, owner: str | None = None, actor: str | None = None) -> BatchRecord:
+    def publish(
+        self,
+        batch_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        once: Once[BatchRecord] | None = None,
+    ) -> BatchRecord:
         """Count the members and promote them. A batch that is published already does not change. Raises
         `BatchNotFound`, or `BatchBusy` while another transaction adds members."""
         wanted = storable(batch_id)
-        batch = self._backend.publish(batch_id, lambda session: self._batches.publish(session, wanted, owner, actor))
+        batch = self._backend.publish(
+            batch_id,
+            lambda session: carry_out(session, once, lambda: self._batches.publish(session, wanted, owner, actor)),
+        )
         # So that members are ready at once. Workers promote the rest, and what a crash leaves.
         for _ in range(PUBLISH_PASSES):
             if self.promote("promote", limit=PUBLISH_PASS) < PUBLISH_PASS:
                 break
         return batch
 
-    def retry_members(self, request: BatchRetry, *, permission: Permission = NO_PRECONDITION) -> RetriedMembers:
+    def retry_members(
+        self,
+        request: BatchRetry,
+        *,
+        permission: Permission = NO_PRECONDITION,
+        once: Once[RetriedMembers] | None = None,
+    ) -> RetriedMembers:
         """Retry these failed or cancelled members, in one transaction. Raises `BatchNotFound` or `BatchExpired`."""
         retried = self._backend.write(
-            lambda session: self._batches.retry(session, request, permission), is_long=True, asks=permission.is_asked
+            lambda session: carry_out(session, once, lambda: self._batches.retry(session, request, permission)),
+            is_long=True,
+            asks=permission.is_asked,
         )
         self._backend.hint()
         return retried
@@ -442,11 +463,16 @@ class Store:
         return after
 
     def cancel_redrive(
-        self, redrive_id: str, *, owner: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        redrive_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        once: Once[Redrive] | None = None,
     ) -> Redrive:
         """End a redrive unless it has ended. Raises `RedriveNotFound`."""
-        wanted = storable(redrive_id)
-        return self._write(self._redrives.cancel, wanted, owner, actor, reason)
+        return self._write_once(once, self._redrives.cancel, storable(redrive_id), owner, actor, reason)
 
     def redrive_results(self, redrive: Redrive) -> dict[str, bool]:
         """Return whether the next attempt of each watched job succeeded. Jobs without an ended attempt are missing."""
@@ -463,28 +489,34 @@ class Store:
 
     # Manual moves
 
-    def move(self, request: Request, *, permission: Permission = NO_PRECONDITION, connection: Any = None) -> Job[Any]:
+    def move(
+        self,
+        request: Request,
+        *,
+        permission: Permission = NO_PRECONDITION,
+        connection: Any = None,
+        once: Once[Job[Any]] | None = None,
+    ) -> Job[Any]:
         """Make a manual move and return the job. Raises `JobNotFound`, `IllegalMove`, `Conflict`, or what `permission`
         raises. Safe against concurrent workers and operators.
 
         With `connection` the move is part of the caller's transaction. The next claim after its commit promotes the
         job: until then, other jobs must not be locked.
         """
-        if connection is not None:
-            return self._move_on(connection, request, permission)
-        job = self._backend.write(
-            lambda session: self._moves.move(session, request, self._parts(session, permission)),
-            asks=permission.is_asked,
-        )
-        self._backend.hint()
-        return job
 
-    def _move_on(self, connection: Any, request: Request, permission: Permission) -> Job[Any]:
+        def move(session: Session, parts: MoveParts) -> Job[Any]:
+            return carry_out(session, once, lambda: self._moves.move(session, request, parts))
+
+        if connection is None:
+            job = self._backend.write(
+                lambda session: move(session, self._parts(session, permission)), asks=permission.is_asked
+            )
+            self._backend.hint()
+            return job
         session = self._backend.join(connection)
-        parts = replace(self._parts(session, permission), promote=lambda _: None)
         # The caller may commit in spite of an error.
         with session.undo(BaseException):
-            return self._moves.move(session, request, parts)
+            return move(session, replace(self._parts(session, permission), promote=lambda _: None))
 
     def _parts(self, session: Session, permission: Permission) -> MoveParts:
         return replace(self._backend.move_parts(session), permission=permission)
@@ -589,6 +621,32 @@ class Store:
 
     def _read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
         return self._backend.read(lambda session: work(session, *args, **named))
+
+    # Requests with an id of the caller
+
+    def in_parts(self, once: Once[T] | None, work: Callable[[], T]) -> T:
+        """Do work of several transactions and store its answer, or return the answer of the first time.
+
+        Parts that a crash left undone are done by the next call. Of two calls at once both work, and both get the
+        answer that is stored first.
+        """
+        if once is None:
+            return work()
+        if answers := self._read(find_answer, once):
+            return answers[0]
+        answer = work()
+        return self._write_once(once, lambda _: answer)
+
+    def prune_requests(self, *, before: datetime, limit: int) -> int:
+        """Forget requests that were carried out before this time. Return how many."""
+        if not self._read(has_old_requests, before):
+            return 0
+        return self._write(prune_requests, before, limit)
+
+    def _write_once(
+        self, once: Once[T] | None, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs
+    ) -> T:
+        return self._backend.write(lambda session: carry_out(session, once, lambda: work(session, *args, **named)))
 
     def _write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
         return self._backend.write(lambda session: work(session, *args, **named))

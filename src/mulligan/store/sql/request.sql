@@ -1,0 +1,3 @@
+SELECT verb, digest, answer
+FROM mulligan_requests
+WHERE owner = :owner AND id = :id

@@ -1,0 +1,4 @@
+SELECT id
+FROM mulligan_requests
+WHERE at < :before
+LIMIT 1
