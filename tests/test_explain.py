@@ -259,6 +259,11 @@ SENTENCES = {
         an_event("job.refused", {"decision": "succeed", "worker": "w1"}),
         "The outcome of attempt 1 (succeed) was refused: another worker held the lease by then.",
     ),
+    "the result expired": (an_event("job.result_expired"), "Its result expired and was deleted."),
+    "the result was deleted": (
+        an_event("job.result_expired", {"reason": "private"}, actor="ann"),
+        'Its result was deleted by ann (reason: "private").',
+    ),
     "of a newer version": (
         an_event("job.held", {"gate": 7}, code="BREAKER", actor="anna"),
         "There was job.held (attempt 1) with BREAKER by anna.",

@@ -347,7 +347,8 @@ class App:
 
             result = app.wait(convert.enqueue("a.pdf"), timeout="30s")
 
-        Raises JobFailed if it failed, JobCancelled if it was cancelled, TimeoutError after `timeout`, and JobNotFound.
+        Raises JobFailed if it failed, JobCancelled if it was cancelled, ResultExpired if its result was deleted,
+        TimeoutError after `timeout`, and JobNotFound.
         """
         result: R = self.wiring.results.wait(job, timeout)
         return result
@@ -546,6 +547,23 @@ class App:
             connection=connection,
             request_id=request_id,
         )
+
+    def expire_result(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
+    ) -> Job[Any]:
+        """Delete the result of a succeeded job. The job stays, with `result_expired_at`.
+
+        `app.wait` then raises ResultExpired. A result that has expired already does not change. With `connection`, a
+        database connection of your own, it becomes part of its transaction. Raises JobNotFound, and NoResult if the job
+        has not succeeded.
+        """
+        return self.wiring.jobs.expire_result(job_id, owner=owner, actor=actor, reason=reason, connection=connection)
 
     # Failed and stuck jobs
 

@@ -41,6 +41,8 @@
     │   └── InsufficientCredits
     ├── Conflict                    another job holds the dedupe key or the id
     ├── JobFailed, JobCancelled     raised by `wait`
+    ├── ResultExpired               raised by `wait`: the job succeeded, and its result was deleted
+    ├── NoResult                    the job has not succeeded, so it has no result
     ├── LeaseLost                   another worker runs this job now
     ├── BadProgram                  `attempt().run` cannot run the given program
     ├── ProgramFailed               the program reported a failure or was killed
@@ -422,6 +424,22 @@ class JobCancelled(MulliganError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id!r} was cancelled")
         self.job_id = job_id
+
+
+class ResultExpired(MulliganError):
+    """The job succeeded, but its result was deleted `at` that time."""
+
+    def __init__(self, job_id: str, at: datetime) -> None:
+        super().__init__(f"job {job_id!r} succeeded, but its result expired at {at:%Y-%m-%d %H:%M:%S} UTC")
+        self.job_id, self.at = job_id, at
+
+
+class NoResult(MulliganError):
+    """Only a succeeded job has a result."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(f"job {job_id!r} has no result that could expire: it is {state}, not succeeded")
+        self.job_id, self.state = job_id, state
 
 
 class LeaseLost(MulliganError):

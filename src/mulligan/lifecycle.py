@@ -103,7 +103,11 @@ TABLE: dict[tuple[Move, State | None], Step] = {
 # A result that came too late changes no state, but is recorded.
 REFUSED = "job.refused"
 
-JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), REFUSED]))
+RESULT_EXPIRED = "job.result_expired"
+# These say something about a job and change no state.
+NOTES = (REFUSED, RESULT_EXPIRED)
+
+JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), *NOTES]))
 # Events about other subjects than a job: `job` is empty, and `data` names the subject.
 PAUSED, RESUMED, DUTY_DONE, PURGED = "duty.paused", "duty.resumed", "duty.done", "jobs.purged"
 SCHEDULE_PLANNED, SCHEDULE_SKIPPED, SCHEDULE_RUN = "schedule.planned", "schedule.skipped", "schedule.run_requested"

@@ -79,6 +79,7 @@ class Settings:
     # Failed jobs are kept until a person deals with them.
     retention_failed: timedelta | None = None
     retention_failed_count: int | None = None
+    retention_results: timedelta | None = None
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -218,6 +219,7 @@ READERS: dict[str, Reader] = {
     # At least an hour: a client that repeats an enqueue must find its job, not store it again.
     **{f"retention_{state}": _age("1h", "3650d") for state in FINAL},
     **{f"retention_{state}_count": _count(1, 10**9) for state in FINAL},
+    "retention_results": _age("1m", "3650d"),
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
     "log_format": _choice("text", "json"),
 }

@@ -316,6 +316,7 @@ def test_every_verb_of_the_lifecycle_is_a_command() -> None:
         "purge",
         "position",
         "last-failures",
+        "expire-result",
         "counts",
     }
     assert set(jobs.commands) == {*others, *VERBS.values()}
@@ -473,6 +474,16 @@ def test_the_last_failures_of_several_jobs_are_shown(invoke: Invoke, enqueue: En
     assert list(found) == [failed]
     assert found[failed]["code"] in invoke("jobs", "last-failures", failed, fine, *HERE).stdout
     assert invoke("jobs", "last-failures", fine, *HERE).stdout == "None of them has failed.\n"
+
+
+def test_the_result_of_a_job_is_expired(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
+    done, failed = enqueue("fine", run=True), enqueue("bad", run=True)
+    said = invoke("jobs", "expire-result", done, "--reason", "private", "--actor", "ann", *HERE).stdout
+    assert said.startswith(f"{done} has succeeded.") or done in said
+    assert "It expired" in invoke("jobs", "show", done, *HERE).stdout
+    (found,) = read_json(invoke("jobs", "expire-result", done, "--json", *HERE))["jobs"]
+    assert (found["result"], found["result_expired_at"] is not None) == (None, True)
+    assert invoke("jobs", "expire-result", failed, *HERE).exit_code == 5
 
 
 def test_several_missing_jobs_are_not_found(invoke: Invoke, enqueue: Enqueue) -> None:

@@ -21,7 +21,7 @@ from mulligan.lifecycle import (
     EVENT_TYPES,
     JOB_EVENTS,
     LIVE,
-    REFUSED,
+    NOTES,
     TABLE,
     Move,
     State,
@@ -168,14 +168,14 @@ def check_log(events: Sequence[Event], jobs: Sequence[Job[Any]]) -> None:
 def check_history(job: Job[Any], events: Sequence[Event]) -> None:
     assert replay(events) is job.state, [event.type for event in events]
     assert {(event.kind, event.owner) for event in events} == {(job.kind, job.owner)}
-    attempts = [event.attempt for event in events if event.type != REFUSED]
+    attempts = [event.attempt for event in events if event.type not in NOTES]
     assert attempts == sorted(attempts), "attempts only grow"
     starts = _of(events, Move.CLAIM)
     assert [event.attempt for event in starts] == list(range(1, job.attempt + 1)), "each attempt begins once"
     assert job.started_at == (starts[0].at if starts else None)
     assert job.last_attempt_at == (starts[-1].at if starts else None)
     assert job.manual_retries == len(_of(events, Move.MANUAL_RETRY))
-    changes = [event for event in events if event.type != REFUSED]
+    changes = [event for event in events if event.type not in NOTES]
     if job.state.is_final:
         assert changes[-1].at == job.finished_at
         assert job.error_code == (changes[-1].code if job.state is State.FAILED else None)
@@ -197,7 +197,7 @@ def replay(events: Sequence[Event]) -> State | None:
     state: State | None = None
     gated = False
     for event in events:
-        if event.type == REFUSED:
+        if event.type in NOTES:
             continue
         targets = _targets(event.type, state)
         if not targets and gated:

@@ -36,6 +36,7 @@ from conformance.names import NameRules
 from conformance.operations import OperationRules
 from conformance.reading import ReadingRules
 from conformance.reclaim import ReclaimRules
+from conformance.results import ResultRules
 from conformance.retention import RetentionRules
 from conformance.schedules import ScheduleRules
 from conformance.services import ServiceRules
@@ -70,6 +71,7 @@ class StoreSuite(
     MoveRules,
     OperationRules,
     RetentionRules,
+    ResultRules,
     ReadingRules,
 ):
     """Every rule of a store, in the order of a job's life."""

@@ -48,6 +48,8 @@ REMEDIES = {
     "StoreFull": "Make space where the database is. Nothing was lost.",
     "StoreReadOnly": "Make the database writable for this process.",
     "StoreUnavailable": "Repeat the call later. With `options(id=…)` a repeated enqueue creates no second job.",
+    "ResultExpired": "Run the job's task again if you need the result, or keep results longer.",
+    "NoResult": "Nothing; only a succeeded job has a result.",
     "TooManyJobs": "Try again when some jobs of the owner have finished.",
     "SubmitRateExceeded": "Wait `retry_after`, then repeat the call. If it is None, submit fewer jobs at once.",
     "TaskError": "Raise one of its subclasses from a task.",

@@ -21,7 +21,7 @@ TABLES = [
     for table in (
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
         *("services", "tallies", "service_names", "operations", "batches"),
-        *("turns", "shares", "submissions", "limits", "spending", "requests"),
+        *("turns", "shares", "submissions", "limits", "spending", "requests", "marks"),
     )
 ]
 # Faster than TRUNCATE for the few rows of a test.

@@ -140,7 +140,8 @@ def _print_job(job: Job[Any], now: datetime, blocked_by: str | None) -> None:
     echo(_pretty(job.arguments))
     if job.state is State.SUCCEEDED:
         print_heading("Result")
-        echo(_pretty(job.result))
+        expired = job.result_expired_at
+        echo(_pretty(job.result) if expired is None else f"It expired {relative(expired, now)}.")
 
 
 def _fields(job: Job[Any]) -> dict[str, Any]:

@@ -38,6 +38,16 @@ class TakesDelay(CliCommand):
 def add_moves(group: click.Group) -> None:
     for move, verb in VERBS.items():
         group.add_command(_command(move, verb))
+    group.add_command(expire_result)
+
+
+@click.command("expire-result", cls=CliCommand)
+@click.argument("job_ids", metavar="ID...", type=text, nargs=-1, required=True)
+@signed("the history of the job")
+@pass_shared
+def expire_result(shared: SharedOptions, /, *, job_ids: Sequence[str], **options: Any) -> None:
+    """Delete the results of jobs. The jobs themselves stay. Possible state: succeeded."""
+    _move_all(shared, list(dict.fromkeys(job_ids)), "expire_result", options)
 
 
 def _command(move: Move, verb: str) -> click.Command:

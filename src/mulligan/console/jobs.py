@@ -35,6 +35,7 @@ from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
+from mulligan.records.retention import ExpireRequest
 from mulligan.store.messages import Outcome, Request
 from mulligan.store.moves import REVIVING
 from mulligan.store.requests import JOB, to_once
@@ -182,6 +183,20 @@ class Jobs:
         )
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
+
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL)
+    def expire_result(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
+    ) -> Job[Any]:
+        request = ExpireRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        used = connection if self.uses_connections() else None
+        return self.store().expire_result(request, connection=used)
 
     def _read(self, job_id: str, owner: str | None) -> Job[Any] | None:
         """The job as it is before the move, which raises JobNotFound itself."""

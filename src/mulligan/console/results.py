@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mulligan.console.arguments import BY_THE_CALL, JOB, check
-from mulligan.errors import JobCancelled, JobFailed
+from mulligan.errors import JobCancelled, JobFailed, ResultExpired
 from mulligan.lifecycle import State
 from mulligan.records.job import Job
 from mulligan.store.messages import Changes
@@ -53,4 +53,6 @@ class Results:
                 )
             case State.CANCELLED:
                 raise JobCancelled(job.id)
+        if job.result_expired_at is not None:
+            raise ResultExpired(job.id, job.result_expired_at)
         return self.tasks[job.kind].payload.decode_result(job.result) if job.kind in self.tasks else job.result

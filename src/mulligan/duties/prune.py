@@ -1,4 +1,4 @@
-"""Prune: deletes finished jobs and their history by age and number, a few at a time."""
+"""Prune: deletes finished jobs and their history by age and number, and results by age, a few at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -21,12 +21,26 @@ class Prune:
     store: Store
     _: KW_ONLY
     keep: Sequence[Keep]
+    results: timedelta | None = None
+    """How long the results of succeeded jobs are kept; None: as long as the jobs."""
     interval: float = 10.0
     limit: int = 500
 
     def step(self) -> int:
         now = self.store.now()
-        return sum(self._prune(keep, now) for keep in self.keep) + self._prune_batches(now) + self._prune_requests(now)
+        pruned = (
+            sum(self._prune(keep, now) for keep in self.keep) + self._prune_batches(now) + self._prune_requests(now)
+        )
+        return pruned + (0 if self.results is None else self._expire_results(now - self.results))
+
+    def _expire_results(self, before: datetime) -> int:
+        expired = 0
+        for _ in range(PASSES):
+            done = self.store.expire_results(before=before, limit=self.limit)
+            expired += done.expired
+            if done.seen < self.limit:
+                break
+        return expired
 
     def _prune_batches(self, now: datetime) -> int:
         """Batches are deleted after their members, so they have no retention rules."""

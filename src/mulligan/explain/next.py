@@ -287,7 +287,10 @@ def _if_it_fails(job: Job[Any]) -> str:
 
 def _describe_succeeded(job: Job[Any], context: Context) -> Parts:
     when = f" at {context.at(job.finished_at)}" if job.finished_at else ""
-    return [f"It succeeded{when} in attempt {job.attempt}. Nothing follows."]
+    done = f"It succeeded{when} in attempt {job.attempt}. Nothing follows."
+    if job.result_expired_at is None:
+        return [done]
+    return [done, f"Its result expired at {context.at(job.result_expired_at)}."]
 
 
 def _describe_failed(job: Job[Any], context: Context) -> Parts:

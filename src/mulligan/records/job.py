@@ -186,6 +186,8 @@ class Job(Generic[R]):
     progress: float
     progress_text: str
     result: Any
+    result_expired_at: datetime | None = None
+    """When the result was deleted; the job itself stays until its own retention."""
     error_code: str | None
     error_class: str | None
     error_message: str | None

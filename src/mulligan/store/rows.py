@@ -161,6 +161,7 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
         progress=row["progress"],
         progress_text=row["progress_text"],
         result=None if row["result"] is None else _decode(row["result"]),
+        result_expired_at=from_time_or_none(row["result_expired_at"]),
         error_code=row["error_code"],
         error_class=row["error_class"],
         error_message=row["error_message"],

@@ -22,7 +22,7 @@ from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.redrive import Match, Redrive
-from mulligan.records.retention import EndedCount, PurgeRequest
+from mulligan.records.retention import EndedCount, ExpireRequest, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASS, PUBLISH_PASSES
@@ -51,6 +51,7 @@ from mulligan.store.pauses import PauseOperations
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations
 from mulligan.store.requests import Once, carry_out, find_answer, has_old_requests, prune_requests
+from mulligan.store.results import ResultOperations, ResultPass
 from mulligan.store.retention import Remove, RetentionOperations
 from mulligan.store.rows import fence_values, to_duration
 from mulligan.store.schedules import ScheduleOperations
@@ -136,6 +137,7 @@ class Store:
         self._redrives = RedriveOperations(self._moves, parts.batches)
         self._schedules = ScheduleOperations(parts.enqueue_steps)
         self._retention = RetentionOperations(backend.remove)
+        self._results = ResultOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
         self._reading, self._counts, self._events = ReadOperations(), CountOperations(), EventOperations()
 
@@ -404,6 +406,26 @@ class Store:
         if not self._read(self._retention.old, state, before, limit):
             return 0
         return self._write(self._retention.prune, state, before, limit)
+
+    def expire_results(self, *, before: datetime, limit: int) -> ResultPass:
+        """Delete the results of succeeded jobs that ended before this time, the oldest first; the jobs stay.
+
+        A job that holds its dedupe key keeps its result.
+        """
+        if not self._read(self._results.has_old, before):
+            return ResultPass()
+        return self._write(lambda session: self._results.expire_old(session, before, limit))
+
+    def expire_result(self, request: ExpireRequest, *, connection: Any = None) -> Job[Any]:
+        """Delete the result of one succeeded job and return the job; one whose result has expired does not change.
+
+        Raises `JobNotFound` or `NoResult`. With `connection` it is part of the caller's transaction.
+        """
+        if connection is None:
+            return self._write(lambda session: self._results.expire(session, request))
+        session = self._backend.join(connection)
+        with session.undo(BaseException):
+            return self._results.expire(session, request)
 
     def list_ended(
         self,

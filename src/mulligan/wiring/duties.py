@@ -152,7 +152,8 @@ class DutyBuilder:
         return RunRedrives(self.store(), self.tasks, clock=self.clock(), worker=worker, **self._bounds("redrive"))
 
     def _prune(self) -> Prune:
-        return Prune(self.store(), keep=self.settings().retention, **self._bounds("prune"))
+        settings = self.settings()
+        return Prune(self.store(), keep=settings.retention, results=settings.retention_results, **self._bounds("prune"))
 
 
 def _plan(bounds: DutyBounds, run: Callable[[str | None], int]) -> DutyPlan:

@@ -1,0 +1,3 @@
+SELECT position, since
+FROM mulligan_marks
+WHERE name = 'results'

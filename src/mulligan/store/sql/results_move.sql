@@ -1,0 +1,3 @@
+UPDATE mulligan_marks
+SET position = :position, since = :since
+WHERE name = 'results'
