@@ -34,6 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
     commits would each wait for the disk."""
     if config.option.basetemp is None and _is_roomy(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    # Only now: assertions of helpers that were imported before would show no values.
+    from conformance.fields import FieldsPlugin
+
+    config.pluginmanager.register(FieldsPlugin())
     # Drawn by the first process; parallel test processes inherit them.
     for name in FRESH_SEEDS:
         os.environ.setdefault(name, str(SystemRandom().randrange(10**6, 10**9)))

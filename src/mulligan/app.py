@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
@@ -28,11 +29,12 @@ from mulligan.policies.unknown_names import Names
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
 from mulligan.records.duty import DutyRun
-from mulligan.records.event import Event
+from mulligan.records.event import Cursor, Event, EventPage
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
+from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
 from mulligan.service.config import Service
@@ -438,13 +440,81 @@ class App:
     ) -> list[Event]:
         """Return events of the log, oldest first: those of one job, or all, after the position `after`.
 
-        `limit` is at most 1,000. Continue with `after=events[-1].position`.
+        `limit` is at most 1,000. Continue with `after=events[-1].position`, or follow the log with `stream`.
         """
-        return self.wiring.jobs.events(job=job, owner=owner, after=after, limit=limit)
+        return self.wiring.events.events(job=job, owner=owner, after=after, limit=limit)
+
+    def stream(
+        self,
+        *,
+        after: int = 0,
+        job: str | None = None,
+        batch: str | None = None,
+        kind: str | None = None,
+        owner: str | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = 500,
+    ) -> EventPage:
+        """Return the next page of the log after the position `after`: the events that match, oldest first.
+
+            page = app.stream(after=position, owner="acme", types=["job.failed", "batch.settled"])
+            position = page.position
+
+        Continue with `after=page.position`: it advances even if no event matched, because one call reads at most
+        10,000 events. `page.is_end` says that there is nothing more to read now. No event is skipped or repeated. If
+        an event after the position was deleted before it was read, `page.is_pruned` says so. On PostgreSQL the events
+        of one transaction share a position and come in one page, which may then be longer than `limit`. Raises
+        JobNotFound.
+        """
+        return self.wiring.events.stream(
+            after=after, job=job, batch=batch, kind=kind, owner=owner, types=types, limit=limit
+        )
+
+    def progress(
+        self,
+        *,
+        job: str | None = None,
+        batch: str | None = None,
+        owner: str | None = None,
+        since: datetime | None = None,
+        limit: int = 500,
+    ) -> list[Progress]:
+        """Return the progress of running jobs that changed after `since`, the oldest change first.
+
+            changed = app.progress(batch=batch.id, since=changed[-1].at if changed else None)
+
+        Progress is no event: only the last one of each job is kept, and a job that is over has none here.
+        """
+        return self.wiring.events.progress(job=job, batch=batch, owner=owner, since=since, limit=limit)
+
+    def project(self, name: str, apply: Callable[[Sequence[Event], Any], object], *, limit: int = 1_000) -> int:
+        """Apply the next events of the log to a projection: tables of your own in the same database.
+
+            def count(events, connection):
+                for event in events:
+                    connection.execute("UPDATE totals SET number = number + 1 WHERE type = ?", (event.type,))
+
+            while app.project("totals", count):
+                pass
+
+        `apply` runs in the transaction that moves the cursor stored under `name`, on the driver's own connection. So
+        each event is applied exactly once, also by several processes and after a crash. Returns how many events were
+        applied: 0 if there are none, or if another process applied them. An error of `apply` undoes its changes and
+        is raised. `apply` must not commit or roll back. Events that a projection has not applied are not deleted.
+        """
+        return self.wiring.events.project(name, apply, limit=limit)
+
+    def projections(self) -> list[Cursor]:
+        """Return the cursors of all projections, the one that is furthest behind first."""
+        return self.wiring.events.projections()
+
+    def drop_projection(self, name: str) -> None:
+        """Delete the cursor of a projection. No events are kept for it any longer; used again, it begins anew."""
+        self.wiring.events.drop_projection(name)
 
     def last_position(self, *, back: int = 0) -> int:
         """Return the position of the last event in the log; with `back=N`, the position N events earlier."""
-        return self.wiring.jobs.last_position(back=back)
+        return self.wiring.events.last_position(back=back)
 
     def retry(
         self,

@@ -56,6 +56,7 @@
     │   │   └── BatchBusy           an open transaction adds members to the batch
     │   ├── StoreClosed             `app.close()` was called
     │   ├── StoreReadOnly
+    │   ├── TransactionEnded        the code of a projection committed or rolled back
     │   ├── UndeclaredProxy         a proxy pools transactions, and the URL does not declare it
     │   ├── StoreDamaged
     │   └── SchemaMismatch          the database is of a newer version, or must be migrated
@@ -528,6 +529,14 @@ class StoreError(MulliganError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or is busy. Nothing is lost; repeat the call later."""
+
+
+class TransactionEnded(StoreError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"projection {name!r} ended the transaction it was given: 'apply' must not commit or roll back, and "
+            "'with connection:' commits on sqlite3; the project call commits after 'apply' returns"
+        )
 
 
 class StoreClosed(StoreError):

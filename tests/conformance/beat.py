@@ -8,7 +8,7 @@ from mulligan.failure.decision import Release, Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Fence, Lease
 from mulligan.store.beat import EVERY
-from mulligan.store.messages import Progress, Settled
+from mulligan.store.messages import ReportedProgress, Settled
 
 
 class BeatRules(Bench):
@@ -78,7 +78,7 @@ class BeatRules(Bench):
     def test_progress_is_stored_without_an_event(self) -> None:
         lease = self.leased()
         written = self.store.last_position()
-        self.beat(progress=[Progress(lease.fence, 0.75, "three of four")])
+        self.beat(progress=[ReportedProgress(lease.fence, 0.75, "three of four")])
         job = self.job(lease.fence.id)
         assert (job.progress, job.progress_text) == (0.75, "three of four")
         assert self.store.last_position() == written
@@ -88,7 +88,7 @@ class BeatRules(Bench):
         first = self.leased(by="the-first")
         self.settle(first, Release({"why": "shutdown"}))
         (second,) = self.claim()
-        self.beat(progress=[Progress(mistaken(second, **wrong).fence, 0.9, "late")])
+        self.beat(progress=[ReportedProgress(mistaken(second, **wrong).fence, 0.9, "late")])
         assert self.job(second.fence.id).progress == 0
 
     # Workers

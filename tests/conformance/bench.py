@@ -21,7 +21,17 @@ from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.service.config import ServiceBook
-from mulligan.store.messages import Beat, BeatReply, Claim, Claimed, Outcome, Progress, Request, Settled, WorkerRecord
+from mulligan.store.messages import (
+    Beat,
+    BeatReply,
+    Claim,
+    Claimed,
+    Outcome,
+    ReportedProgress,
+    Request,
+    Settled,
+    WorkerRecord,
+)
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
@@ -161,7 +171,7 @@ class Bench:
         *extend: Fence,
         by: str = WORKER,
         lease: timedelta = MINUTE,
-        progress: Sequence[Progress] = (),
+        progress: Sequence[ReportedProgress] = (),
         store: Store | None = None,
     ) -> BeatReply:
         return (store or self.store).beat(Beat(worker=worker(by), lease=lease, extend=extend, progress=progress))

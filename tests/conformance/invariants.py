@@ -7,10 +7,12 @@ Batches: their counts are those of their members, and each generation was settle
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from conformance.fields import check_fields
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import (
     BATCH_EVENTS,
@@ -28,7 +30,7 @@ from mulligan.lifecycle import (
 )
 from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.records.batch_outcome import outcome
-from mulligan.records.event import Event
+from mulligan.records.event import Event, EventFilter
 from mulligan.records.job import Job, JobFilter
 from mulligan.records.pause import PauseRequest
 from mulligan.service.records import ServiceRequest
@@ -37,6 +39,8 @@ from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 
 PAGE = 500
+# Of each field of a filter, so many values are tried.
+STREAMS = 3
 # A row may hold a time that is too far away to wait for.
 NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
@@ -48,6 +52,8 @@ def check(store: Store, clock: VirtualClock) -> None:
         check_row(job)
     events = all_events(store)
     check_log(events, jobs)
+    check_streams(store, events)
+    check_fields(events)
     check_batches(store, jobs, events)
     ended = end_pauses(store) + end_holds(store) + publish_drafts(store)
     check_reachable(store, clock, all_jobs(store) if ended else jobs)
@@ -123,10 +129,36 @@ def all_jobs(store: Store) -> list[Job[Any]]:
 
 
 def all_events(store: Store) -> list[Event]:
-    events: list[Event] = []
-    while page := store.events(after=events[-1].position if events else 0, limit=PAGE):
-        events += page
-    return events
+    return read_stream(store, EventFilter())
+
+
+def read_stream(store: Store, wanted: EventFilter, *, after: int = 0, limit: int = PAGE) -> list[Event]:
+    """What a reader gets who follows the stream to its end."""
+    found: list[Event] = []
+    is_end = False
+    while not is_end:
+        page = store.stream(wanted, after=after, limit=limit)
+        assert page.position > after or (page.is_end and not page.events), "it always gets on"
+        assert all(after < event.position <= page.position for event in page.events)
+        found += page.events
+        after, is_end = page.position, page.is_end
+    return found
+
+
+def fits(event: Event, wanted: EventFilter) -> bool:
+    """Whether a filter lets this event pass, without asking a store."""
+    fields = ((name, getattr(wanted, name)) for name in ("job", "batch", "kind", "owner"))
+    is_wanted = all(value is None or getattr(event, name) == value for name, value in fields)
+    return is_wanted and (wanted.types is None or event.type in wanted.types)
+
+
+def check_streams(store: Store, events: Sequence[Event]) -> None:
+    """A filtered stream is the filtered log."""
+    for field in ("owner", "kind", "batch", "type"):
+        values = sorted({str(getattr(event, field)) for event in events} - {"None"})
+        for value in values[:STREAMS]:
+            wanted = replace(EventFilter(), **({"types": (value,)} if field == "type" else {field: value}))
+            assert read_stream(store, wanted) == [event for event in events if fits(event, wanted)]
 
 
 def check_row(job: Job[Any]) -> None:

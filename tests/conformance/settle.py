@@ -12,7 +12,7 @@ from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.job import Job, Lease
-from mulligan.store.messages import Outcome, Progress, Settled
+from mulligan.store.messages import Outcome, ReportedProgress, Settled
 from mulligan.store.settle import read_failure
 
 LOST = verdict("WORKER_LOST", ledger=Ledger.LOSSES)
@@ -263,7 +263,7 @@ class SettleRules(Bench):
     @EACH_REQUEUE
     def test_every_requeue_resets_progress_and_clears_the_lease(self, decision: Decision) -> None:
         lease = self.leased()
-        self.beat(lease.fence, progress=[Progress(lease.fence, 0.5, "half way")])
+        self.beat(lease.fence, progress=[ReportedProgress(lease.fence, 0.5, "half way")])
         assert self.job(lease.fence.id).progress == 0.5
         job = self._after(decision, lease)
         assert (job.progress, job.progress_text, job.leased_by, job.lease_until) == (0, "", None, None)
@@ -284,7 +284,7 @@ class SettleRules(Bench):
 
     def test_what_a_failed_job_showed_of_its_progress_is_kept(self) -> None:
         lease = self.leased()
-        self.beat(progress=[Progress(lease.fence, 0.25, "page 3")])
+        self.beat(progress=[ReportedProgress(lease.fence, 0.25, "page 3")])
         job = self._after(failing(), lease)
         assert (job.progress, job.progress_text) == (0.25, "page 3")
 

@@ -41,6 +41,7 @@ from conformance.retention import RetentionRules
 from conformance.schedules import ScheduleRules
 from conformance.services import ServiceRules
 from conformance.settle import SettleRules
+from conformance.stream import StreamRules
 from conformance.stuck import StuckRules
 
 __all__ = ["StoreSuite", "machine"]
@@ -73,5 +74,6 @@ class StoreSuite(
     RetentionRules,
     ResultRules,
     ReadingRules,
+    StreamRules,
 ):
     """Every rule of a store, in the order of a job's life."""

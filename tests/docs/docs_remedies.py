@@ -53,6 +53,7 @@ REMEDIES = {
     "TooManyJobs": "Try again when some jobs of the owner have finished.",
     "SubmitRateExceeded": "Wait `retry_after`, then repeat the call. If it is None, submit fewer jobs at once.",
     "TaskError": "Raise one of its subclasses from a task.",
+    "TransactionEnded": "Remove the commit, the rollback or `with connection:` from the projection's code.",
     "UndeclaredProxy": "Add `?proxy=transaction` to the URL.",
     "UnknownDuty": "Check the name; the message suggests similar ones.",
     "UnknownKind": "Check the name of the task, or import the module that registers it.",

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from docs_tables import REFERENCE, TABLES, with_tables
 
-from mulligan import App, RetryPolicy
+from conformance.fields import ELSEWHERE, documented
+from mulligan import App, RetryPolicy, attempt
 from mulligan.lifecycle import EVENT_TYPES, State
 from mulligan.records.event import Event
 from mulligan.records.job import Job
+from mulligan.testing import sandbox
 
 # Every field name of the source documents.
 THEIRS = """
@@ -85,15 +87,44 @@ def test_every_state_is_explained_and_mapped() -> None:
 def test_what_events_carry_is_what_the_page_says(app: App) -> None:
     """Of the events a real failing job leaves."""
 
-    @app.task(retry=RetryPolicy(max_attempts=1))
+    @app.task(retry=RetryPolicy(max_attempts=1), service="gateway")
     def convert() -> None:
+        for _ in range(21):
+            attempt().called("gateway", status=200)
         raise ValueError("no")
 
     job = convert.enqueue()
     app.run_until_idle(timeout=20)
     failed = app.events(job.id)[-1]
-    listed = next(names(row[2]) for row in rows("events.md", "| type |") if names(row[0]) == ["job.failed"])
-    assert set(listed) <= set(failed.data)
+    assert documented()["job.failed"] == set(failed.data)
+
+
+def test_every_field_of_an_event_is_explained() -> None:
+    explained = [name for row in rows("events.md", "| field | meaning |") for name in names(row[0])]
+    assert sorted(explained) == sorted(field.name for field in fields(Event))
+
+
+def test_every_field_in_the_data_of_an_event_is_explained_once() -> None:
+    explained = [name for row in rows("events.md", "| in `data` | meaning |") for name in names(row[0])]
+    assert sorted(explained) == sorted(set().union(*documented().values()))
+
+
+def test_the_events_of_a_schedule_carry_what_the_page_says() -> None:
+    app = App("sqlite://")
+
+    @app.cron("*/5 * * * *", missed="skip")
+    @app.task
+    def clean() -> None: ...
+
+    with sandbox(app) as box:
+        box.advance("1s")
+        app.pause(duty="schedule")
+        box.advance("1h")
+        app.resume(duty="schedule")
+        box.advance("1h")
+        found = {event.type: set(event.data) for event in app.events(limit=1_000)}
+    for type_ in ELSEWHERE:
+        assert found[type_] == documented()[type_]
 
 
 def test_every_word_of_the_glossary_has_its_meaning_and_a_cell_for_each_system() -> None:

@@ -6,6 +6,8 @@ It keeps its own model. The store's answers, the log and the rows must agree. Ea
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from conformance.fields import check_fields
+from conformance.invariants import all_events, check_streams
 from mulligan.errors import BatchClosed, SubmitRateExceeded
 from simulator.batches import BatchWatch
 from simulator.broken import Broken, require
@@ -116,6 +118,17 @@ class Oracle:
             self._compare(call, [entry for entry in entries if entry.job])
         if call.name == "claim":
             self._claims.in_order(call)
+
+    def compare_streams(self) -> None:
+        """Whoever followed the stream saw the whole log, and each filter shows its part of it."""
+        store = self._world.server.store
+        try:
+            events = all_events(store)
+            assert [event.position for event in events] == [row[0] for row in store.whole_log()]
+            check_streams(store, events)
+            check_fields(events)
+        except AssertionError as error:
+            self._world.break_promise(f"the stream differs from the log: {error}")
 
     def _may_refuse(self, call: Call) -> bool:
         """A request may come late, when the batch that its jobs were to join is published."""

@@ -185,6 +185,7 @@ def _empty(connection: sqlite3.Connection) -> None:
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'mulligan_schema'")
     for (table,) in tables.fetchall():
         connection.execute(f"DELETE FROM {table}")
+    connection.execute("INSERT INTO mulligan_log VALUES (0)")
 
 
 class StoreServer:

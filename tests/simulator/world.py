@@ -110,6 +110,7 @@ class World:
         self.timeline.run(end)
         self._close()
         self.oracle.compare_all()
+        self.oracle.compare_streams()
 
     def watch(self) -> None:
         """Check the promises each second while a process is alive. Without one nothing is promised."""

@@ -11,6 +11,7 @@ from postgres_server import PostgresServer
 
 from conformance.bench import retrying
 from mulligan.failure.decision import Succeed
+from mulligan.records.event import EventFilter
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.store.messages import Claim, Outcome, Settled
 from mulligan.store.postgres import PostgresStore
@@ -125,3 +126,31 @@ def test_grants_on_the_jobs_survive_a_rebuild_of_the_table(server: PostgresServe
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             db.execute("DELETE FROM mulligan_jobs")
         db.execute("GRANT SELECT ON mulligan_jobs TO PUBLIC; RESET ROLE")
+
+
+OLD_EVENT = """
+INSERT INTO mulligan_events (type, job, kind, owner, attempt, at)
+VALUES ('job.enqueued', 'before', 'k', '', 0, 1)
+"""
+
+
+@pytest.mark.parametrize("is_any_gone", [False, True])
+def test_a_reader_learns_whether_events_may_have_been_deleted_before_that_was_noted(
+    old: Place, monkeypatch: pytest.MonkeyPatch, is_any_gone: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(old.schema, "MIGRATIONS", old.schema.MIGRATIONS[:1])
+        patch.setattr(old.schema, "VERSION", 1)
+        store = old.open()
+        for _ in range(3):
+            old.run(store, lambda db: db.execute(OLD_EVENT))
+        if is_any_gone:
+            old.run(store, lambda db: db.execute(OLD_EVENT.replace("job.enqueued", "job.started")))
+            old.run(store, lambda db: db.execute("DELETE FROM mulligan_events WHERE type = 'job.started'"))
+        store.close()
+    store = old.open()
+    store.migrate()
+    page = store.stream(EventFilter())
+    assert (len(page.events), page.is_end, page.is_pruned) == (3, True, is_any_gone)
+    assert not store.stream(EventFilter(), after=page.position).is_pruned
+    store.close()

@@ -14,12 +14,13 @@ from postgres_server import PostgresServer, emptied, postgres_server
 from transactions import enqueue_on, held, on, promote_on
 
 from conformance.bench import KIND, MINUTE, SECOND, Bench, failing, retrying
+from conformance.invariants import read_stream
 from mulligan import App, attempt
 from mulligan.cli.root import root
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchRetry, NewBatch
-from mulligan.records.event import Event
+from mulligan.records.event import Event, EventFilter
 from mulligan.records.job import Job, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
@@ -256,6 +257,49 @@ class TestLog(Bench):
             return job
 
         assert self.told_by_older(find) == ["job.failed", "job.retry_requested"]
+
+    def test_a_request_to_cancel_during_a_settle_stands_before_the_end(self) -> None:
+        for decision in (Succeed("1"), failing()):
+            first, second = self.leased(), self.leased()
+            before = self.store.last_position()
+            with held(self.url) as settling:
+                # The settle has its transaction id before it comes to the second job.
+                settling.begin().execute("SELECT pg_current_xact_id()")
+                self.move(Move.MANUAL_CANCEL, second.fence.id)
+                outcomes = [Outcome(lease, decision) for lease in (first, second)]
+                assert on(self.store, settling).settle(outcomes) == [Settled.ACCEPTED] * 2
+                settling.commit()
+            told = [event.type for page in self.pages(1, before) for event in page if event.job == second.fence.id]
+            assert told == [event.type for event in self.events(second.fence.id)][-2:]
+            assert told[0] == "job.cancel_requested"
+            wanted = EventFilter(job=second.fence.id)
+            assert [event.type for event in read_stream(self.store, wanted, after=before)] == told
+
+    def test_a_filtered_reader_does_not_pass_an_event_that_is_not_committed_yet(self) -> None:
+        wanted = EventFilter(owner="acme")
+        with held(self.url) as other:
+            enqueue_on(other, self.store, self.new(owner="acme"))
+            later = self.enqueue(owner="acme").id
+            self.enqueue(owner="other")
+            page = self.store.stream(wanted)
+            assert (page.events, page.is_end) == ((), True)
+            other.commit()
+        rest = read_stream(self.store, wanted, after=page.position)
+        assert [event.job for event in rest][1:] == [later] and len(rest) == 2
+
+    def test_events_that_are_deleted_while_a_page_is_read_are_told(self) -> None:
+        self.in_state(State.SUCCEEDED)
+        self.advance(MINUTE)
+        read = self.store._events._read
+
+        def prune_first(*args: Any) -> Any:
+            assert self.store.prune(State.SUCCEEDED, before=self.now, limit=10) == 1
+            return read(*args)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.store._events, "_read", prune_first)
+            page = self.store.stream(EventFilter())
+        assert (page.events, page.is_pruned) == ((), True)
 
     def lift(self) -> None:
         self.store.limit_by(LimitBook)

@@ -1,12 +1,13 @@
 """Checks of arguments. `@check` must name a check for every parameter of a call, or its module fails to import."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from mulligan.errors import BadArgument
+from mulligan.lifecycle import EVENT_TYPES
 from mulligan.records.counts import COLUMNS
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
@@ -22,6 +23,7 @@ MOST_JUDGED = 100_000
 LAST_POSITION = 2**62
 MOST_SLOTS = 10_000
 LONGEST_REQUEST_ID = 200
+LONGEST_PROJECTION = 200
 
 
 def check(**required: Requirement) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -64,6 +66,14 @@ def _are_jobs(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(job, Job) for job in value)
 
 
+def _are_types(value: object) -> bool:
+    return _are_names(value) and set(value) <= set(EVENT_TYPES)  # type: ignore[call-overload]
+
+
+def _is_aware(value: object) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
 def _is_positive(value: Duration) -> bool:
     return parse(value) > timedelta(0)
 
@@ -79,6 +89,10 @@ MOST_FAILURES = integer(1, MOST_JUDGED)
 # Any string sorts against ids, so a truncated cursor would return page one forever.
 CURSOR = Requirement(is_id, "the unchanged cursor of the previous page, or the id of its last item")
 POSITION = integer(0, LAST_POSITION)
+TIME = Requirement(_is_aware, "a datetime with a time zone")
+TYPES = Requirement(_are_types, "a list of event types, such as ['job.failed', 'batch.settled']")
+APPLY = Requirement(callable, "a function of the events and the connection")
+PROJECTION = string(LONGEST_PROJECTION)
 JOBS = Requirement(_are_jobs, "jobs, as app.jobs(…) returns them")
 IDS = Requirement(_are_ids, f"a list of at most {LARGEST_PAGE:,} ids of jobs")
 JOB = Requirement(lambda job: isinstance(job, Job) or NAME.fits(job), "a job or a job's id")

@@ -17,7 +17,6 @@ from mulligan.console.arguments import (
     LARGEST_PAGE,
     NAME,
     PAGE_SIZE,
-    POSITION,
     REQUEST_ID,
     STRING,
     check,
@@ -90,12 +89,6 @@ class Jobs:
         found = {job.id: blocked_by(job, pauses=pauses, holding=holding) for job in live}
         return {job_id: what for job_id, what in found.items() if what is not None}
 
-    @check(job=NAME, owner=NAME, after=POSITION, limit=PAGE_SIZE)
-    def events(
-        self, *, job: str | None = None, owner: str | None = None, after: int = 0, limit: int = 500
-    ) -> list[Event]:
-        return self.store().events(job=job, owner=owner, after=after, limit=limit)
-
     @check(job_id=NAME, owner=NAME)
     def queue_position(self, job_id: str, *, owner: str | None = None) -> int | None:
         return self.store().position(job_id, owner=owner, limit=LARGEST_PAGE)
@@ -103,10 +96,6 @@ class Jobs:
     @check(job_ids=IDS, owner=NAME)
     def last_failures(self, job_ids: Sequence[str], *, owner: str | None = None) -> dict[str, Event]:
         return self.store().last_failures(job_ids, owner=owner)
-
-    @check(back=POSITION)
-    def last_position(self, *, back: int = 0) -> int:
-        return self.store().last_position(back=back)
 
     @check(job_id=NAME, owner=NAME, for_owner=FLAG)
     def explain(self, job_id: str, *, owner: str | None = None, for_owner: bool = False) -> Explanation:

@@ -5,22 +5,78 @@ gets its first answer, whatever has changed since. A request that changed nothin
 it out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mulligan.failure.verdict import Verdict
-from mulligan.records.event import Cursor, Event
+from mulligan.records.event import Cursor, Event, EventFilter, EventPage
+from mulligan.records.progress import Progress
 from mulligan.store.messages import Claim
-from mulligan.store.rows import Record, from_time, to_json, to_record
-from mulligan.store.session import Session
+from mulligan.store.rows import Record, from_time, to_json, to_record, to_time
+from mulligan.store.session import Rows, Session
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+# A page reads at most this many events that a filter may leave out; then it ends, and says how far it came.
+SCAN = 10_000
+# A transaction that is larger than a page is a page by itself.
+WHOLE = 2**31 - 1
+
+# Waits until what was read cannot be undone by a crash of the server.
+Confirm = Callable[[Session, Record], None]
+
+
 class EventOperations:
+    def __init__(self, confirm: Confirm) -> None:
+        self._confirm = confirm
+
+    def stream(self, session: Session, wanted: EventFilter, after: int, limit: int) -> EventPage:
+        """Read whole transactions, in order, up to the oldest one that is still open."""
+        (last,) = session.rows("last_position", {"back": 0})
+        rows: Rows = []
+        until, end = after, last["position"]
+        if end > after:
+            rows, until = self._read(session, wanted, after, end, limit)
+            self._confirm(session, last)
+        # Read last: what was deleted before the events were read is noted by now.
+        (log,) = session.rows("pruned")
+        is_pruned = wanted.job is None and after < log["pruned"]
+        return EventPage(tuple(map(to_event, rows)), until, until >= end, is_pruned)
+
+    def _read(self, session: Session, wanted: EventFilter, after: int, end: int, limit: int) -> tuple[Rows, int]:
+        """Return the events, and the position up to which there are no others."""
+        conditions, values = to_conditions(wanted)
+        until = self._find_bound(session, wanted, after, end)
+        page = {**values, "after": after, "until": until}
+        rows = session.filtered("stream", conditions, {**page, "limit": limit + 1})
+        if len(rows) <= limit:
+            return rows, until
+        # The last transaction may have more events.
+        first, last = rows[0]["position"], rows[-1]["position"]
+        if first == last:
+            alone = {**page, "after": first - 1, "until": first, "limit": WHOLE}
+            return session.filtered("stream", conditions, alone), first
+        rows = [row for row in rows if row["position"] != last]
+        return rows, rows[-1]["position"]
+
+    def _find_bound(self, session: Session, wanted: EventFilter, after: int, end: int) -> int:
+        # The events of a job are found by an index. Without a filter all events are wanted.
+        if wanted.job is not None or wanted == EventFilter():
+            return end
+        rows = session.rows("stream_bound", {"after": after, "until": end, "scan": SCAN - 1})
+        return int(rows[0]["position"]) if rows else end
+
+    def last_position(self, session: Session, back: int) -> int:
+        """Return how far a reader of the whole log gets now. A reader that begins here misses nothing."""
+        (last,) = session.rows("last_position", {"back": back})
+        if last["position"]:
+            self._confirm(session, last)
+        return int(last["position"])
+
     def of_job(self, session: Session, job: str, owner: str | None, after: int, limit: int) -> list[Event]:
         values = {"job": job, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in session.rows("events_of_job", values)]
@@ -32,6 +88,19 @@ class EventOperations:
         rows = session.rows("last_failures", {"jobs": to_json(list(jobs)), "owner": owner})
         return {row["job"]: to_event(row) for row in rows}
 
+    def progress(
+        self,
+        session: Session,
+        job: str | None,
+        batch: str | None,
+        owner: str | None,
+        since: datetime | None,
+        limit: int,
+    ) -> list[Progress]:
+        after = 0 if since is None else to_time(since)
+        values = {"job": job, "batch": batch, "owner": owner, "since": after, "limit": limit}
+        return [to_progress(row) for row in session.rows("running_progress", values)]
+
     def cursors(self, session: Session) -> list[Cursor]:
         return [to_cursor(row) for row in session.rows("cursors")]
 
@@ -39,8 +108,40 @@ class EventOperations:
         session.rows("set_cursor_shared")
         session.rows("set_cursor", {"name": name, "position": position})
 
+    def add_cursor(self, session: Session, name: str) -> None:
+        """Store a cursor at the beginning of the log, unless there is one of this name."""
+        session.rows("set_cursor_shared")
+        session.rows("add_cursor", {"name": name})
+
+    def move_cursor(self, session: Session, name: str, before: int, position: int) -> bool:
+        """Return whether the cursor was still at `before`. No events are deleted because of it: it only rises."""
+        return bool(session.rows("move_cursor", {"name": name, "before": before, "position": position}))
+
     def drop_cursor(self, session: Session, name: str) -> None:
         session.rows("drop_cursor", {"name": name})
+
+
+def to_conditions(wanted: EventFilter) -> tuple[list[str], dict[str, Any]]:
+    conditions, values = ["true"], {}
+    for name in ("job", "kind", "owner"):
+        value = getattr(wanted, name)
+        if value is not None:
+            conditions.append(f"event.{name} = :{name}")
+            values[name] = value
+    if wanted.types is not None:
+        conditions.append("event.type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))")
+        values["types"] = to_json(list(wanted.types))
+    if wanted.batch is not None:
+        conditions.append(OF_BATCH)
+        values |= {"batch": wanted.batch, "about_batch": to_json({"batch": wanted.batch})[1:-1]}
+    return conditions, values
+
+
+# Events of its members, and those of the batch itself, which have no job.
+OF_BATCH = """(
+    EXISTS (SELECT 1 FROM mulligan_jobs AS member WHERE member.id = event.job AND member.batch = :batch)
+    OR (event.job = '' AND event.type LIKE 'batch.%' AND strpos(event.data, :about_batch) > 0)
+)"""
 
 
 def event_values(
@@ -91,6 +192,7 @@ def to_histories(jobs: Iterable[str], rows: Iterable[Record]) -> dict[str, list[
 
 
 def to_event(row: Record) -> Event:
+    data = to_data(row["data"])
     return Event(
         position=row["position"],
         type=row["type"],
@@ -101,7 +203,11 @@ def to_event(row: Record) -> Event:
         at=from_time(row["at"]),
         actor=row["actor"],
         code=row["code"],
-        data=to_data(row["data"]),
+        data=data,
+        batch=row["batch"] if row["job"] else data.get("batch"),
+        queue=row["queue"] or "",
+        service=row["service"] if row["job"] else data.get("service", ""),
+        cost=row["cost"] or 0,
     )
 
 
@@ -133,3 +239,7 @@ def find_request(session: Session, request: str) -> PastRequest | None:
 
 def is_done(session: Session, request: str) -> bool:
     return find_request(session, request) is not None
+
+
+def to_progress(row: Record) -> Progress:
+    return Progress(row["id"], row["progress"], row["progress_text"], from_time(row["updated_at"]))

@@ -110,7 +110,7 @@ class Answers(list[Settled]):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReportedProgress:
     fence: Fence
     ratio: float
     text: str
@@ -157,7 +157,7 @@ class Beat:
     worker: WorkerRecord
     lease: timedelta
     extend: Sequence[Fence] = ()
-    progress: Sequence[Progress] = ()
+    progress: Sequence[ReportedProgress] = ()
 
 
 @dataclass(frozen=True, slots=True)

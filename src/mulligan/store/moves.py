@@ -107,7 +107,7 @@ def _state(row: Record) -> State:
 def move_values(request: Request, row: Record, event: str) -> dict[str, Any]:
     """Return the event of a manual move."""
     data: dict[str, Any] = {"reason": request.reason} if request.reason else {}
-    if request.delay:
+    if request.move is Move.MANUAL_SNOOZE:
         data["delay"] = request.delay.total_seconds()
     if request.redrive is not None:
         data["redrive"] = request.redrive

@@ -4,7 +4,7 @@ failed call is charged to the service instead of the job."""
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.failure.decision import Fail, Park, Postpone, Retry, Succeed
 from mulligan.records.job import Fence, Lease, ReportedCall
@@ -13,6 +13,10 @@ from mulligan.service.records import PROBE_KIND
 from mulligan.service.state import BreakerState, ServiceState
 from mulligan.service.window import ServiceCall
 from mulligan.store.messages import Outcome
+
+# An event lists so many calls of an attempt and counts the rest.
+MOST_LISTED = 20
+LARGEST_NUMBER = 2**31
 
 
 class CountedCall(NamedTuple):
@@ -84,6 +88,34 @@ def summarize_calls(outcome: Outcome) -> dict[str, dict[str, int]]:
         good = sum(call.ok for call in report.calls)
         summary[name] = {"ok": good, "failed": len(report.calls) - good}
     return summary
+
+
+def list_calls(outcome: Outcome) -> dict[str, Any]:
+    """Return the calls of one attempt for its event: those that the task reported, else the one that the attempt
+    itself was."""
+    lease = outcome.lease
+    calls = outcome.calls
+    if not calls and lease.service and (ok := _own_call_succeeded(outcome)) is not None:
+        calls = (ReportedCall(lease.service, ok, _find_status(outcome), outcome.seconds),)
+    listed = {"calls": [_to_document(call) for call in calls[:MOST_LISTED]]} if calls else {}
+    return listed | ({"more_calls": len(calls) - MOST_LISTED} if len(calls) > MOST_LISTED else {})
+
+
+def _to_document(call: ReportedCall) -> dict[str, Any]:
+    """Without what is unknown, and without a number that JSON cannot hold."""
+    document: dict[str, Any] = {"service": call.service, "ok": call.ok}
+    if call.status is not None and abs(call.status) < LARGEST_NUMBER:
+        document["status"] = call.status
+    if call.seconds is not None and abs(call.seconds) < LARGEST_NUMBER:
+        document["seconds"] = round(float(call.seconds), 6)
+    return document
+
+
+def _find_status(outcome: Outcome) -> int | None:
+    match outcome.decision:
+        case Retry(verdict=verdict) | Fail(verdict=verdict) | Postpone(verdict=verdict) | Park(verdict=verdict):
+            return verdict.failure.status if verdict.failure else None
+    return None
 
 
 def _add_own(reports: dict[str, ServiceReport], outcome: Outcome) -> None:

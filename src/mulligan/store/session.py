@@ -62,7 +62,7 @@ def for_postgres(text: str) -> str:
 def for_sqlite(text: str) -> str:
     """Remove casts and row locks: types are dynamic, and there is one writer."""
     text = _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _ROW_LOCK.sub("", _CAST.sub("", text)))
-    return _ELEMENTS.sub(r"value FROM json_each(\1)", text).replace("greatest(", "max(")
+    return _ELEMENTS.sub(r"value FROM json_each(\1)", text).replace("greatest(", "max(").replace("strpos(", "instr(")
 
 
 class Statement(NamedTuple):
@@ -164,7 +164,7 @@ class Session(ABC):
 
     @property
     def in_transaction(self) -> bool:
-        """False if an error has ended the transaction."""
+        """False if an error, or code of the user, has ended the transaction."""
         return True
 
     @contextmanager

@@ -18,7 +18,7 @@ from mulligan.records.job import ANOTHER_VERSION, RECOVERING
 from mulligan.store.events import event_values
 from mulligan.store.messages import Outcome, Settled, signature
 from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json
-from mulligan.store.service_calls import summarize_calls
+from mulligan.store.service_calls import list_calls, summarize_calls
 from mulligan.store.session import Session
 
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
@@ -105,6 +105,8 @@ def succeeded_row(outcome: Outcome) -> SucceededRow:
     id_, attempt, incarnation, claim = outcome.lease.fence
     settled_by, signature = _signature(incarnation, claim)
     data = f"{signature}}}" if seconds is None else f'{signature},"seconds":{seconds:.6f}}}'
+    if outcome.calls or outcome.lease.service:
+        data = f"{data[:-1]},{to_json(list_calls(outcome))[1:]}"
     return SucceededRow(id_, attempt, incarnation, claim, settled_by, _check_readable(decision.result), data)
 
 
@@ -192,7 +194,7 @@ def to_settlement(outcome: Outcome) -> Settlement:
 def unstorable(outcome: Outcome) -> Settlement:
     """Return what is written if the outcome itself cannot be stored. It contains only values of the engine."""
     verdict = _unstorable("The outcome of the attempt could not be stored.")
-    data = _data(outcome, {"rule": "engine", "outcome": type(outcome.decision).__name__}, verdict)
+    data = _data(outcome._replace(calls=()), {"rule": "engine", "outcome": type(outcome.decision).__name__}, verdict)
     return Settlement(Move.FAIL, data, verdict=verdict, failures=1)
 
 
@@ -251,6 +253,7 @@ def _data(
     data: dict[str, Any] = {"worker": outcome.lease.fence.incarnation, "by": outcome.settled_by}
     if outcome.seconds is not None:
         data["seconds"] = round(outcome.seconds, 6)
+    data |= list_calls(outcome)
     if delay is not None:
         data["delay"] = delay.total_seconds()
     if reasons:

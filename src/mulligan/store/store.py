@@ -16,11 +16,12 @@ from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.counts import Counts
 from mulligan.records.duty import DutyOverview, DutyRun
-from mulligan.records.event import Cursor, Event
+from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
+from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, ExpireRequest, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
@@ -48,12 +49,13 @@ from mulligan.store.messages import (
 )
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.pauses import PauseOperations
+from mulligan.store.projections import Apply, ApplyFailed, project
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations
 from mulligan.store.requests import Once, carry_out, find_answer, has_old_requests, prune_requests
 from mulligan.store.results import ResultOperations, ResultPass
 from mulligan.store.retention import Remove, RetentionOperations
-from mulligan.store.rows import fence_values, to_duration
+from mulligan.store.rows import Record, fence_values, to_duration
 from mulligan.store.schedules import ScheduleOperations
 from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
@@ -112,9 +114,9 @@ class Backend(Protocol):
 
     def publish(self, batch_id: str, work: Work[T]) -> T: ...
 
-    def events(self, owner: str | None, after: int, limit: int) -> list[Event]: ...
-
-    def last_position(self, back: int) -> int: ...
+    def confirm_log(self, session: Session, last: Record) -> None:
+        """Wait until a crash cannot undo the log up to this position."""
+        ...
 
     def migrate(self) -> list[str]: ...
 
@@ -139,7 +141,8 @@ class Store:
         self._retention = RetentionOperations(backend.remove)
         self._results = ResultOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
-        self._reading, self._counts, self._events = ReadOperations(), CountOperations(), EventOperations()
+        self._reading, self._counts = ReadOperations(), CountOperations()
+        self._events = EventOperations(backend.confirm_log)
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, under a lock. Return the names of the migrations that were applied."""
@@ -613,7 +616,28 @@ class Store:
     ) -> list[Event]:
         if job is not None:
             return self._read(self._events.of_job, job, owner, after, limit)
-        return self._backend.events(owner, after, limit)
+        wanted = EventFilter(owner=owner)
+        page = self.stream(wanted, after=after, limit=limit)
+        while not page.events and not page.is_end:
+            page = self.stream(wanted, after=page.position, limit=limit)
+        return list(page.events)
+
+    def stream(self, wanted: EventFilter, *, after: int = 0, limit: int = 500) -> EventPage:
+        """Return the next events that are wanted, and how far the log was read. No event is skipped or repeated,
+        whichever transactions are open. A call reads a bounded number of events that are not wanted."""
+        return self._read(self._events.stream, wanted, after, limit)
+
+    def progress(
+        self,
+        *,
+        job: str | None = None,
+        batch: str | None = None,
+        owner: str | None = None,
+        since: datetime | None = None,
+        limit: int = 500,
+    ) -> list[Progress]:
+        """Return the progress of running jobs that changed after `since`, the oldest change first."""
+        return self._read(self._events.progress, job, batch, owner, since, limit)
 
     def histories(self, jobs: Sequence[str]) -> dict[str, list[Event]]:
         """Return all events of these jobs in one read. The caller chooses so few jobs that their events fit in
@@ -627,7 +651,7 @@ class Store:
     def last_position(self, *, back: int = 0) -> int:
         """Return the position of the last event; with `back`, a position that at least so many events follow, if there
         are."""
-        return self._backend.last_position(back)
+        return self._read(self._events.last_position, back)
 
     def cursors(self) -> list[Cursor]:
         """Return the cursors of readers, the lowest first. Events above the lowest are never deleted."""
@@ -636,6 +660,29 @@ class Store:
     def set_cursor(self, name: str, position: int) -> None:
         """Store durably how far a reader has come."""
         self._write(self._events.set_cursor, name, position)
+
+    def project(self, name: str, apply: Apply, *, limit: int = 1_000) -> int:
+        """Apply the next events to a projection, in the transaction that moves its cursor. Return how many; 0 if there
+        were none, or another process applied them."""
+        before = self._start_of(name)
+        page = self.stream(EventFilter(), after=before, limit=limit)
+        if page.position == before:
+            return 0
+        try:
+            return self._backend.write(
+                lambda session: project(session, self._events, name, before, page, apply), is_long=True, asks=True
+            )
+        except ApplyFailed as failed:
+            raise failed.error from None
+
+    def _start_of(self, name: str) -> int:
+        """The stored position of a projection. A new one is stored at once: from then on no event is deleted."""
+        for _ in range(2):
+            found = [cursor.position for cursor in self.cursors() if cursor.name == name]
+            if found:
+                return found[0]
+            self._write(self._events.add_cursor, name)
+        return 0
 
     def drop_cursor(self, name: str) -> None:
         """Delete the cursor of a reader: no events are kept for it any longer."""

@@ -14,6 +14,7 @@ from mulligan.console.batches import Batches
 from mulligan.console.dead_letters import DeadLetters
 from mulligan.console.doctor import Doctor
 from mulligan.console.duties import Duties
+from mulligan.console.events import EventLog
 from mulligan.console.ids import IdSearch
 from mulligan.console.jobs import Jobs
 from mulligan.console.limits import LimitUsage
@@ -135,6 +136,7 @@ class Wiring:
             uses_connections=lambda: self.parts.uses_connections,
         )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
+        self.events = EventLog(store)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
         self.batches = Batches(store, ids, self.client, tasks.permission)

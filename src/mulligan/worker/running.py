@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
-from mulligan.store.messages import Progress
+from mulligan.store.messages import ReportedProgress
 from mulligan.worker.ending import StopReason
 
 
@@ -46,10 +46,10 @@ class Running:
     def has_news(self) -> bool:
         return (self.attempt.ratio, self.attempt.text) != self._stored
 
-    def progress(self) -> Progress:
-        return Progress(self.lease.fence, self.attempt.ratio, self.attempt.text)
+    def progress(self) -> ReportedProgress:
+        return ReportedProgress(self.lease.fence, self.attempt.ratio, self.attempt.text)
 
-    def mark_stored(self, progress: Progress) -> None:
+    def mark_stored(self, progress: ReportedProgress) -> None:
         self._stored = (progress.ratio, progress.text)
 
     def set_interrupt(self, stop: Callable[[], None]) -> None:

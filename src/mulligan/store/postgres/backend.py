@@ -8,7 +8,6 @@ import psycopg
 
 from mulligan.errors import BatchBusy, UndeclaredProxy
 from mulligan.failure.verdict import Verdict
-from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
@@ -25,7 +24,7 @@ from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, 
 from mulligan.store.postgres.session import BEGIN, BEGIN_ASKING, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
-from mulligan.store.rows import fence_values, to_time
+from mulligan.store.rows import Record, fence_values, to_time
 from mulligan.store.session import Now, Script, Session
 from mulligan.store.store import Store
 
@@ -112,6 +111,9 @@ class PostgresBackend:
         (row,) = session.rows("remove", {"ids": list(ids)})
         return int(row["number"])
 
+    def confirm_log(self, session: Session, last: Record) -> None:
+        self._log.confirm(session, last)
+
     def hint(self) -> None:
         self._notifier.hint()
 
@@ -170,14 +172,6 @@ class PostgresBackend:
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
         return self.write(lambda session: self.parts.expire.expire(session, verdict, limit))
-
-    # The event log
-
-    def events(self, owner: str | None, after: int, limit: int) -> list[Event]:
-        return self._run(lambda session: self._log.events(session, owner, after, limit))
-
-    def last_position(self, back: int) -> int:
-        return self._run(lambda session: self._log.last_position(session, back))
 
 
 class PostgresStore(Store):

@@ -72,6 +72,7 @@ def _continue_log(connection: Connection) -> bool:
     last, now = row
     connection.execute("LOCK TABLE mulligan_events IN EXCLUSIVE MODE")
     connection.execute(_CONTINUE, {"now": now})
+    connection.execute("UPDATE mulligan_jobs SET cancel_xid = NULL WHERE cancel_xid IS NOT NULL")
     connection.execute("UPDATE mulligan_log SET base = base + %s", (last - (now - 1),))
     return True
 

@@ -50,6 +50,10 @@ class PostgresSession(Session):
     def connection(self) -> Connection:
         return self.db
 
+    @property
+    def in_transaction(self) -> bool:
+        return self.db.info.transaction_status is psycopg.pq.TransactionStatus.INTRANS
+
     def cursor(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> Cursor:
         """With `prepare` the statement is prepared at its first use: for statements that take longer to plan than to
         run."""

@@ -6,16 +6,14 @@ from typing import Any, TypeVar
 
 from mulligan.errors import StoreError
 from mulligan.failure.verdict import Verdict
-from mulligan.records.event import Event
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
-from mulligan.store.events import to_event
 from mulligan.store.foreign import SQLITE, ForeignSession, recognise
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
-from mulligan.store.rows import fence_values, to_json, to_time
+from mulligan.store.rows import Record, fence_values, to_json, to_time
 from mulligan.store.session import Script, Session, Statement
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
@@ -96,9 +94,13 @@ class SqliteBackend:
     def remove(self, session: Session, ids: Sequence[str]) -> int:
         rows = session.rows("removable", {"ids": to_json(ids)})
         values = {"ids": to_json([row["id"] for row in rows])}
+        session.rows("remove_noted", values)
         session.rows("remove_events", values)
         session.rows("remove", values)
         return len(rows)
+
+    def confirm_log(self, session: Session, last: Record) -> None:
+        """Every commit is durable."""
 
     def hint(self) -> None:
         """Every commit is a hint."""
@@ -158,16 +160,6 @@ class SqliteBackend:
         if not self.read(lambda session: find_left(session, "expire_damaged", 1)):
             return 0
         return self.write(lambda session: self._corruption.expire(session, verdict, limit))
-
-    # The event log
-
-    def events(self, owner: str | None, after: int, limit: int) -> list[Event]:
-        values = {"job": None, "owner": owner, "after": after, "limit": limit}
-        return [to_event(row) for row in self.read(lambda session: session.rows("events", values))]
-
-    def last_position(self, back: int) -> int:
-        rows = self.read(lambda session: session.rows("last_position", back=back))
-        return rows[0]["position"] if rows else 0
 
 
 class SqliteStore(Store):

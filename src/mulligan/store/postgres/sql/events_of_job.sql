@@ -1,7 +1,9 @@
 -- The row lock ordered them. A reader of one job sees committed events at once.
-SELECT xid::text::bigint + base AS position, type, job, kind, owner, attempt, at, actor, code, data
-FROM mulligan_events, mulligan_log
-WHERE job = :job AND xid::text::bigint + base > :after
-  AND (:owner::text IS NULL OR owner = :owner)
-ORDER BY seq
+SELECT event.xid::text::bigint + base AS position, {{event_columns}}
+FROM mulligan_events AS event
+CROSS JOIN mulligan_log
+LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+WHERE event.job = :job AND event.xid::text::bigint + base > :after
+  AND (:owner::text IS NULL OR event.owner = :owner)
+ORDER BY event.seq
 LIMIT :limit

@@ -1,5 +1,7 @@
 -- All events of these jobs, by job, each in order.
-SELECT xid::text::bigint + base AS position, type, job, kind, owner, attempt, at, actor, code, data
-FROM mulligan_events, mulligan_log
-WHERE job IN (SELECT json_array_elements_text(:jobs::json))
-ORDER BY job, seq
+SELECT event.xid::text::bigint + base AS position, {{event_columns}}
+FROM mulligan_events AS event
+CROSS JOIN mulligan_log
+LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+WHERE event.job IN (SELECT json_array_elements_text(:jobs::json))
+ORDER BY event.job, event.seq

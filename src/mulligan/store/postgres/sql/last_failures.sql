@@ -1,5 +1,5 @@
 -- The last failure of each of these jobs, by the index on (job, seq) from its end.
-SELECT xid::text::bigint + base AS position, type, job, kind, owner, attempt, at, actor, code, data
+SELECT event.xid::text::bigint + base AS position, {{event_columns}}
 FROM json_array_elements_text(:jobs::json) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT *
@@ -9,4 +9,5 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS event
 CROSS JOIN mulligan_log
+LEFT JOIN mulligan_jobs AS job ON job.id = event.job
 WHERE :owner::text IS NULL OR event.owner = :owner

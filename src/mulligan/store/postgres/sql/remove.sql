@@ -1,4 +1,4 @@
--- Jobs with their events, if all cursors have passed these.
+-- Jobs with their events, if all cursors have passed these. Readers learn how far events were deleted.
 WITH removable AS (
     SELECT id
     FROM unnest(:ids::text[]) AS id
@@ -13,6 +13,11 @@ WITH removable AS (
 ), history AS (
     DELETE FROM mulligan_events
     WHERE job = ANY (ARRAY(SELECT id FROM removable))
+    RETURNING xid::text::bigint AS xid
+), noted AS (
+    UPDATE mulligan_log
+    SET pruned = greatest(pruned, base + coalesce((SELECT max(xid) FROM history), 0))
+    WHERE EXISTS (SELECT 1 FROM history)
 )
 SELECT count(*) AS number
 FROM removable

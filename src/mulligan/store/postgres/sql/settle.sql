@@ -43,10 +43,10 @@ WITH clock AS (
     FROM input AS o, clock
     WHERE {{fence}} AND NOT (:is_alone AND o.requeues AND job.cancel_requested AND job.on_cancelled IS NOT NULL)
     RETURNING o.n, job.id, job.kind, job.owner, job.state, job.attempt, clock.now, o.target, o.event, o.code, o.data, o.actor,
-        job.on_failed, job.on_cancelled
+        job.on_failed, job.on_cancelled, job.cancel_xid
 ), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, actor, code, data)
-    SELECT CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
+    INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, actor, code, data)
+    SELECT greatest(pg_current_xact_id(), cancel_xid), CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
     FROM settled
 )
 SELECT n, id, owner, attempt, now, state, CASE state WHEN 'failed' THEN on_failed WHEN 'cancelled' THEN on_cancelled END

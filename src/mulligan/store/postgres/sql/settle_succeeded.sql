@@ -23,10 +23,10 @@ WITH outcome AS (
     -- jobs of the claim.
     WHERE job.id = o.id AND job.state = 'running'
       AND (job.attempt, job.leased_by, job.claim) IS NOT DISTINCT FROM (o.attempt, o.incarnation, o.claim)
-    RETURNING o.n, job.id, job.kind, job.owner, job.attempt, o.now, o.data
+    RETURNING o.n, job.id, job.kind, job.owner, job.attempt, o.now, o.data, job.cancel_xid
 ), logged AS (
-    INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
-    SELECT :event, id, kind, owner, attempt, now, data
+    INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, data)
+    SELECT greatest(pg_current_xact_id(), cancel_xid), :event, id, kind, owner, attempt, now, data
     FROM settled
 )
 SELECT n

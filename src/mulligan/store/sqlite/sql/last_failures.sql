@@ -1,5 +1,5 @@
 -- The last failure of each of these jobs, by the index on (job, position) from its end.
-SELECT event.*
+SELECT event.position, {{event_columns}}
 FROM json_each(:jobs) AS wanted
 JOIN mulligan_events AS event ON event.position = (
     SELECT position
@@ -8,4 +8,5 @@ JOIN mulligan_events AS event ON event.position = (
     ORDER BY position DESC
     LIMIT 1
 )
+LEFT JOIN mulligan_jobs AS job ON job.id = event.job
 WHERE :owner IS NULL OR event.owner = :owner

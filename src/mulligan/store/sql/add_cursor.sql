@@ -1,0 +1,3 @@
+INSERT INTO mulligan_cursors (name, position, updated_at)
+VALUES (:name, 0, {{clock}})
+ON CONFLICT (name) DO NOTHING

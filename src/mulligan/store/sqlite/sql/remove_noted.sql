@@ -1,0 +1,7 @@
+-- Before the events are deleted, so that readers learn of it.
+UPDATE mulligan_log
+SET pruned = max(pruned, coalesce((
+    SELECT max(position)
+    FROM mulligan_events
+    WHERE job IN (SELECT value FROM json_each(:ids))
+), 0))
