@@ -1,5 +1,6 @@
 """`mulligan events`, `workers` and `migrate`."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from mulligan import App, Service
+from mulligan import App, JobFilter, Service
 from mulligan.store.messages import Beat, WorkerRecord
 
 Invoke = Callable[..., Result]
@@ -96,3 +97,77 @@ def test_migrate_creates_a_database_and_says_so(invoke: Invoke, tmp_path: Path, 
     assert (tmp_path / "new.db").exists()
     again = read_json(invoke("migrate", "--database", "sqlite:///new.db", "--json"))
     assert again == {"database": "sqlite:///new.db", "is_new": False, "applied": []}
+
+
+def test_events_are_filtered_by_what_was_asked_for(invoke: Invoke, read_json: ReadJson) -> None:
+    with App("sqlite:///jobs.db") as app:
+
+        @app.task
+        def send() -> None: ...
+
+        @app.task
+        def call() -> None: ...
+
+        batch = app.batch("spring", owner="acme")
+        batch.add(send.bind(), call.bind())
+        batch.publish()
+        app.enqueue_many([send.bind()] * 3)
+        app.run_until_idle(timeout=20)
+        everything = app.events(limit=1_000)
+
+    def shown(*options: str) -> list[int]:
+        return [event["position"] for event in read_json(invoke("events", *options, "--json", *HERE))["events"]]
+
+    def positions(fits: Callable[[Any], bool]) -> list[int]:
+        return [event.position for event in everything if fits(event)]
+
+    assert shown("--kind", "call") == positions(lambda event: event.kind == "call")
+    assert shown("--owner", "acme") == positions(lambda event: event.owner == "acme")
+    assert shown("--batch", batch.id[-8:]) == positions(lambda event: event.batch == batch.id)
+    types = ("job.succeeded", "batch.settled")
+    assert shown("--type", types[0], "--type", types[1]) == positions(lambda event: event.type in types)
+    assert (
+        shown("--kind", "send", "--type", "job.started", "--limit", "2")
+        == positions(lambda event: (event.kind, event.type) == ("send", "job.started"))[-2:]
+    )
+    assert shown("--owner", "nobody") == []
+    assert "No events match." in invoke("events", "--owner", "nobody", *HERE).stdout
+    assert invoke("events", "--type", "job.exploded", *HERE).exit_code == 2
+    (first,) = read_json(invoke("events", "--after", "0", "--limit", "1", "--json", *HERE))["events"]
+    assert {name: first[name] for name in ("batch", "queue", "service", "cost")} == {
+        "batch": batch.id,
+        "queue": "default",
+        "service": "",
+        "cost": 0,
+    }
+
+
+def test_events_that_are_far_back_are_found(invoke: Invoke, read_json: ReadJson) -> None:
+    with App("sqlite:///jobs.db") as app:
+
+        @app.task
+        def send() -> None: ...
+
+        rare = send.options(owner="acme").enqueue()
+        app.enqueue_many([send.bind()] * 700)
+        end = app.last_position()
+    found = read_json(invoke("events", "--owner", "acme", "--limit", "3", "--json", *HERE))
+    assert ([event["job"] for event in found["events"]], found["after"]) == ([rare.id], end)
+    found = read_json(invoke("events", "--owner", "acme", "--after", "1", "--json", *HERE))
+    assert (found["events"], found["after"]) == ([], end)
+
+
+def test_a_reader_behind_deleted_events_is_warned(invoke: Invoke, works: App, read_json: ReadJson) -> None:
+    @works.task
+    def gone() -> None: ...
+
+    gone.enqueue()
+    works.run_until_idle(timeout=20)
+    kept = gone.enqueue()
+    works.purge(JobFilter(state="succeeded"), older_than=0, dry_run=False)
+    shown = invoke("events", "--after", "0", "--json", *HERE)
+    found = json.loads(shown.stdout)
+    assert (found["is_pruned"], found["events"][0]["job"]) == (True, kept.id)
+    assert "were deleted" in shown.stderr
+    newest = invoke("events", "--json", *HERE)
+    assert (json.loads(newest.stdout)["is_pruned"], newest.stderr) == (False, "")

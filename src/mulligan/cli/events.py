@@ -1,35 +1,45 @@
 """`mulligan events`: print the event log, and follow it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from functools import partial
+from typing import Any
 
 import click
 
 from mulligan.app import App
 from mulligan.cli.opening import open_existing, open_for_watching
-from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
+from mulligan.cli.options import KIND, OWNER, CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line, show_table, watch
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
 from mulligan.explain.words import stamp
+from mulligan.lifecycle import EVENT_TYPES
 from mulligan.records.document import document_of
-from mulligan.records.event import Event
+from mulligan.records.event import Event, EventPage
 from mulligan.values.text import safe
 
 HEADINGS = ("Position", "At", "Event", "Job", "Kind", "Attempt", "About")
 PAGE = 500
 LISTED, FOLLOWED = 50, 10
+# How much further back each search for the newest matching events goes.
+STEP = 10
+
+Read = Callable[..., EventPage]
 
 
 @click.command("events", cls=CliCommand)
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.option(
     "--job",
-    "job_id",
     metavar="ID",
     type=text,
     help="Only events of this job, from its beginning; six characters of its id are enough.",
 )
+@click.option("--batch", type=text, help="Only events of this batch and its members; six characters are enough.")
+@KIND
+@OWNER
+@click.option("--type", "types", metavar="TYPE", multiple=True, type=click.Choice(EVENT_TYPES), help="Can be repeated.")
 @click.option(
     "--after", type=click.IntRange(0, 10**15), metavar="N", help="Events after this position.  [default: the newest]"
 )
@@ -39,46 +49,70 @@ LISTED, FOLLOWED = 50, 10
     help=f"At most this many at first.  [default: {LISTED}; {FOLLOWED} with --follow]",
 )
 @pass_shared
-def events(shared: SharedOptions, *, follow: bool, job_id: str | None, after: int | None, limit: int | None) -> None:
+def events(shared: SharedOptions, /, *, follow: bool, after: int | None, limit: int | None, **wanted: Any) -> None:
     """Show the event log, oldest first. With --follow, --json prints one object a line."""
     with open_for_watching(shared) if follow else open_existing(shared) as app:
-        job_id = job_id and app.find_id("job", job_id)
+        read = partial(app.stream, **_complete(app, wanted))
+        if wanted["job"]:
+            after = after or 0
         if follow:
-            _follow(app, shared, job_id, _start(app, job_id, after, limit or FOLLOWED))
+            _follow(app, shared, read, after, limit or FOLLOWED)
+        elif after is None:
+            _list(shared, _newest(app, read, limit or LISTED))
         else:
-            _list(shared, _find(app, job_id, after, limit or LISTED))
+            _list(shared, _next(read, after, limit or LISTED))
 
 
-def _find(app: App, job_id: str | None, after: int | None, limit: int) -> list[Event]:
-    if job_id is None and after is None:
-        return _newest(app, limit)
-    return app.events(job_id, after=_start(app, job_id, after, limit), limit=limit)
+def _complete(app: App, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The ids may be shortened."""
+    ids = {what: wanted[what] and app.find_id(what, wanted[what]) for what in ("job", "batch")}
+    return {**wanted, **ids, "types": wanted["types"] or None}
 
 
-def _start(app: App, job_id: str | None, after: int | None, limit: int) -> int:
-    """The position to read from: the given one, the beginning of the job, or that of the newest events."""
-    if job_id is not None:
-        app.job(job_id)
-    if after is not None:
-        return after
-    return 0 if job_id is not None else app.last_position(back=limit)
+def _next(read: Read, after: int, limit: int) -> EventPage:
+    """Read on until there are enough events, or none are left."""
+    page = read(after=after, limit=limit)
+    found, is_pruned = page.events, page.is_pruned
+    while len(found) < limit and not page.is_end:
+        page = read(after=page.position, limit=limit - len(found))
+        found += page.events
+    return EventPage(found, page.position, page.is_end, is_pruned)
 
 
-def _newest(app: App, limit: int) -> list[Event]:
-    """Read to the end of the log. A page ends earlier if the next transaction does not fit."""
-    end, after = app.last_position(), app.last_position(back=limit)
-    found: list[Event] = []
-    while after < end and (page := app.events(after=after, limit=limit)):
-        found += page
-        after = page[-1].position
-    return found
+def _newest(app: App, read: Read, limit: int) -> EventPage:
+    """Go back in larger and larger steps until there are enough events, then leave out the oldest. Those that were
+    written together stay together."""
+    end, back = app.last_position(), limit
+    while True:
+        after = app.last_position(back=back)
+        found: tuple[Event, ...] = ()
+        position = after
+        while position < end:
+            page = read(after=position, limit=PAGE)
+            found, position = found + page.events, page.position
+        if len(found) >= limit or after == 0:
+            break
+        back *= STEP
+    first = found[-limit].position if len(found) > limit else 0
+    return EventPage(tuple(event for event in found if event.position >= first), position, is_end=True)
 
 
-def _list(shared: SharedOptions, found: list[Event]) -> None:
-    last = found[-1].position if found else None
-    document = {"events": [document_of(event) for event in found], "after": last}
+def _list(shared: SharedOptions, page: EventPage) -> None:
+    if page.is_pruned:
+        _warn_pruned()
+    document = {"events": [document_of(event) for event in page.events], "after": page.position}
     none = "No events. Enqueue a job, or see some with: mulligan demo"
-    show_table(shared, document, HEADINGS, [_cells(event) for event in found], empty=none)
+    show_table(
+        shared,
+        document | {"is_pruned": page.is_pruned},
+        HEADINGS,
+        [_cells(event) for event in page.events],
+        empty=none if page.position == 0 else "No events match.",
+    )
+
+
+def _warn_pruned() -> None:
+    click.echo("Some events after this position were deleted with their jobs, and are missing here.", err=True)
 
 
 def _cells(event: Event) -> tuple[str, ...]:
@@ -93,12 +127,20 @@ def _cells(event: Event) -> tuple[str, ...]:
     )
 
 
-def _follow(app: App, shared: SharedOptions, job_id: str | None, after: int) -> None:
+def _follow(app: App, shared: SharedOptions, read: Read, after: int | None, limit: int) -> None:
+    position = app.last_position(back=limit) if after is None else after
+    # Without --after, what was deleted among the newest was not asked for.
+    must_be_whole = after is not None
     with suppress(KeyboardInterrupt), closing(watch(app)) as changes:
         for _ in changes:
-            while found := app.events(job_id, after=after, limit=PAGE):
-                _print_new(shared, found)
-                after = found[-1].position
+            is_end = False
+            while not is_end:
+                page = read(after=position, limit=PAGE)
+                if page.is_pruned and must_be_whole:
+                    _warn_pruned()
+                _print_new(shared, page.events)
+                position, is_end = page.position, page.is_end
+            must_be_whole = True
 
 
 def _print_new(shared: SharedOptions, found: Iterable[Event]) -> None:
