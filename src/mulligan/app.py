@@ -710,6 +710,28 @@ class App:
             request_id=request_id,
         )
 
+    def forget_owner(
+        self,
+        owner: str,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        """Cancel all jobs of an owner and delete everything stored about it. Workers carry it out.
+
+            begun = app.forget_owner("acme", actor="ann", reason="account closed")
+            print(app.redrive_status(begun.id).purged)
+
+        Live jobs are cancelled; running ones are waited for. Then jobs, events, batches, spending, submissions, shares
+        and limits of the owner are deleted, whatever their retention or dedupe keys. Jobs that are committed before
+        the last step begins are included; jobs that are committed later stay. While it is under way, a repeated call
+        returns the same operation; with `request_id`, also later. Its record and events keep the owner's name.
+        `dry_run=True` only counts the jobs. Raises BadArgument for an empty name.
+        """
+        return self.wiring.redrives.forget(owner, actor=actor, reason=reason, dry_run=dry_run, request_id=request_id)
+
     def redrives(self, *, owner: str | None = None, limit: int = 50) -> list[Redrive]:
         """Return redrives and bulk operations, newest first."""
         return self.wiring.redrives.search(owner=owner, limit=limit)

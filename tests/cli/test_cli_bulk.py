@@ -50,3 +50,15 @@ def test_without_a_selection_it_is_wrong_usage(invoke: Invoke, enqueue: Enqueue)
     enqueue()
     refused = invoke("bulk", "cancel", "--yes", *HERE)
     assert refused.exit_code == 2 and "select jobs" in refused.stderr
+
+
+def test_an_owner_is_forgotten(invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson) -> None:
+    enqueue("bad", run=True, owner="acme")
+    mine, other = enqueue(owner="acme"), enqueue(owner="other")
+    shown = invoke("owners", "forget", "acme", "--preview", *HERE).stdout
+    assert "2 jobs would be deleted" in shown
+    begun = read_json(invoke("owners", "forget", "acme", "--yes", "--json", "--reason", "closed", *HERE))
+    assert (begun["verb"], begun["filter"]) == ("forget", {"owner": "acme"})
+    works.run_duty("redrive")
+    assert "2 deleted" in invoke("redrive", "show", begun["id"], "--follow", *HERE).stdout
+    assert [job.id for job in works.jobs().jobs] == [other] and mine != other

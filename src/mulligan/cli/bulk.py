@@ -38,7 +38,6 @@ def _options(function: Function) -> Function:
         filter_options,
         click.option("--preview", is_flag=True, help="Only show what would be done: counts by kind, some ids."),
         click.option("--rate", type=text, default="500/s", show_default=True, help="The highest rate: 50/s, 600/m."),
-        click.option("--request-id", type=text, help="Your own id: a repeated request returns the same operation."),
         signed("the history of each job"),
         click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
         click.option("--follow", "is_followed", is_flag=True, help="Show the progress until the end."),

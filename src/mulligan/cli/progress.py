@@ -10,7 +10,7 @@ from mulligan.cli.output import echo, print_json_line, watch
 from mulligan.records.redrive import Redrive
 from mulligan.values.text import safe
 
-DONE = {"retry": "retried", "cancel": "cancelled", "snooze": "snoozed", "run_now": "run"}
+DONE = {"retry": "retried", "cancel": "cancelled", "snooze": "snoozed", "run_now": "run", "forget": "cancelled"}
 
 
 def follow(app: App, redrive_id: str, *, as_json: bool, document: Callable[[Redrive], dict[str, Any]]) -> bool:
@@ -50,6 +50,7 @@ def line(found: Redrive) -> str:
     skipped = sum(found.skipped.values())
     parts = [
         f"{found.retried:,} of {found.matched:,} {DONE[found.verb]}",
+        f"{found.purged:,} deleted" if found.purged else "",
         f"{skipped:,} skipped" if skipped else "",
         f"{found.succeeded:,} succeeded" if found.succeeded else "",
         f"{found.bad:,} did not" if found.bad else "",

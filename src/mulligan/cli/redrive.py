@@ -142,8 +142,9 @@ def _show_preview(shared: SharedOptions, found: Redrive) -> None:
 
 
 def _print_preview(found: Redrive) -> None:
+    done = "deleted" if found.verb == "forget" else DONE[found.verb]
     _print_matches(found)
-    echo(f"\n{counted(found.matched, 'job')} would be {DONE[found.verb]}, {_pace(found)}.")
+    echo(f"\n{counted(found.matched, 'job')} would be {done}, {_pace(found)}.")
 
 
 def _print_matches(found: Redrive) -> None:
@@ -255,6 +256,7 @@ def _print_redrive(found: Redrive) -> None:
         "ended": at(found.ended_at, now) if found.ended_at else "",
         "matched": f"{found.matched:,}",
         DONE[found.verb]: f"{found.retried:,}",
+        "deleted": f"{found.purged:,}" if found.purged else "",
         "skipped": ", ".join(f"{number:,} {why}" for why, number in found.skipped.items()),
         "next attempts": _answers(found),
         "left": "" if found.state.is_over else f"jobs of {', '.join(found.course.cursors) or 'no kind'}",

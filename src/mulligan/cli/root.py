@@ -20,6 +20,7 @@ COMMANDS = {
     "batches": "mulligan.cli.batches:batches",
     "redrive": "mulligan.cli.redrive:redrive",
     "bulk": "mulligan.cli.bulk:bulk",
+    "owners": "mulligan.cli.owners:owners",
     "events": "mulligan.cli.events:events",
     "workers": "mulligan.cli.workers:workers",
     "limits": "mulligan.cli.limits:limits",

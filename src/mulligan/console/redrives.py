@@ -10,9 +10,11 @@ from mulligan.errors import BadArgument, BadFilter, RedriveNotFound, RequestIdUs
 from mulligan.failure.redact import bounded
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter, describe_filter
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
     BULK_VERBS,
+    FORGET,
     MOST_ACTIVE,
     MOST_CANARIES,
     MOVES,
@@ -26,6 +28,7 @@ from mulligan.records.redrive import (
     RedriveState,
     burst,
     end,
+    forget_request_id,
     has_same_terms,
     is_same_request,
     next_look,
@@ -36,6 +39,7 @@ from mulligan.store.store import Store
 from mulligan.values.check import one_of
 from mulligan.values.duration import Duration, describe, parse
 
+FORGET_RATE = parse_rate("1000/s")
 BULK_VERB = one_of(BULK_VERBS)
 SAMPLE = 10
 RUNNING = RedriveState.RUNNING
@@ -111,6 +115,36 @@ class Redrives:
         )
         planned = replace(planned, actor=bounded(actor), reason=bounded(reason))
         return planned if dry_run else self._begin(planned)
+
+    @check(owner=BY_THE_CALL, actor=STRING, reason=STRING, dry_run=FLAG, request_id=REQUEST_ID)
+    def forget(
+        self,
+        owner: str,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        if not NAME.fits(owner) or owner in ("", EVERY_OWNER):
+            raise BadArgument("owner", owner, "the name of one owner")
+        planned = replace(self._plan_forget(owner), actor=bounded(actor), reason=bounded(reason))
+        if dry_run:
+            return planned
+        once = to_once(request_id, "forget owner", REDRIVE, None, of=owner, actor=actor, reason=reason)
+        redrive_id = self.ids()
+        begun = self.store().begin_redrive(replace(planned, id=redrive_id, is_dry=False), once=once)
+        return replace(begun, is_repeated=begun.id != redrive_id)
+
+    def _plan_forget(self, owner: str) -> Redrive:
+        """The next operation on this owner. While one is under way, it has the same request id and is not stored."""
+        number = 0
+        while (found := self.store().find_redrive(forget_request_id(owner, number))) and found.state.is_over:
+            number += 1
+        request_id = forget_request_id(owner, number)
+        planned = self._plan(FORGET, JobFilter(owner=owner), FORGET_RATE, owner=None, request_id=request_id)
+        # Also without jobs: there may be batches, or events.
+        return replace(planned, state=RUNNING, ended_at=None, because=None)
 
     def _plan(
         self, verb: str, wanted: JobFilter, pace: Rate, *, owner: str | None, request_id: str | None, **terms: Any

@@ -3,11 +3,14 @@
 import logging
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mulligan.errors import StoreError
-from mulligan.records.job import Job, Page
+from mulligan.lifecycle import State
+from mulligan.records.job import Job, JobFilter, Page, all_pages
 from mulligan.records.redrive import (
+    FORGET,
     MOST_ACTIVE,
     MOVES,
     Redrive,
@@ -85,6 +88,8 @@ class RunRedrives:
         """The record after one more chunk; None when there is nothing to do now, or another worker does it."""
         if redrive.is_held_by_another(self.worker, now):
             return None
+        if redrive.verb == FORGET:
+            return self._forget(redrive, now)
         looked = self._take_results(redrive, now)
         if (because := reason_to_stop(looked)) is not None:
             return self.store.advance_redrive(end(looked, RedriveState.STOPPED, now, because=because))
@@ -98,6 +103,25 @@ class RunRedrives:
             return None
         held = self._reserve(looked, now)
         return held and self._move(held, kind, number, now)
+
+    def _forget(self, redrive: Redrive, now: datetime) -> Redrive | None:
+        """Cancel live jobs of the owner, also those that came after the start; when all are over, delete them."""
+        number = jobs_allowed(redrive, now, self.limit)
+        held = self._reserve(redrive, now) if number else None
+        if held is None:
+            return None
+        if live := self._live_jobs(held, number):
+            return self.store.advance_redrive(spend(held, len(live), now), moves=[_cancel(held, job) for job in live])
+        if self.store.jobs(_of_owner(held, State.RUNNING), limit=1).jobs:
+            return None
+        return self.store.forget(held, limit=self.limit)
+
+    def _live_jobs(self, redrive: Redrive, limit: int) -> list[Job[Any]]:
+        """Jobs to cancel. A running job is asked once; it ends with its attempt, or is reclaimed."""
+        if unstarted := self.store.jobs(_of_owner(redrive, State.WAITING, State.QUEUED), limit=limit).jobs:
+            return list(unstarted)
+        running = all_pages(partial(self.store.jobs, _of_owner(redrive, State.RUNNING), limit=limit))
+        return [job for page in running for job in page.jobs if not job.cancel_requested][:limit]
 
     def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
         return take_answers(redrive, self.store.redrive_results(redrive), now) if redrive.course.watched else redrive
@@ -135,6 +159,16 @@ class RunRedrives:
             after=redrive.course.cursors[kind],
             limit=number,
         )
+
+
+def _of_owner(redrive: Redrive, *states: State) -> JobFilter:
+    return JobFilter(owner=redrive.filter.owner, state=states)
+
+
+def _cancel(redrive: Redrive, job: Job[Any]) -> Request:
+    """With the version in its id: a job that is retried meanwhile is cancelled again."""
+    request = _request(redrive, job)
+    return replace(request, id=f"{request.id}:{redrive.course.version}")
 
 
 def _request(redrive: Redrive, job: Job[Any]) -> Request:

@@ -30,12 +30,14 @@ HOLD = timedelta(seconds=15)
 MOST_ACTIVE = 20
 
 # What an operation does to each job, and the states in which it can.
-RETRY, CANCEL, SNOOZE, RUN_NOW = "retry", "cancel", "snooze", "run_now"
+RETRY, CANCEL, SNOOZE, RUN_NOW, FORGET = "retry", "cancel", "snooze", "run_now", "forget"
 MOVES = {
     RETRY: Move.MANUAL_RETRY,
     CANCEL: Move.MANUAL_CANCEL,
     SNOOZE: Move.MANUAL_SNOOZE,
     RUN_NOW: Move.RUN_NOW,
+    # The live jobs of the owner; then all of them are deleted.
+    FORGET: Move.MANUAL_CANCEL,
 }
 BULK_VERBS = (CANCEL, SNOOZE, RUN_NOW)
 
@@ -97,10 +99,10 @@ class Course:
 class Redrive:
     """A snapshot of one durable operation. A dry run shows what would begin now, and has no id.
 
-    `verb` is what it does to each job: `retry` for a redrive, `cancel`, `snooze` or `run_now` for a bulk operation.
-    `retried` counts the jobs that were moved, whatever the verb. `matched` = `retried` + all `skipped` once it is
-    done. `succeeded`, `failed_again` and `silent` count the answers of a sample: how the next attempt of a retried job
-    ended, or that it did not end within 15 minutes.
+    `verb` is what it does to each job: `retry` for a redrive; `cancel`, `snooze` or `run_now` for a bulk operation;
+    `forget` for all jobs of an owner. `retried` counts the jobs that were moved, whatever the verb. `matched` =
+    `retried` + all `skipped` once it is done. `succeeded`, `failed_again` and `silent` count the answers of a sample:
+    how the next attempt of a retried job ended, or that it did not end within 15 minutes.
     """
 
     _shape: ClassVar = Shape(adds=("kinds_left", "looked_at"), omits=("course",))
@@ -130,6 +132,8 @@ class Redrive:
     succeeded: int = 0
     failed_again: int = 0
     silent: int = 0
+    purged: int = 0
+    """Jobs that were deleted, when an owner is forgotten."""
     is_dry: bool = False
     is_repeated: bool = field(default=False, compare=False)
     """The request was carried out before; repeating it changed nothing."""
@@ -322,6 +326,11 @@ def skip_reason(error: MulliganError) -> str:
             return "damaged"
         case _:
             return MOVED_ON
+
+
+def forget_request_id(owner: str, number: int) -> str:
+    """The request id of an owner's operations, one after the other: of two that begin at once, one is stored."""
+    return f"forget:{number}:{owner}"
 
 
 def retry_request_id(redrive: str, job: str) -> str:

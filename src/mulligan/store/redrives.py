@@ -1,6 +1,6 @@
 """Redrives: each step is part of one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from mulligan.lifecycle import REDRIVE_CANCELLED, REDRIVE_FINISHED, REDRIVE_STAR
 from mulligan.records.job import TIMES, JobFilter, Page
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
+    FORGET,
     MOVED_ON,
     Course,
     Match,
@@ -19,6 +20,7 @@ from mulligan.records.redrive import (
     RedriveState,
     Watched,
     cancel_reason,
+    end,
     record_retries,
     retry_request_id,
     skip_reason,
@@ -58,6 +60,19 @@ REDRIVE: AnswerFormat[Redrive] = AnswerFormat(
     encode=lambda redrive: to_json({"row": redrive_values(redrive), "is_repeated": redrive.is_repeated}),
     decode=lambda text: _from_answer(from_json(text)),
 )
+
+Purge = Callable[[Session, str, int], int]
+# What is stored about an owner besides jobs and their events.
+OWNED = {
+    "mulligan_batches": "owner = :owner",
+    "mulligan_events": "owner = :owner AND owner <> ''",
+    "mulligan_spending": "owner = :owner",
+    "mulligan_submissions": "owner = :owner",
+    "mulligan_shares": "owner = :owner",
+    "mulligan_limits": "gate = 'owner/' || :owner::text",
+    "mulligan_requests": "owner = '/' || :owner::text",
+    "mulligan_operations": "owner = :owner AND id <> :id",
+}
 
 
 class RedriveOperations:
@@ -127,6 +142,24 @@ class RedriveOperations:
             return skip_reason(StoreDamaged(str(error)))
         return None
 
+    def forget(self, session: Session, redrive: Redrive, limit: int, purge: Purge) -> Redrive | None:
+        """Delete ended jobs of an owner. When no job is left, delete the other rows about the owner, and end."""
+        if not session.rows("redrive_locked", redrive_values(redrive)):
+            return None
+        owner = redrive.filter.owner or ""
+        if purged := purge(session, owner, limit):
+            after = replace(redrive, purged=redrive.purged + purged)
+        elif session.rows("forget_left", {"owner": owner}):
+            return None
+        else:
+            for table, condition in OWNED.items():
+                session.filtered("forget_rows", [condition], {"owner": owner, "id": redrive.id}, table=table)
+            after = end(redrive, RedriveState.DONE, from_time(session.moment()))
+        session.rows("redrive_write", redrive_values(after))
+        if after.state.is_over:
+            session.rows("event", end_event(after))
+        return replace(after, course=replace(after.course, version=after.course.version + 1))
+
     def cancel(
         self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None
     ) -> Redrive:
@@ -183,6 +216,7 @@ def redrive_values(redrive: Redrive) -> dict[str, Any]:
         "succeeded": redrive.succeeded,
         "failed_again": redrive.failed_again,
         "silent": redrive.silent,
+        "purged": redrive.purged,
         "because": redrive.because,
         "began_at": to_time(redrive.began_at),
         "ended_at": None if redrive.ended_at is None else to_time(redrive.ended_at),
@@ -261,6 +295,8 @@ def end_event(redrive: Redrive, *, actor: str | None = None, reason: str | None 
         "failed_again": redrive.failed_again,
         "silent": redrive.silent,
     }
+    if redrive.verb == FORGET:
+        data["purged"] = redrive.purged
     # For a cancelled one it would repeat actor and reason, which the event has as fields.
     if redrive.because and redrive.state is not RedriveState.CANCELLED:
         data["because"] = redrive.because
@@ -278,6 +314,8 @@ def _event(
 
 def is_candidate(row: Record | None, redrive: Redrive) -> bool:
     """Whether the job was there when the operation began, in a state that was selected, and has not ended since."""
+    if redrive.verb == FORGET:
+        return row is not None and row["owner"] == redrive.filter.owner
     if row is None or (row["finished_at"] or row["enqueued_at"]) > to_time(redrive.began_at):
         return False
     return row["state"] in redrive.filter.states

@@ -64,6 +64,11 @@ class RetentionOperations:
             session.rows("event", purge_event(request, did))
         return did
 
+    def forget(self, session: Session, owner: str, limit: int) -> int:
+        session.rows("prune_lock")
+        rows = session.rows("forget_jobs", {"owner": owner, "limit": limit})
+        return self._remove_any(session, [row["id"] for row in rows])
+
     def _remove_any(self, session: Session, ids: Sequence[str]) -> int:
         return self._remove(session, ids) if ids else 0
 

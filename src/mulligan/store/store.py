@@ -462,9 +462,9 @@ class Store:
         """Return those jobs by id, above `after`."""
         return self._read(self._redrives.candidates, wanted, before, owner, after, limit)
 
-    def begin_redrive(self, redrive: Redrive) -> Redrive:
+    def begin_redrive(self, redrive: Redrive, *, once: Once[Redrive] | None = None) -> Redrive:
         """Store a new redrive. Return the existing one if this owner used the request id before."""
-        return self._write(self._redrives.begin, redrive)
+        return self._write_once(once, self._redrives.begin, redrive)
 
     def find_redrive(self, request_id: str, *, owner: str | None = None) -> Redrive | None:
         """Return the redrive that this owner began with this request id, or None."""
@@ -486,6 +486,12 @@ class Store:
         if moves:
             self._backend.hint()
         return after
+
+    def forget(self, redrive: Redrive, *, limit: int) -> Redrive | None:
+        """Delete ended jobs of the owner that the operation is about; when none is left, all other rows about the
+        owner. Return the operation, or None if nothing could be deleted: events wait for a reader, or another worker
+        was faster."""
+        return self._write(self._redrives.forget, redrive, limit, self._retention.forget)
 
     def cancel_redrive(
         self,
