@@ -47,13 +47,23 @@ class NewLimits(Bench):
         assert len(later) == 2 and before.issuperset(later)
 
     @pytest.mark.parametrize("owner", ["acme", "*"])
-    def test_one_of_an_owner_keeps_all_waiting_until_it_counts(self, owner: str) -> None:
+    def test_one_of_an_owner_keeps_only_the_jobs_of_that_owner_waiting_until_it_counts(self, owner: str) -> None:
+        before = {self.enqueue(owner="acme").id for _ in range(MANY)}
+        others = {self.enqueue().id, self.enqueue(OTHER, priority=9).id}
+        self.limit(owners={owner: 2})
+        first = self.claimed(KIND, OTHER)
+        assert {lease.fence.id for lease in first.leases} == others
+        assert first.next_due is not None and first.next_due < SECOND, "it looks again soon"
+        later = [lease.fence.id for _ in range(4) for lease in self.claim(KIND, OTHER)]
+        assert len(later) == 2 and before.issuperset(later)
+
+    def test_jobs_of_other_owners_in_the_same_lane_are_claimed_while_one_of_an_owner_counts(self) -> None:
         for _ in range(MANY):
             self.enqueue(owner="acme")
-        self.enqueue()
-        self.limit(owners={owner: 2})
-        counts = [len(self.claim()) for _ in range(4)]
-        assert counts[0] == 0 and sum(counts) == 2 + 1
+        others = {self.enqueue(owner="other").id for _ in range(3)}
+        self.limit(owners={"acme": 1, "late": 5})
+        assert {lease.fence.id for lease in self.claim(limit=3)} == others
+        assert sum(len(self.claim()) for _ in range(4)) == 1
 
     def test_more_new_ones_than_can_be_named_keep_all_waiting_until_they_count(self) -> None:
         kinds = {f"kind-{n:03}": 1 for n in range(2 * limits.GATES)}

@@ -299,11 +299,13 @@ class LimitOperations:
         return [row["gate"] for row in session.rows("limits_unswept", limit=GATES)]
 
     def without_new_limits(self, session: Session, claim: Claim) -> Claim:
-        """Return the part of a claim that no new limit applies to: any other job may be one too many. Lanes have no
-        owners: while the limit of an owner is new, that part is empty."""
+        """Return the part of a claim that no new limit applies to: any other job may be one too many. While the limit
+        of an owner is new, the claim passes over the jobs of that owner."""
         new = self._list_new(session)
-        if len(new) == GATES or any(gate.startswith("owner/") for gate in new):
+        if len(new) == GATES:
             return replace(claim, kinds=())
+        owners = [gate.removeprefix("owner/") for gate in new if gate.startswith("owner/")]
+        claim = replace(claim, besides=[EVERY_OWNER] if EVERY_OWNER in owners else owners)
         kinds = [kind for kind in claim.kinds if f"kind/{kind}" not in new]
         if not any(gate.startswith("queue/") for gate in new):
             return replace(claim, kinds=kinds)

@@ -33,6 +33,8 @@ class Claim:
     """The version of the worker's app, stored with the attempts."""
     whole: bool = False
     """Return the full records of the jobs: more expensive, for workers that need most of them."""
+    besides: Sequence[str] = ()
+    """Owners whose jobs are not claimed because their limit is new; `"*"` is every owner. Set by the store."""
     fair: Sequence[str] = ()
     """Fair queues: the store records how far these have been claimed."""
 

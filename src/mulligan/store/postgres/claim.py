@@ -7,6 +7,7 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import start_data
 from mulligan.store.limits import CHECK_AGAIN
@@ -15,7 +16,7 @@ from mulligan.store.postgres.session import ASYNCHRONOUSLY, BEGIN, BEGIN_ASYNCHR
 from mulligan.store.promote import Promotable, PromoteOperations
 from mulligan.store.rows import CLAIMED, earliest, to_duration, to_json, to_leases
 from mulligan.store.services import Grant, ServiceOperations, list_changes
-from mulligan.store.session import Now, Session
+from mulligan.store.session import Now, Session, for_postgres
 
 # Microseconds until the next claim, if concurrent claims left ready jobs.
 CLAIM_AGAIN = 10_000
@@ -64,13 +65,14 @@ class PostgresClaim:
             "kinds": list(claim.kinds),
             "queues": None if claim.queues is None else list(claim.queues),
             "grants": None,
+            "besides": list(claim.besides),
         }
         grants: list[Grant] = []
         if found.has_restricted or self._services.has_rates:
             taken, due, time, grants = self._claim_granted(session, claim, where)
         else:
             taken, due, time = self._claim_at_once(session, claim, where)
-        if len(taken) < claim.limit and session.row(claim_statement("claim_left"), where)[0]:
+        if len(taken) < claim.limit and session.row(claim_statement("claim_left", owners=_owners(claim)), where)[0]:
             due = earliest(due, time + CLAIM_AGAIN)
         if again is not None:
             due = earliest(due, time + again)
@@ -93,7 +95,7 @@ class PostgresClaim:
         with session.db.pipeline():
             session.db.execute("BEGIN")
             session.db.execute(ASYNCHRONOUSLY)
-            statement = claim_statement("claim", whole=claim.whole, source="picked")
+            statement = claim_statement("claim", whole=claim.whole, source="picked", owners=_owners(claim))
             claimed = session.cursor(statement, _claim_values(claim, where), prepare=True)
             if claim.fair:
                 session.cursor(SQL["turns_raise"], _turn_values(claim))
@@ -112,7 +114,8 @@ class PostgresClaim:
                 return repeated, None, session.moment(), []
             grants = self._compute_grants(session, claim, where)
             where["grants"] = to_json([grant.values for grant in grants])
-            statement = claim_statement("claim", whole=claim.whole, source="granted" if grants else "picked")
+            source = "granted" if grants else "picked"
+            statement = claim_statement("claim", whole=claim.whole, source=source, owners=_owners(claim))
             job = None if claim.whole else self._job
             taken = session.fetch_leases(statement, _claim_values(claim, where), job=job)
             due, time = session.row(SQL["next_due"], {"now": now})
@@ -150,8 +153,15 @@ def _turn_values(claim: Claim) -> dict[str, Any]:
     return {"incarnation": claim.incarnation, "claim": claim.number, "fair": list(claim.fair)}
 
 
+def _owners(claim: Claim) -> str:
+    """Return the condition on the owners of the jobs; empty for nearly every claim."""
+    if not claim.besides:
+        return ""
+    return "AND owner = ''" if EVERY_OWNER in claim.besides else for_postgres("AND owner <> ALL (:besides::text[])")
+
+
 @cache
-def claim_statement(name: str, *, whole: bool = False, source: str = "") -> str:
+def claim_statement(name: str, *, whole: bool = False, source: str = "", owners: str = "") -> str:
     """Return a statement about the lanes that a claim may take from."""
     columns = "mulligan_jobs.*" if whole else CLAIMED
-    return SQL[name].format(lanes=SQL["claim_lanes"], columns=columns, source=source)
+    return SQL[name].format(lanes=SQL["claim_lanes"], columns=columns, source=source, owners=owners)

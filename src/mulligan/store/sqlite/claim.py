@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, Lease
+from mulligan.records.limit import EVERY_OWNER
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import start_data
 from mulligan.store.limits import CHECK_AGAIN
@@ -27,8 +28,11 @@ LaneHead: TypeAlias = tuple[int, int, str, LaneValues]
 class OpenLanes:
     """The lanes that one claim may take from. Of a restricted service it takes no more than was granted."""
 
-    def __init__(self, heads: Sequence[LaneHead], restricted: frozenset[str], grants: Sequence[Grant]) -> None:
+    def __init__(
+        self, claim: Claim, heads: Sequence[LaneHead], restricted: frozenset[str], grants: Sequence[Grant]
+    ) -> None:
         self.heads = heads
+        self.statement = SQL["claim_lane"].format(owners=_owners(claim))
         self.grants = [grant.values for grant in grants]
         self._left = dict.fromkeys(restricted, 0)
         self._only: dict[str, str | None] = {}
@@ -44,6 +48,14 @@ class OpenLanes:
     def take(self, values: LaneValues) -> None:
         if values["service"] in self._left:
             self._left[values["service"]] -= 1
+
+
+def _owners(claim: Claim) -> str:
+    """Return the condition on the owners of the jobs; empty for nearly every claim."""
+    if not claim.besides:
+        return ""
+    is_every = EVERY_OWNER in claim.besides
+    return "AND owner = ''" if is_every else "AND owner NOT IN (SELECT value FROM json_each(:besides))"
 
 
 def list_services(heads: Sequence[LaneHead]) -> list[str]:
@@ -97,7 +109,7 @@ class SqliteClaim:
         lanes = self._find_lanes(session, claim)
         asked = list_services(lanes) if found.has_restricted or self._services.has_rates else []
         grants = self._services.compute_grants(session, claim, asked) if asked else []
-        taken = self._take(session, claim, OpenLanes(lanes, _load_restricted(session, asked), grants))
+        taken = self._take(session, claim, OpenLanes(claim, lanes, _load_restricted(session, asked), grants))
         if taken and claim.fair:
             session.db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
         due = self._find_next_due(session)
@@ -127,10 +139,10 @@ class SqliteClaim:
         lanes = session.db.execute(SQL["claim_lanes"]).fetchall()
         if not lanes:
             return []
-        kinds, now = frozenset(claim.kinds), session.now
+        kinds, now, besides = frozenset(claim.kinds), session.now, to_json(list(claim.besides))
         paused = frozenset(session.db.execute(SQL["claim_paused"], {"now": now}).fetchall())
         return [
-            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now})
+            (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now, "besides": besides})
             for queue, kind, service, priority, rank, id_ in lanes
             if kind in kinds
             and (claim.queues is None or queue in claim.queues)
@@ -185,7 +197,7 @@ def _merge_lanes(session: SqliteSession, lanes: OpenLanes) -> Iterator[tuple[int
         if job is not None:
             lanes.take(values)
             yield job
-        lane = session.db.execute(SQL["claim_lane"], values) if lane is None else lane
+        lane = session.db.execute(lanes.statement, values) if lane is None else lane
         if (following := lane.fetchone()) is not None:
             priority, rank, id_, _ = following
             heapq.heappush(heads, (priority, rank, id_, values, lane, following))

@@ -23,7 +23,7 @@
         SELECT priority, rank, id
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
-          AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+          AND (deadline IS NULL OR deadline > (SELECT now FROM clock)) {owners}
         ORDER BY priority, rank, id
         LIMIT least(few.number, lane.most)
     ) AS job
@@ -55,7 +55,7 @@
             SELECT priority, rank, id
             FROM mulligan_jobs
             WHERE state = 'queued' AND queue = deep.queue AND kind = deep.kind AND service = deep.service
-              AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+              AND (deadline IS NULL OR deadline > (SELECT now FROM clock)) {owners}
             ORDER BY priority, rank, id
             OFFSET (SELECT number FROM few)
             LIMIT least(:limit, deep.most) - (SELECT number FROM few)
@@ -89,7 +89,7 @@
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = share.queue AND kind = share.kind AND service = share.service
           AND (priority, rank, id) <= (cut.priority, cut.rank, cut.id)
-          AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+          AND (deadline IS NULL OR deadline > (SELECT now FROM clock)) {owners}
         ORDER BY priority, rank, id
         LIMIT share.number
         FOR UPDATE SKIP LOCKED

@@ -7,7 +7,7 @@ SELECT EXISTS (
         SELECT 1
         FROM mulligan_jobs
         WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
-          AND (deadline IS NULL OR deadline > (SELECT now FROM clock))
+          AND (deadline IS NULL OR deadline > (SELECT now FROM clock)) {owners}
         ORDER BY priority, rank, id
         LIMIT 1
     ) AS job

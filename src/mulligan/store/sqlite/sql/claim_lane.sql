@@ -2,5 +2,5 @@
 SELECT priority, rank, id, seq
 FROM mulligan_jobs
 WHERE state = 'queued' AND queue = :queue AND kind = :kind AND service = :service
-  AND (deadline IS NULL OR deadline > :now)
+  AND (deadline IS NULL OR deadline > :now) {owners}
 ORDER BY priority, rank, id
