@@ -25,7 +25,6 @@
     ├── BadRate                     not a rate; also a ValueError
     ├── AmbiguousId                 several ids begin or end with the given part
     ├── RedriveNotFound
-    ├── RequestIdUsed               the request id belongs to a redrive with other jobs or options
     ├── JobNotFound
     ├── BatchNotFound
     ├── BatchExpired                the batch has expired: its members cannot be retried
@@ -40,6 +39,8 @@
     ├── NotAllowed                  the task's own `can_retry` refused
     │   └── InsufficientCredits
     ├── Conflict                    another job holds the dedupe key or the id
+    │   └── RequestMismatch         the request id belongs to another request
+    │       └── RequestIdUsed       it belongs to a redrive with other jobs or options
     ├── JobFailed, JobCancelled     raised by `wait`
     ├── ResultExpired               raised by `wait`: the job succeeded, and its result was deleted
     ├── NoResult                    the job has not succeeded, so it has no result

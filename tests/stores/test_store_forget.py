@@ -93,6 +93,16 @@ def rows_about(app: App, owner: str) -> dict[str, int]:
     return {table: number for table, number in counts.items() if number}
 
 
+
+def test_a_reader_of_the_log_is_told_that_events_without_a_job_were_deleted(app: App) -> None:
+    app.batch("empty", owner="acme").publish()
+    after = app.last_position(back=1)
+    assert "batch.settled" in [event.type for event in app.stream(after=after).events]
+    assert not app.stream(after=after).is_pruned
+    carried_out(app, app.forget_owner("acme"))
+    assert app.stream(after=after).is_pruned
+
+
 def test_nothing_about_the_owner_is_left_and_others_stay(app: App) -> None:
     other, batch = fill(app, "other"), fill(app, "acme")
     before = rows_about(app, "other")

@@ -152,6 +152,7 @@ class RedriveOperations:
         elif session.rows("forget_left", {"owner": owner}):
             return None
         else:
+            session.rows("forget_noted", {"owner": owner})
             for table, condition in OWNED.items():
                 session.filtered("forget_rows", [condition], {"owner": owner, "id": redrive.id}, table=table)
             after = end(redrive, RedriveState.DONE, from_time(session.moment()))
