@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mulligan import App, ResultExpired, State
+from mulligan.errors import RequestMismatch
 from mulligan.settings import Settings
 from mulligan.testing import sandbox
 
@@ -41,6 +42,10 @@ def test_results_are_kept_as_long_as_their_jobs_unless_asked() -> None:
         assert app.wait(job) == "A"
         assert app.expire_result(job.id, actor="ann", reason="private").result_expired_at == box.now
         assert app.explain(job.id).happened[-1].endswith(': Its result was deleted by ann (reason: "private").')
+        first = app.expire_result(job.id, request_id="r")
+        assert app.expire_result(job.id, request_id="r") == first
+        with pytest.raises(RequestMismatch):
+            app.expire_result(job.id, request_id="r", reason="another")
         with pytest.raises(ResultExpired) as expired:
             app.wait(job)
         assert (expired.value.job_id, expired.value.at) == (job.id, box.now)

@@ -626,6 +626,7 @@ class App:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
         """Delete the result of a succeeded job. The job stays, with `result_expired_at`.
 
@@ -633,7 +634,9 @@ class App:
         database connection of your own, it becomes part of its transaction. Raises JobNotFound, and NoResult if the job
         has not succeeded.
         """
-        return self.wiring.jobs.expire_result(job_id, owner=owner, actor=actor, reason=reason, connection=connection)
+        return self.wiring.jobs.expire_result(
+            job_id, owner=owner, actor=actor, reason=reason, connection=connection, request_id=request_id
+        )
 
     # Failed and stuck jobs
 

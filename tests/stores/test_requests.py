@@ -25,6 +25,7 @@ from mulligan import (
     RetryPolicy,
     Service,
 )
+from mulligan.failure.decision import Succeed
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.testing import sandbox
@@ -287,6 +288,23 @@ def test_a_request_in_the_callers_transaction_is_part_of_it(desk: Desk) -> None:
         assert desk.app.cancel(job.id, connection=connection, request_id="r-1") == first
         connection.execute("COMMIT")
     assert desk.app.cancel(job.id, request_id="r-1") == first
+
+
+def test_a_result_expires_in_the_callers_transaction(desk: Desk) -> None:
+    job = desk.app.tasks["send"].enqueue()
+    claim = Claim(incarnation="w", number=99, kinds=("send",), limit=1, lease=HOUR)
+    (lease,) = desk.app.store.claim(claim).leases
+    desk.app.store.settle([Outcome(lease, Succeed('"sent"'))])
+    with desk.connect() as connection:
+        connection.execute("BEGIN")
+        desk.app.expire_result(job.id, connection=connection, request_id="r-1")
+        connection.execute("ROLLBACK")
+        assert (desk.stored(), desk.app.job(job.id).result) == (0, "sent")
+        connection.execute("BEGIN")
+        first = desk.app.expire_result(job.id, connection=connection, request_id="r-1")
+        connection.execute("COMMIT")
+    assert (first.result, first.result_expired_at is not None) == (None, True)
+    assert desk.app.expire_result(job.id, request_id="r-1") == first
 
 
 def test_requests_are_kept_for_a_day() -> None:

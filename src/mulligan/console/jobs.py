@@ -173,7 +173,7 @@ class Jobs:
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
 
-    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL)
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL, request_id=REQUEST_ID)
     def expire_result(
         self,
         job_id: str,
@@ -182,10 +182,12 @@ class Jobs:
         actor: str | None = None,
         reason: str | None = None,
         connection: Any = None,
+        request_id: str | None = None,
     ) -> Job[Any]:
+        once = to_once(request_id, "expire_result", JOB, owner, job=job_id, actor=actor, reason=reason)
         request = ExpireRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
         used = connection if self.uses_connections() else None
-        return self.store().expire_result(request, connection=used)
+        return self.store().expire_result(request, connection=used, once=once)
 
     def _read(self, job_id: str, owner: str | None) -> Job[Any] | None:
         """The job as it is before the move, which raises JobNotFound itself."""

@@ -419,16 +419,23 @@ class Store:
             return ResultPass()
         return self._write(lambda session: self._results.expire_old(session, before, limit))
 
-    def expire_result(self, request: ExpireRequest, *, connection: Any = None) -> Job[Any]:
+    def expire_result(
+        self, request: ExpireRequest, *, connection: Any = None, once: Once[Job[Any]] | None = None
+    ) -> Job[Any]:
         """Delete the result of one succeeded job and return the job; one whose result has expired does not change.
 
         Raises `JobNotFound` or `NoResult`. With `connection` it is part of the caller's transaction.
         """
+
+        def expire(session: Session) -> Job[Any]:
+            return carry_out(session, once, lambda: self._results.expire(session, request))
+
         if connection is None:
-            return self._write(lambda session: self._results.expire(session, request))
+            return self._write(expire)
         session = self._backend.join(connection)
+        # The caller may commit in spite of an error.
         with session.undo(BaseException):
-            return self._results.expire(session, request)
+            return expire(session)
 
     def list_ended(
         self,
