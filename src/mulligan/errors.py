@@ -535,8 +535,9 @@ class StoreUnavailable(StoreError):
 class TransactionEnded(StoreError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"projection {name!r} ended the transaction it was given: 'apply' must not commit or roll back, and "
-            "'with connection:' commits on sqlite3; the project call commits after 'apply' returns"
+            f"projection {name!r} ended the transaction it was given, or a statement in it failed: 'apply' must not "
+            "commit, roll back or suppress an error of the database, and 'with connection:' commits on sqlite3; the "
+            "project call commits after 'apply' returns"
         )
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from postgres_server import emptied
 
 from live import eventually
 from mulligan import App
+from mulligan.errors import TransactionEnded
 
 PROGRAM = """
 import sys, time
@@ -180,3 +182,18 @@ def test_a_projection_may_write_through_the_app(app: App, url: str) -> None:
         app.project("all", fail)
     assert app.counts().total == (1 if url.startswith("sqlite") else 2)
     assert app.project("other", lambda *_: step.enqueue()) >= 1
+
+
+def test_a_projection_that_suppresses_an_error_of_the_database_is_not_taken_for_applied(app: App) -> None:
+    if app.settings.database_url.startswith("sqlite"):
+        pytest.skip("SQLite goes on after a failed statement")
+    app.batch("empty").publish()
+
+    def careless(_events: object, connection: Any) -> None:
+        with suppress(Exception):
+            connection.execute("SELECT 1 / 0")
+
+    app.project("careless", lambda _events, _connection: None, limit=1)
+    app.batch("another").publish()
+    with pytest.raises(TransactionEnded):
+        app.project("careless", careless)

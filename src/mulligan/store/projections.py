@@ -33,5 +33,5 @@ def _apply(session: Session, name: str, events: Sequence[Event], apply: Apply) -
         apply(events, session.connection)
     except Exception as error:
         raise ApplyFailed(error) from error
-    if not session.in_transaction:
+    if not session.can_commit:
         raise TransactionEnded(name)

@@ -167,6 +167,11 @@ class Session(ABC):
         """False if an error, or code of the user, has ended the transaction."""
         return True
 
+    @property
+    def can_commit(self) -> bool:
+        """False also if a statement has failed, and nothing can follow but a rollback."""
+        return self.in_transaction
+
     @contextmanager
     def undo(self, *errors: type[BaseException]) -> Iterator[None]:
         """Undo the block if it raises one of these errors. The transaction can continue."""

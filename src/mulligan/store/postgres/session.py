@@ -52,6 +52,10 @@ class PostgresSession(Session):
 
     @property
     def in_transaction(self) -> bool:
+        return self.db.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE
+
+    @property
+    def can_commit(self) -> bool:
         return self.db.info.transaction_status is psycopg.pq.TransactionStatus.INTRANS
 
     def cursor(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> Cursor:
