@@ -16,6 +16,7 @@ import pytest
 from mulligan import (
     App,
     Conflict,
+    FinalError,
     InvalidArguments,
     JobFailed,
     JobFilter,
@@ -24,10 +25,11 @@ from mulligan import (
     PayloadTooLarge,
     Queue,
     RetryPolicy,
+    Rule,
     Service,
     attempt,
 )
-from mulligan.errors import BadFilter, BadTask, BadUrl, UnknownKind
+from mulligan.errors import BadArgument, BadFilter, BadTask, BadUrl, UnknownKind
 from mulligan.task.payload import Misfit, Payload, PayloadError
 from mulligan.task.task import Task
 from mulligan.testing import sandbox
@@ -583,3 +585,31 @@ def test_a_submission_time_outside_the_calendar_is_refused() -> None:
 def test_a_filter_that_means_nothing_is_refused_with_what_does(wanted: dict[str, Any]) -> None:
     with pytest.raises(BadFilter, match="it must be"):
         JobFilter(**wanted)
+
+
+def test_a_call_is_rejected_with_what_is_known_of_it() -> None:
+    app = App("sqlite:///:memory:", rules=[Rule("BAD_INPUT", "final", when=ValueError)])
+    follow = app.task("follow")(lambda job_id: None)  # noqa: ARG005
+
+    @app.task(service=lambda path, mapping: f"site:{path}{mapping}", on_failed=follow)
+    def convert(path: str, mapping: str) -> None: ...
+
+    with sandbox(app) as box:
+        job = convert.options(owner="acme", dedupe="k", dedupe_for="1d", tags=["eu"]).reject(
+            FinalError("not a PDF", code="NOT_PDF"), mapping="invoice"
+        )
+        assert (job.state, job.attempt, job.error_code, job.error_class) == ("failed", 0, "NOT_PDF", "final")
+        assert (job.owner, job.tags, job.arguments) == ("acme", ("eu",), {"mapping": "invoice"})
+        assert (job.service, job.dedupe_key, job.dedupe_until) == ("", None, None)
+        assert convert.reject(ValueError("no"), "a", "b").error_code == "BAD_INPUT"
+        box.run()
+        assert app.jobs(JobFilter(kind="follow")).jobs == ()
+        assert app.retry(job.id).state == "queued"
+        (judged,) = app.reclassify(JobFilter(code="BAD_INPUT")).jobs
+        assert (judged.new_code, judged.decision) == ("BAD_INPUT", "fail")
+        with pytest.raises(JobFailed, match="not a PDF"):
+            app.wait(convert.reject(FinalError("not a PDF")))
+        with pytest.raises(InvalidArguments, match="unexpected"):
+            convert.reject(FinalError("no"), other=1)
+        with pytest.raises(BadArgument, match="an exception"):
+            convert.reject("no")  # type: ignore[arg-type]

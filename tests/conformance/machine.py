@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from conformance.bench import HOUR, MINUTE, SECOND, retrying, worker
+from conformance.bench import HOUR, MINUTE, SECOND, retrying, verdict, worker
 from conformance.examples import OneRuleMachine
 from conformance.invariants import check
 from conformance.machine_draws import (
@@ -113,6 +113,7 @@ class StoreMachine(OneRuleMachine):
     def _steps(self) -> Steps:
         steps: Steps = {
             self.enqueue: 3 if len(self.model.jobs) < MOST_JOBS else 0,
+            self.reject: 1 if len(self.model.jobs) < MOST_JOBS else 0,
             self.claim: 4,
             self.advance: 4,
             self.expire: 1,
@@ -166,6 +167,13 @@ class StoreMachine(OneRuleMachine):
     def store_new(self, *asked: NewJob) -> None:
         stored = [(job.id, job.is_duplicate) for job in self.store.enqueue(asked)]
         assert stored == [self.model.enqueue(job, self.now) for job in asked]
+
+    def reject(self) -> None:
+        batch = self.draw(st.sampled_from([None, *self.model.batches.drafts()]))
+        asked = NewJob(id=self.ids(), arguments="{}", batch=batch, **self.draw(NEW))
+        stored = self.store.reject(asked, verdict("NOT_PDF"))
+        self.model.reject(asked, verdict("NOT_PDF"), self.now)
+        assert (stored.id, stored.state) == (asked.id, State.FAILED)
 
     # Batches
 

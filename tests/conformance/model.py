@@ -93,6 +93,11 @@ class Model:
         self._log(job, "job.enqueued")
         return asked.id, False
 
+    def reject(self, asked: NewJob, verdict: Verdict, now: datetime) -> None:
+        self.enqueue(asked, now)
+        self._fail(self.jobs[asked.id], verdict, now)
+        self.batches.judge(now)
+
     def _holder(self, wanted: ModelJob) -> str | None:
         """Another job that stands in the way of this one being live; a live one first."""
         if wanted.asked.dedupe_key is None:

@@ -36,6 +36,7 @@ from conformance.names import NameRules
 from conformance.operations import OperationRules
 from conformance.reading import ReadingRules
 from conformance.reclaim import ReclaimRules
+from conformance.reject import RejectRules
 from conformance.results import ResultRules
 from conformance.retention import RetentionRules
 from conformance.schedules import ScheduleRules
@@ -50,6 +51,7 @@ __all__ = ["StoreSuite", "machine"]
 class StoreSuite(
     LifecycleRules,
     EnqueueRules,
+    RejectRules,
     IntakeRules,
     LiveRules,
     ClaimRules,

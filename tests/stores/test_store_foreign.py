@@ -28,6 +28,7 @@ from conformance.bench import failing
 from mulligan import (
     App,
     Conflict,
+    FinalError,
     Job,
     JobFilter,
     JobNotFound,
@@ -788,6 +789,19 @@ def test_what_follows_a_cancellation_comes_and_goes_with_the_callers_transaction
     with shop._way(shop.place) as connection:
         shop.app.cancel(job.id, connection=connection)
     assert [found.state for found in shop.app.jobs(JobFilter(kind="clean")).jobs] == ["queued"]
+
+
+@EACH_BLOCKING_WAY
+def test_a_rejected_job_comes_and_goes_with_the_callers_transaction(shop: Shop) -> None:
+    batch = shop.app.batch("import")
+    error = FinalError("not a PDF", code="NOT_PDF")
+    for then, number in ((Undone, 0), (None, 1)):
+        with _undoing(), shop._way(shop.place) as connection:
+            job = shop.ship.options(connection=connection, batch=batch).reject(error)
+            if then is not None:
+                raise then
+        assert (len(shop.app.jobs().jobs), batch.refresh().failed) == (number, number)
+    assert (shop.app.job(job.id), shop.events(job)) == (job, ["job.enqueued", "job.failed"])
 
 
 @EACH_BLOCKING_WAY

@@ -1,17 +1,21 @@
 """Jobs that fail without an attempt: their events, their follow-up jobs, and the counts of their batches."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import TABLE, Move, State
+from mulligan.records.job import Job, NewJob
 from mulligan.store.batches import BatchOperations, CountChanges
-from mulligan.store.events import failure_data
+from mulligan.store.events import event_values, failure_data
 from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
-from mulligan.store.rows import Record, error_values, to_json
+from mulligan.store.rows import Record, error_values, to_job, to_json
 from mulligan.store.session import Session
+from mulligan.store.settle import failure_to_keep
 
 # The same as from the queue.
 FAILED = TABLE[Move.EXPIRE, State.WAITING]
+REJECTED = "it was rejected when it was enqueued"
 
 
 class ExpireOperations:
@@ -27,6 +31,23 @@ class ExpireOperations:
         self.log_failures(session, rows, verdict, "its deadline passed before it could run")
         self.finish(session, rows)
         return len(rows)
+
+    def reject(self, session: Session, job: NewJob, verdict: Verdict) -> Job[Any]:
+        """Store a job that failed before it could run. No job follows it."""
+        (stored,) = session.play(self._enqueue_steps([job]))
+        if stored.is_duplicate:
+            return stored
+        values = {"id": job.id, "failed": FAILED.target.value, **error_values(verdict)}
+        (row,) = session.rows("reject", values)
+        data = failure_data(verdict, {"because": REJECTED}) | failure_to_keep(verdict)
+        data |= {"error": verdict.technical_line, "detail": verdict.detail}
+        about = (job.id, job.kind, job.owner)
+        event = event_values(FAILED.event, *about, code=verdict.code, data=data)
+        session.rows("event", event, now=row["finished_at"])
+        changes = CountChanges()
+        changes.add(job.batch, State.WAITING, FAILED.target)
+        self._batches.apply_counts(session, changes)
+        return to_job(row)
 
     def log_failures(self, session: Session, rows: Sequence[Record], verdict: Verdict, because: str) -> None:
         if rows:

@@ -168,7 +168,7 @@ def to_settlement(outcome: Outcome) -> Settlement:
         case Fail(verdict=verdict, reasons=reasons, max_attempts=max_attempts):
             return Settlement(
                 Move.FAIL,
-                _data(outcome, reasons, verdict) | _failure_data(verdict),
+                _data(outcome, reasons, verdict) | failure_to_keep(verdict),
                 verdict=verdict,
                 failures=int(verdict.ledger is Ledger.FAILURES),
                 crashes=int(verdict.ledger is Ledger.CRASHES),
@@ -220,7 +220,7 @@ def _check_readable(result: str | None) -> str | None:
     return result
 
 
-def _failure_data(verdict: Verdict) -> dict[str, Any]:
+def failure_to_keep(verdict: Verdict) -> dict[str, Any]:
     """The event data that `reclassify` judges a failed job by."""
     if verdict.failure is None:
         return {}

@@ -174,6 +174,17 @@ class Store:
         transaction."""
         return self._backend.enqueue_script(jobs)
 
+    def reject(self, job: NewJob, verdict: Verdict, *, connection: Any = None) -> Job[Any]:
+        """Store a job that failed before it could run, and return its record. An id that exists already means the same
+        job. Raises what `enqueue` raises."""
+        reject = self._backend.parts.expire.reject
+        if connection is None:
+            return self._write(reject, job, verdict)
+        session = self._backend.join(connection)
+        # The caller may commit in spite of an error.
+        with session.undo(BaseException):
+            return reject(session, job, verdict)
+
     def claim(self, claim: Claim) -> Claimed:
         """Promote due jobs, then lease the first ones by (priority, rank). A repeated call returns the same leases."""
         claimed = self._backend.claim(claim)

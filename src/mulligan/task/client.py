@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import BadConnection
+from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies.in_force import InForce
 from mulligan.policies.quotas import Quotas
 from mulligan.records.job import FollowUp, Job, NewJob
@@ -25,6 +26,7 @@ class Client:
     in_force: Callable[[str, str], InForce]
     _: KW_ONLY
     quotas: Quotas
+    classify: Callable[[Failure, str, str], Verdict]
     uses_connections: Callable[[], bool] = lambda: True
 
     def enqueue(self, bindings: "Sequence[Binding[Any]]", *, connection: Any = None) -> list[Job[Any]]:
@@ -40,6 +42,14 @@ class Client:
             return await asyncio.to_thread(lambda: self.store().enqueue(jobs))
         # In a thread too, because opening the store blocks.
         return await foreign.run_async(used, await asyncio.to_thread(lambda: self.store().enqueue_script(jobs)))
+
+    def reject(self, binding: "Binding[Any]", error: BaseException) -> Job[Any]:
+        """Store a call as a job that failed with this error."""
+        used = self._used([binding], None)
+        (job,) = self._new_jobs([binding])
+        verdict = self.classify(Failure.of(error), job.kind, job.owner)
+        # It never runs, so it is none of the jobs that an owner may have unfinished.
+        return self.store().reject(replace(job, max_live=None), verdict, connection=used)
 
     def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
         return [self.new_job(binding, binding.own_id or self.ids(), is_submitted=True) for binding in bindings]

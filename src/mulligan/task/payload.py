@@ -61,20 +61,31 @@ class Payload:
 
         `in_order`: sets and keys are sorted, so that equal arguments are the same JSON in every process.
         """
-        bound = self.match(args, kwargs)
+        encoded = self._encode(self.match(args, kwargs).arguments, in_order=in_order)
         try:
-            encoded = _encode(bound.arguments, _orderly if in_order else _encoder)
+            self._decoders()[0].decode(encoded)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(self._kind, str(error)) from None
+        return encoded.decode()
+
+    def _encode(self, arguments: dict[str, Any], *, in_order: bool) -> bytes:
+        try:
+            encoded = _encode(arguments, _orderly if in_order else _encoder)
         except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
         except (ValueError, OverflowError, RecursionError) as error:
             raise InvalidArguments(self._kind, f"they cannot be written as JSON: {error}") from None
         if len(encoded) > LARGEST:
             raise PayloadTooLarge(self._kind, len(encoded), LARGEST)
+        return encoded
+
+    def encode_incomplete(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_order: bool = False) -> str:
+        """Like `encode`, but some arguments may be missing, and annotations are not checked."""
         try:
-            self._decoders()[0].decode(encoded)
-        except (ValueError, RecursionError) as error:
+            bound = self._signature.bind_partial(*args, **kwargs)
+        except TypeError as error:
             raise InvalidArguments(self._kind, str(error)) from None
-        return encoded.decode()
+        return self._encode(bound.arguments, in_order=in_order).decode()
 
     def decode(self, arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments for the function.

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -130,6 +131,24 @@ class Submission(Generic[P, R]):
         (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
         return job
 
+    def reject(self, error: Exception, /, *args: Any, **kwargs: Any) -> Job[R]:
+        """Store the call as a job that failed with this error before it could run.
+
+            convert.options(owner="acme").reject(FinalError("not a PDF", code="NOT_PDF"), mapping="invoice")
+
+        The error is classified as any other. Arguments may be missing. A dedupe key is not used, and `on_failed` is not
+        enqueued. The job can be retried manually.
+        """
+        if not isinstance(error, Exception):
+            raise BadArgument("the error", error, "an exception, such as FinalError('…', code='…')")
+        task, options = self._task, replace(self._options, dedupe=None, dedupe_for=None)
+        arguments = task.payload.encode_incomplete(args, kwargs, in_order=options.id is not None)
+        service = ""
+        # Its name may be computed from an argument that is missing.
+        with suppress(InvalidArguments):
+            service = task.service_of(args, kwargs)
+        return task.client.reject(Binding(task, arguments, options, service), error)
+
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         (job,) = await self._task.client.enqueue_async([self.bind(*args, **kwargs)])
         return job
@@ -234,6 +253,10 @@ class Task(Generic[P, C, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Store the call as a job. When this returns, it survives a crash."""
         return self._plain.enqueue(*args, **kwargs)
+
+    def reject(self, error: Exception, /, *args: Any, **kwargs: Any) -> Job[R]:
+        """Store the call as a job that failed with this error before it could run."""
+        return self._plain.reject(error, *args, **kwargs)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         return await self._plain.enqueue_async(*args, **kwargs)

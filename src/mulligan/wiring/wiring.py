@@ -107,6 +107,7 @@ class Wiring:
             self.new_id,
             self.judge.in_force,
             quotas=self.quotas,
+            classify=self.judge.verdict,
             uses_connections=lambda: self.parts.uses_connections,
         )
         self._probe_task = self._register_probe_task() if has_probes(self._book) else None
