@@ -92,6 +92,7 @@ def samples(app: App) -> dict[str, Any]:
         "part": job.id[-8:],
         "jobs": [job],
         "job_ids": [job.id],
+        "apply": lambda _events, _connection: None,
     }
 
 

@@ -137,7 +137,7 @@ class StreamRules(Bench):
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     @given(data=st.data(), limit=st.integers(1, 12), scan=st.integers(1, 30), draw=st.randoms(use_true_random=False))
-    def test_filters_and_pages_equal_a_full_scan(
+    def test_filters_and_pages_of_the_log_equal_a_full_scan(
         self, data: st.DataObject, limit: int, scan: int, draw: random.Random
     ) -> None:
         batch, job = self._crowd()

@@ -9,6 +9,7 @@ from transactions import on
 from conformance.bench import failing, worker
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
+from mulligan.records.event import EventFilter
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
@@ -91,10 +92,6 @@ def wish(number: int, **options: Any) -> Claim:
     return Claim(incarnation="me", number=number, kinds=kinds, limit=10, lease=timedelta(hours=1), **options)
 
 
-def read(db: Any, *, after: int) -> object:
-    return db.execute(SQL["events"], {"job": None, "owner": None, "after": after, "limit": 50}).fetchall()
-
-
 def steps_of(store: SqliteStore, operation: Callable[[Any], object]) -> int:
     ticks: list[None] = []
 
@@ -146,8 +143,8 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
         "prune one": lambda db: on(store, db).prune(State.SUCCEEDED, before=now, limit=1),
         "count the newest": lambda db: db.execute(SQL["newest"], {"state": "failed", "count": 50}).fetchone(),
         "purge": lambda db: on(store, db).purge(purge),
-        "read the newest events": lambda db: read(db, after=last),
-        "read events after an old place": lambda db: read(db, after=4),
+        "read the newest events": lambda db: on(store, db).stream(EventFilter(), after=last, limit=50),
+        "read events after an old place": lambda db: on(store, db).stream(EventFilter(), after=4, limit=50),
     }
     steps: dict[int, dict[str, int]] = {}
     made = 0
