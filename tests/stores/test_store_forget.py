@@ -93,7 +93,6 @@ def rows_about(app: App, owner: str) -> dict[str, int]:
     return {table: number for table, number in counts.items() if number}
 
 
-
 def test_a_reader_of_the_log_is_told_that_events_without_a_job_were_deleted(app: App) -> None:
     app.batch("empty", owner="acme").publish()
     after = app.last_position(back=1)
