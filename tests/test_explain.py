@@ -259,6 +259,10 @@ SENTENCES = {
         an_event("job.refused", {"decision": "succeed", "worker": "w1"}),
         "The outcome of attempt 1 (succeed) was refused: another worker held the lease by then.",
     ),
+    "the key was released": (
+        an_event("job.key_released", {"key": "k"}, actor="ann"),
+        "Its dedupe key was released by ann.",
+    ),
     "the result expired": (an_event("job.result_expired"), "Its result expired and was deleted."),
     "the result was deleted": (
         an_event("job.result_expired", {"reason": "private"}, actor="ann"),

@@ -618,6 +618,26 @@ class App:
             request_id=request_id,
         )
 
+    def release_key(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
+        request_id: str | None = None,
+    ) -> Job[Any]:
+        """Take the dedupe key from a job that is over, so that another job can have it.
+
+            app.release_key(job.id, actor="ann", reason="its result was lost")
+
+        A job without a key does not change. Raises JobNotFound, and IllegalMove if the job is not over.
+        """
+        return self.wiring.jobs.release_key(
+            job_id, owner=owner, actor=actor, reason=reason, connection=connection, request_id=request_id
+        )
+
     def expire_result(
         self,
         job_id: str,

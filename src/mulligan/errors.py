@@ -318,7 +318,8 @@ class IllegalMove(MulliganError):
         verbs = possible_verbs(state)
         possible = f"a {state} job can be: {', '.join(verbs)}" if verbs else f"nothing can be done with a {state} job"
         super().__init__(f"cannot {move.verb or move} job {job_id!r}: it is {state}; {possible}{self._hint(move)}")
-        self.job_id, self.state, self.move = job_id, state, move
+        self.job_id, self.state = job_id, state
+        self.move: Move | None = move
 
     def _hint(self, move: Move) -> str:  # noqa: ARG002
         return ""
@@ -332,6 +333,17 @@ class StillRunning(IllegalMove):
 
     def _hint(self, move: Move) -> str:
         return ", or retry once it is stuck" if move is Move.MANUAL_RETRY else ""
+
+
+class KeyInUse(IllegalMove):
+    """The job is not over, so it keeps its dedupe key."""
+
+    def __init__(self, job_id: str, state: State) -> None:
+        MulliganError.__init__(
+            self,
+            f"cannot release the dedupe key of job {job_id!r}: it is {state}; only a job that is over gives up its key",
+        )
+        self.job_id, self.state, self.move = job_id, state, None
 
 
 def illegal_move(job_id: str, state: State, move: Move) -> IllegalMove:

@@ -104,8 +104,9 @@ TABLE: dict[tuple[Move, State | None], Step] = {
 REFUSED = "job.refused"
 
 RESULT_EXPIRED = "job.result_expired"
+KEY_RELEASED = "job.key_released"
 # These say something about a job and change no state.
-NOTES = (REFUSED, RESULT_EXPIRED)
+NOTES = (REFUSED, RESULT_EXPIRED, KEY_RELEASED)
 
 JOB_EVENTS = tuple(dict.fromkeys([*(step.event for step in TABLE.values()), *NOTES]))
 # Events about other subjects than a job: `job` is empty, and `data` names the subject.

@@ -380,6 +380,18 @@ def test_a_command_with_a_request_id_is_carried_out_once(
     assert (refused.exit_code, "was used for another request" in refused.stderr) == (5, True)
 
 
+def test_release_key_frees_the_dedupe_key_of_a_job_that_is_over(
+    invoke: Invoke, enqueue: Enqueue, works: App, read_json: ReadJson
+) -> None:
+    job = works.tasks["convert"].options(dedupe="k", dedupe_for="1d").enqueue("fine")
+    refused = invoke("jobs", "release-key", job.id, *HERE)
+    assert (refused.exit_code, "only a job that is over" in refused.stderr) == (5, True)
+    works.cancel(job.id)
+    (released,) = read_json(invoke("jobs", "release-key", job.id, "--reason", "lost", "--json", *HERE))["jobs"]
+    assert (released["state"], released["dedupe_key"]) == ("cancelled", None)
+    assert not works.tasks["convert"].options(dedupe="k", dedupe_for="1d").enqueue("fine").is_duplicate
+
+
 def test_each_of_several_jobs_gets_its_own_result(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     first, done, last = enqueue(delay="1h"), enqueue("fine", run=True), enqueue()
     said = invoke("jobs", "cancel", first, "nobody", done, last, first, *HERE)

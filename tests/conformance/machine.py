@@ -37,7 +37,7 @@ from conformance.model import Model
 from conformance.model_jobs import Refusal
 from conformance.model_limits import subjects_of, taken
 from mulligan.console.redrives import Redrives
-from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound
+from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, KeyInUse
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import BATCH_EVENTS, FINAL, JOB_EVENTS, Move, State
 from mulligan.records.batch import BatchRetry, BatchState, NewBatch
@@ -45,7 +45,7 @@ from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.records.redrive import Redrive, record_retries, retry_request_id
-from mulligan.store.messages import Beat, Claim, Outcome, Request
+from mulligan.store.messages import Beat, Claim, KeyRelease, Outcome, Request
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
@@ -127,7 +127,7 @@ class StoreMachine(OneRuleMachine):
             self.draft: 1 if len(self.model.batches.known) < MOST_BATCHES else 0,
         }
         if self.model.jobs:
-            steps |= {self.move: 3, self.enqueue_again: 1}
+            steps |= {self.move: 3, self.enqueue_again: 1, self.release_key: 1}
         if self.model.batches.known:
             steps |= {self.publish: 2, self.tend: 1, self.retry_members: 1}
         if self.leases:
@@ -300,6 +300,16 @@ class StoreMachine(OneRuleMachine):
         if not leases or self.draw(st.booleans()):
             return None
         return Outcome(leases[-1], self.draw(DECISIONS), reclaimed_by="by hand", stuck_after=SECOND)
+
+    def release_key(self) -> None:
+        request = KeyRelease(id=self.ids(), job=self.one_of(list(self.model.jobs)))
+        try:
+            self.model.release_key(request.job)
+        except Refusal:
+            with pytest.raises(KeyInUse):
+                self.store.release_key(request)
+        else:
+            assert self.store.release_key(request).dedupe_key is None
 
     def move_again(self) -> None:
         self._move(self.one_of(self.requests))

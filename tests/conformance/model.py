@@ -17,7 +17,7 @@ from conformance.model_jobs import ModelJob, Refusal
 from conformance.model_limits import LIMIT, Limits
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
-from mulligan.lifecycle import LIVE, REFUSED, TABLE, Move, State
+from mulligan.lifecycle import KEY_RELEASED, LIVE, REFUSED, TABLE, Move, State
 from mulligan.records.duty import duty_of
 from mulligan.records.job import ANOTHER_VERSION, Fence, NewJob
 from mulligan.records.redrive import MOVED_ON
@@ -392,6 +392,14 @@ class Model:
         if any(changed):
             self._promote(now)
         self.batches.judge(now)
+
+    def release_key(self, job_id: str) -> None:
+        job = self.jobs[job_id]
+        if not job.state.is_final:
+            raise Refusal
+        if job.asked.dedupe_key is not None:
+            job.asked, job.dedupe_until = replace(job.asked, dedupe_key=None), None
+            self._log(job, KEY_RELEASED)
 
     def redrive(self, requests: Iterable[Request], state: State, before: datetime, now: datetime) -> list[str | None]:
         """Why each was not moved; None, it was."""

@@ -27,6 +27,7 @@ from conformance.fence import FenceRules
 from conformance.holding import HoldingRules
 from conformance.hooks import HookRules
 from conformance.intake import IntakeRules
+from conformance.keys import KeyRules
 from conformance.lifecycle import LifecycleRules
 from conformance.limits import LimitRules
 from conformance.live import LiveRules
@@ -52,6 +53,7 @@ class StoreSuite(
     LifecycleRules,
     EnqueueRules,
     RejectRules,
+    KeyRules,
     IntakeRules,
     LiveRules,
     ClaimRules,

@@ -28,6 +28,7 @@ REMEDIES = {
     "JobCancelled": "The job has no result. `app.retry(id)` starts it again.",
     "JobFailed": "Look at `code`, `message` and `detail`, or at `app.explain(id)`. `app.retry(id)` starts it again.",
     "JobNotFound": "Check the id. A job of another owner, or one that retention deleted, is not found either.",
+    "KeyInUse": "Wait until the job is over, or cancel it.",
     "LeaseLost": "Stop the work and write nothing: another worker may run the job.",
     "LifespanFailed": "Correct the app's `lifespan`; its own exception is the cause.",
     "MulliganError": "Catch it to catch everything that mulligan raises.",

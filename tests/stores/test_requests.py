@@ -136,6 +136,7 @@ VERBS: dict[str, Prepared] = {
     "snooze": _on(
         lambda desk: desk.app.tasks["send"].enqueue().id, lambda app, job, **more: app.snooze(job, "1h", **more)
     ),
+    "release_key": _on(lambda desk: desk.failed(dedupe="k").id, App.release_key),
     "batch": _on(lambda _: None, lambda app, _, actor="ann", **more: app.batch(actor, **more)),
     "publish_batch": _on(lambda desk: desk.app.batch("b").id, App.publish_batch),
     "retry_batch": _on(Desk.failed_batch, App.retry_batch),

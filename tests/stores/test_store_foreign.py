@@ -701,9 +701,11 @@ def _orders_table(shop: Shop) -> None:
             connection.execute("DELETE FROM orders")
 
 
+VERBS_OF_ENDED = ("retry", "run_now", "release_key")
 MOVES: dict[str, tuple[Callable[..., Job[Any]], str, str]] = {
     "retry": (App.retry, "waiting", "job.retry_requested"),
     "run_now": (App.run_now, "waiting", "job.run_requested"),
+    "release_key": (App.release_key, "failed", "job.key_released"),
     "cancel": (App.cancel, "cancelled", "job.cancelled"),
     "snooze": (lambda app, job_id, **more: app.snooze(job_id, "1h", **more), "waiting", "job.snoozed"),
 }
@@ -713,7 +715,7 @@ MOVES: dict[str, tuple[Callable[..., Job[Any]], str, str]] = {
 @pytest.mark.parametrize("verb", MOVES)
 def test_a_move_comes_and_goes_with_the_callers_transaction(shop: Shop, verb: str) -> None:
     move, state, event = MOVES[verb]
-    job = _failed(shop) if verb in ("retry", "run_now") else shop.ship.enqueue(1)
+    job = _failed(shop, dedupe="k") if verb in VERBS_OF_ENDED else shop.ship.enqueue(1)
     before, events = shop.app.job(job.id), shop.events(job)
     with _undoing(), shop._way(shop.place) as connection:
         assert move(shop.app, job.id, connection=connection).state == state

@@ -39,6 +39,7 @@ def add_moves(group: click.Group) -> None:
     for move, verb in VERBS.items():
         group.add_command(_command(move, verb))
     group.add_command(expire_result)
+    group.add_command(release_key)
 
 
 @click.command("expire-result", cls=CliCommand)
@@ -48,6 +49,15 @@ def add_moves(group: click.Group) -> None:
 def expire_result(shared: SharedOptions, /, *, job_ids: Sequence[str], **options: Any) -> None:
     """Delete the results of jobs. The jobs themselves stay. Possible state: succeeded."""
     _move_all(shared, list(dict.fromkeys(job_ids)), "expire_result", options)
+
+
+@click.command("release-key", cls=CliCommand)
+@click.argument("job_ids", metavar="ID...", type=text, nargs=-1, required=True)
+@signed("the history of the job")
+@pass_shared
+def release_key(shared: SharedOptions, /, *, job_ids: Sequence[str], **options: Any) -> None:
+    """Take the dedupe key from jobs that are over, so that other jobs can have it."""
+    _move_all(shared, list(dict.fromkeys(job_ids)), "release_key", options)
 
 
 def _command(move: Move, verb: str) -> click.Command:

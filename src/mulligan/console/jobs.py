@@ -35,7 +35,7 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
 from mulligan.records.retention import ExpireRequest
-from mulligan.store.messages import Outcome, Request
+from mulligan.store.messages import KeyRelease, Outcome, Request
 from mulligan.store.moves import REVIVING
 from mulligan.store.requests import JOB, to_once
 from mulligan.store.store import Store
@@ -188,6 +188,22 @@ class Jobs:
         request = ExpireRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
         used = connection if self.uses_connections() else None
         return self.store().expire_result(request, connection=used, once=once)
+
+    @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL, request_id=REQUEST_ID)
+    def release_key(
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        connection: Any = None,
+        request_id: str | None = None,
+    ) -> Job[Any]:
+        once = to_once(request_id, "release key", JOB, owner, job=job_id, actor=actor, reason=reason)
+        request = KeyRelease(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        used = connection if self.uses_connections() else None
+        return self.judge.seen(self.store().release_key(request, connection=used, once=once))
 
     def _read(self, job_id: str, owner: str | None) -> Job[Any] | None:
         """The job as it is before the move, which raises JobNotFound itself."""

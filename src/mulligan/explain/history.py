@@ -230,6 +230,10 @@ def _describe_refused(history: History) -> str:
     return f"{what} was refused: another worker held the lease by then"
 
 
+def _describe_key_released(history: History) -> str:
+    return f"its dedupe key was released{_by_actor(history)}"
+
+
 def _describe_result_expired(history: History) -> str:
     is_manual = history.event.actor is not None
     return f"its result was deleted{_by_actor(history)}" if is_manual else "its result expired and was deleted"
@@ -276,4 +280,5 @@ DESCRIPTIONS: dict[str, Callable[[History], str]] = {
     "job.run_requested": _describe_run_requested,
     "job.refused": _describe_refused,
     "job.result_expired": _describe_result_expired,
+    "job.key_released": _describe_key_released,
 }

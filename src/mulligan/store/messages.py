@@ -191,6 +191,17 @@ class Request:
     """The redrive that this move is part of."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRelease:
+    """A request to take the dedupe key from a finished job. `id` is chosen by the caller."""
+
+    id: str
+    job: str
+    owner: str | None = None
+    actor: str | None = None
+    reason: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Permission:
     """The preconditions of tasks for a manual retry, and the kinds that have one.

@@ -32,6 +32,7 @@ from mulligan.store.counts import CountOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
+from mulligan.store.keys import KeyOperations
 from mulligan.store.messages import (
     NO_PRECONDITION,
     Answers,
@@ -40,6 +41,7 @@ from mulligan.store.messages import (
     Changes,
     Claim,
     Claimed,
+    KeyRelease,
     Lane,
     Outcome,
     Permission,
@@ -140,6 +142,7 @@ class Store:
         self._schedules = ScheduleOperations(parts.enqueue_steps)
         self._retention = RetentionOperations(backend.remove)
         self._results = ResultOperations()
+        self._keys = KeyOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
         self._reading, self._counts = ReadOperations(), CountOperations()
         self._events = EventOperations(backend.confirm_log)
@@ -569,6 +572,17 @@ class Store:
 
     def _parts(self, session: Session, permission: Permission) -> MoveParts:
         return replace(self._backend.move_parts(session), permission=permission)
+
+    def release_key(
+        self, request: KeyRelease, *, connection: Any = None, once: Once[Job[Any]] | None = None
+    ) -> Job[Any]:
+        """Take the dedupe key from a finished job and return the job. Raises `JobNotFound` or `KeyInUse`. With
+        `connection` it is part of the caller's transaction."""
+        if connection is None:
+            return self._write_once(once, self._keys.release, request)
+        session = self._backend.join(connection)
+        with session.undo(BaseException):
+            return carry_out(session, once, lambda: self._keys.release(session, request))
 
     # Reading
 
