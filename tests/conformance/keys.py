@@ -8,7 +8,7 @@ from conformance.bench import DAY, HOUR, Bench, at_once
 from mulligan.errors import IllegalMove, JobNotFound, KeyInUse
 from mulligan.lifecycle import FINAL, KEY_RELEASED, LIVE, Move, State
 from mulligan.records.job import Job
-from mulligan.store.messages import KeyRelease
+from mulligan.store.messages import JobRequest
 
 HELD: dict[str, dict[str, Any]] = {
     "for a while": {"dedupe_key": "k", "dedupe_for": DAY},
@@ -47,7 +47,7 @@ class KeyRules(Bench):
 
     def test_a_request_that_is_repeated_writes_one_event_and_takes_no_later_key(self) -> None:
         job = self.in_state(State.FAILED, dedupe_key="k")
-        request = KeyRelease(id=self.ids(), job=job.id)
+        request = JobRequest(id=self.ids(), job=job.id)
         assert [self.store.release_key(request).dedupe_key for _ in range(2)] == [None, None]
         assert self.types(job.id).count(KEY_RELEASED) == 1
 
@@ -82,4 +82,4 @@ class KeyRules(Bench):
         assert self.store.prune(State.SUCCEEDED, before=self.now, limit=9) == 1
 
     def _release(self, job: Job[Any], **options: Any) -> Job[Any]:
-        return self.store.release_key(KeyRelease(id=self.ids(), job=job.id, **options))
+        return self.store.release_key(JobRequest(id=self.ids(), job=job.id, **options))

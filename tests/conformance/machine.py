@@ -45,7 +45,7 @@ from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
 from mulligan.records.redrive import Redrive, record_retries, retry_request_id
-from mulligan.store.messages import Beat, Claim, KeyRelease, Outcome, Request
+from mulligan.store.messages import Beat, Claim, JobRequest, Outcome, Request
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
@@ -302,7 +302,7 @@ class StoreMachine(OneRuleMachine):
         return Outcome(leases[-1], self.draw(DECISIONS), reclaimed_by="by hand", stuck_after=SECOND)
 
     def release_key(self) -> None:
-        request = KeyRelease(id=self.ids(), job=self.one_of(list(self.model.jobs)))
+        request = JobRequest(id=self.ids(), job=self.one_of(list(self.model.jobs)))
         try:
             self.model.release_key(request.job)
         except Refusal:

@@ -9,8 +9,7 @@ from mulligan.errors import JobNotFound, NoResult
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import RESULT_EXPIRED, State
 from mulligan.records.job import Job
-from mulligan.records.retention import ExpireRequest
-from mulligan.store.messages import Outcome
+from mulligan.store.messages import JobRequest, Outcome
 
 
 class ResultRules(Bench):
@@ -100,11 +99,11 @@ class ResultRules(Bench):
 
     def test_one_result_is_expired_by_a_person(self) -> None:
         job = self.succeeded(owner="acme")
-        request = ExpireRequest(id=self.ids(), job=job.id, owner="acme", actor="ann", reason="private")
+        request = JobRequest(id=self.ids(), job=job.id, owner="acme", actor="ann", reason="private")
         self.advance(MINUTE)
         assert self.store.expire_result(request).result_expired_at == self.now
         self.advance(MINUTE)
-        for again in (request, ExpireRequest(id=self.ids(), job=job.id)):
+        for again in (request, JobRequest(id=self.ids(), job=job.id)):
             assert self.store.expire_result(again).result_expired_at == self.now - MINUTE
         event = self.events(job.id)[-1]
         assert (event.type, event.actor, event.data) == (RESULT_EXPIRED, "ann", {"reason": "private"})
@@ -113,9 +112,9 @@ class ResultRules(Bench):
     def test_only_a_succeeded_job_has_a_result_to_expire(self) -> None:
         job = self.enqueue(owner="acme")
         with pytest.raises(NoResult, match="it is queued, not succeeded"):
-            self.store.expire_result(ExpireRequest(id=self.ids(), job=job.id))
+            self.store.expire_result(JobRequest(id=self.ids(), job=job.id))
         with pytest.raises(JobNotFound):
-            self.store.expire_result(ExpireRequest(id=self.ids(), job=job.id, owner="other"))
+            self.store.expire_result(JobRequest(id=self.ids(), job=job.id, owner="other"))
 
     def outcome(self, lease: Any) -> Any:
         return Outcome(lease, Succeed('"r"'), seconds=0.1)

@@ -34,8 +34,7 @@ from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
-from mulligan.records.retention import ExpireRequest
-from mulligan.store.messages import KeyRelease, Outcome, Request
+from mulligan.store.messages import JobRequest, Outcome, Request
 from mulligan.store.moves import REVIVING
 from mulligan.store.requests import JOB, to_once
 from mulligan.store.store import Store
@@ -184,10 +183,10 @@ class Jobs:
         connection: Any = None,
         request_id: str | None = None,
     ) -> Job[Any]:
-        once = to_once(request_id, "expire_result", JOB, owner, job=job_id, actor=actor, reason=reason)
-        request = ExpireRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        once = to_once(request_id, "expire result", JOB, owner, job=job_id, actor=actor, reason=reason)
+        request = JobRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
         used = connection if self.uses_connections() else None
-        return self.store().expire_result(request, connection=used, once=once)
+        return self.judge.seen(self.store().expire_result(request, connection=used, once=once))
 
     @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL, request_id=REQUEST_ID)
     def release_key(
@@ -201,7 +200,7 @@ class Jobs:
         request_id: str | None = None,
     ) -> Job[Any]:
         once = to_once(request_id, "release key", JOB, owner, job=job_id, actor=actor, reason=reason)
-        request = KeyRelease(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
+        request = JobRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
         used = connection if self.uses_connections() else None
         return self.judge.seen(self.store().release_key(request, connection=used, once=once))
 

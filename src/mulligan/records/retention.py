@@ -29,17 +29,6 @@ class EndedCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireRequest:
-    """A request to delete the result of one job. `id` is the caller's."""
-
-    id: str
-    job: str
-    owner: str | None = None
-    actor: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeRequest:
     """A request to delete these jobs. `id` is the caller's; `about` describes the jobs in words."""
 

@@ -16,7 +16,6 @@ from mulligan.errors import (
     BatchExpired,
     BatchNotFound,
     Conflict,
-    JobNotFound,
     MulliganError,
     StoreDamaged,
     StoreUnavailable,
@@ -39,6 +38,7 @@ from mulligan.records.batch_outcome import BatchAction, has_expired, next_action
 from mulligan.store.events import event_values, is_done, to_data
 from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups, to_callbacks
 from mulligan.store.messages import Outcome, Permission, RetriedMembers, Settled
+from mulligan.store.reading import row_of
 from mulligan.store.rows import Record, from_time, to_duration, to_job, to_json, to_record, to_time
 from mulligan.store.session import Rows, Session, Statement, Statements, Steps
 from mulligan.store.settle import has_succeeded
@@ -304,15 +304,13 @@ class BatchOperations:
         self, session: Session, job_id: str, request: BatchRetry, gate: str | None, permission: Permission
     ) -> State:
         """Retry a member if its task allows it. Return the state it had."""
-        rows = session.rows("job_locked", {"id": job_id, "owner": None})
-        if not rows:
-            raise JobNotFound(job_id)
-        job = to_job(rows[0])
+        row = row_of(session, "job_locked", job_id)
+        job = to_job(row)
         if (Move.MANUAL_RETRY, job.state) not in TABLE or not job.state.is_final:
             raise illegal_move(job.id, job.state, Move.MANUAL_RETRY)
         permission.ask(job, session.connection)
         if not self._retry_from(session, job.state, request, [job_id], gate):
-            (twin,) = session.rows("enqueue_twin", {name: rows[0][name] for name in KEY}) or [{"id": job_id}]
+            (twin,) = session.rows("enqueue_twin", {name: row[name] for name in KEY}) or [{"id": job_id}]
             raise Conflict(job_id, twin["id"])
         return job.state
 

@@ -192,8 +192,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRelease:
-    """A request to take the dedupe key from a finished job. `id` is chosen by the caller."""
+class JobRequest:
+    """A manual request about one job that is not a move. `id` is chosen by the caller."""
 
     id: str
     job: str

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mulligan.errors import Conflict, JobNotFound, MulliganError, StoreDamaged, illegal_move
+from mulligan.errors import Conflict, MulliganError, StoreDamaged, illegal_move
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job
 from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values, is_done
 from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
 from mulligan.store.messages import NO_PRECONDITION, Outcome, Permission, Request
+from mulligan.store.reading import row_of
 from mulligan.store.rows import Record, to_duration, to_job
 from mulligan.store.session import Session
 
@@ -48,17 +49,17 @@ class MoveOperations:
         if self.apply(session, request, changes, parts):
             parts.promote(changes)
         self._batches.apply_counts(session, changes, actor=request.actor)
-        return to_job(self._row(session, "job", request.job))
+        return to_job(row_of(session, "job", request.job))
 
     def apply(self, session: Session, request: Request, changes: CountChanges, parts: MoveParts) -> bool:
         """Return whether the move was made now, not before. The caller applies the changes last."""
-        row = locked = self._row(session, "job_locked", request.job, request.owner)
+        row = locked = row_of(session, "job_locked", request.job, request.owner)
         if is_done(session, request.id):
             return False
         before = _state(row)
         if request.first is not None:
             parts.settle(request.first)
-            row = self._row(session, "job", request.job)
+            row = row_of(session, "job", request.job)
         source = _state(row)
         step = TABLE.get((request.move, source))
         if step is None:
@@ -74,12 +75,6 @@ class MoveOperations:
             store_follow_ups(session, self._enqueue_steps, [EndedRow(*about, row["on_cancelled"], request.id)])
         changes.add(row["batch"], before, step.target)
         return True
-
-    def _row(self, session: Session, statement: str, job_id: str, owner: str | None = None) -> Record:
-        rows = session.rows(statement, {"id": job_id, "owner": owner})
-        if not rows:
-            raise JobNotFound(job_id)
-        return rows[0]
 
     def _write(self, session: Session, request: Request, row: Record, target: State) -> None:
         values = {"id": row["id"], "source": row["state"], "target": target.value}

@@ -14,15 +14,20 @@ from mulligan.store.session import Session
 TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
 
 
+def row_of(session: Session, statement: str, job_id: str, owner: str | None = None) -> Record:
+    """Return the row that `job` or `job_locked` finds. Raises JobNotFound."""
+    rows = session.rows(statement, {"id": job_id, "owner": owner})
+    if not rows:
+        raise JobNotFound(job_id)
+    return rows[0]
+
+
 class ReadOperations:
     def now(self, session: Session) -> datetime:
         return from_time(session.moment())
 
     def job(self, session: Session, job_id: str, owner: str | None = None) -> Job[Any]:
-        rows = session.rows("job", {"id": job_id, "owner": owner})
-        if not rows:
-            raise JobNotFound(job_id)
-        return to_job(rows[0])
+        return to_job(row_of(session, "job", job_id, owner))
 
     def load(self, session: Session, leases: Sequence[Lease]) -> None:
         ids = to_json([lease.fence.id for lease in leases])

@@ -7,11 +7,12 @@ come. A job that gives up its dedupe key may fall behind that mark, so it begins
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from mulligan.errors import JobNotFound, NoResult
+from mulligan.errors import NoResult
 from mulligan.lifecycle import RESULT_EXPIRED, State
 from mulligan.records.job import Job
-from mulligan.records.retention import ExpireRequest
 from mulligan.store.events import event_values, is_done
+from mulligan.store.messages import JobRequest
+from mulligan.store.reading import row_of
 from mulligan.store.rows import to_duration, to_job, to_json, to_time
 from mulligan.store.session import Session
 
@@ -51,17 +52,14 @@ class ResultOperations:
             session.rows("events_of_many", {**about, "jobs": to_json(expired)})
         return ResultPass(page["number"], len(expired))
 
-    def expire(self, session: Session, request: ExpireRequest) -> Job[Any]:
+    def expire(self, session: Session, request: JobRequest) -> Job[Any]:
         """Delete the result of one job. Raises NoResult unless it has succeeded."""
-        rows = session.rows("job_locked", {"id": request.job, "owner": request.owner})
-        if not rows:
-            raise JobNotFound(request.job)
-        row = rows[0]
+        row = row_of(session, "job_locked", request.job, request.owner)
         if row["state"] != State.SUCCEEDED:
             raise NoResult(request.job, row["state"])
         if not is_done(session, request.id) and session.rows("result_expire", id=row["id"], at=session.moment()):
             session.rows("event", _event(request, row))
-        return to_job(session.rows("job", {"id": request.job, "owner": None})[0])
+        return to_job(row_of(session, "job", request.job))
 
     def _page(self, session: Session, position: int, before: datetime, limit: int) -> dict[str, Any]:
         (page,) = session.rows("results_page", position=position, before=to_time(before), limit=limit)
@@ -72,7 +70,7 @@ class ResultOperations:
         return not 0 <= session.moment() - since < ROUND
 
 
-def _event(request: ExpireRequest, row: dict[str, Any]) -> dict[str, Any]:
+def _event(request: JobRequest, row: dict[str, Any]) -> dict[str, Any]:
     data = {"reason": request.reason} if request.reason else {}
     about = (row["id"], row["kind"], row["owner"], row["attempt"])
     return event_values(RESULT_EXPIRED, *about, request=request.id, actor=request.actor, data=data)

@@ -23,7 +23,7 @@ from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
-from mulligan.records.retention import EndedCount, ExpireRequest, PurgeRequest
+from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.batches import PUBLISH_PASS, PUBLISH_PASSES
@@ -41,7 +41,7 @@ from mulligan.store.messages import (
     Changes,
     Claim,
     Claimed,
-    KeyRelease,
+    JobRequest,
     Lane,
     Outcome,
     Permission,
@@ -434,22 +434,13 @@ class Store:
         return self._write(lambda session: self._results.expire_old(session, before, limit))
 
     def expire_result(
-        self, request: ExpireRequest, *, connection: Any = None, once: Once[Job[Any]] | None = None
+        self, request: JobRequest, *, connection: Any = None, once: Once[Job[Any]] | None = None
     ) -> Job[Any]:
         """Delete the result of one succeeded job and return the job; one whose result has expired does not change.
 
         Raises `JobNotFound` or `NoResult`. With `connection` it is part of the caller's transaction.
         """
-
-        def expire(session: Session) -> Job[Any]:
-            return carry_out(session, once, lambda: self._results.expire(session, request))
-
-        if connection is None:
-            return self._write(expire)
-        session = self._backend.join(connection)
-        # The caller may commit in spite of an error.
-        with session.undo(BaseException):
-            return expire(session)
+        return self._write_in(connection, once, self._results.expire, request)
 
     def list_ended(
         self,
@@ -574,15 +565,26 @@ class Store:
         return replace(self._backend.move_parts(session), permission=permission)
 
     def release_key(
-        self, request: KeyRelease, *, connection: Any = None, once: Once[Job[Any]] | None = None
+        self, request: JobRequest, *, connection: Any = None, once: Once[Job[Any]] | None = None
     ) -> Job[Any]:
         """Take the dedupe key from a finished job and return the job. Raises `JobNotFound` or `KeyInUse`. With
         `connection` it is part of the caller's transaction."""
+        return self._write_in(connection, once, self._keys.release, request)
+
+    def _write_in(
+        self,
+        connection: Any,
+        once: Once[Job[Any]] | None,
+        operation: Callable[[Session, JobRequest], Job[Any]],
+        request: JobRequest,
+    ) -> Job[Any]:
+        """In the caller's transaction, if there is a connection."""
         if connection is None:
-            return self._write_once(once, self._keys.release, request)
+            return self._write_once(once, operation, request)
         session = self._backend.join(connection)
+        # The caller may commit in spite of an error.
         with session.undo(BaseException):
-            return carry_out(session, once, lambda: self._keys.release(session, request))
+            return carry_out(session, once, lambda: operation(session, request))
 
     # Reading
 
