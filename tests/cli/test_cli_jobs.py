@@ -308,6 +308,7 @@ def test_a_missing_job_is_not_found(invoke: Invoke, enqueue: Enqueue, command: s
 def test_every_verb_of_the_lifecycle_is_a_command() -> None:
     others = {
         "list",
+        "release-key",
         "show",
         "explain",
         "stuck",
