@@ -56,7 +56,7 @@ def expire_result(shared: SharedOptions, /, *, job_ids: Sequence[str], **options
 @signed("the history of the job")
 @pass_shared
 def release_key(shared: SharedOptions, /, *, job_ids: Sequence[str], **options: Any) -> None:
-    """Take the dedupe key from jobs that are over, so that other jobs can have it."""
+    """Take the dedupe key from jobs that are over."""
     _move_all(shared, list(dict.fromkeys(job_ids)), "release_key", options)
 
 
