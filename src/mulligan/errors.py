@@ -35,6 +35,7 @@
     ├── UnknownIntake               neither a task nor a queue
     ├── ScheduleInUse               the schedule is still in the code of an app
     ├── IllegalMove                 the job's state does not allow the move
+    │   ├── KeyInUse                the job is not over, so it keeps its dedupe key
     │   └── StillRunning            a worker runs the job, and it is not stuck
     ├── NotAllowed                  the task's own `can_retry` refused
     │   └── InsufficientCredits
