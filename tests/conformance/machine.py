@@ -261,7 +261,8 @@ class StoreMachine(OneRuleMachine):
         self._settle(Outcome(self.one_of(self.leases), self.draw(DECISIONS)))
 
     def take(self) -> None:
-        reclaimer = self.draw(st.sampled_from(["r1", "r2"]))
+        # A worker may also take its own stuck attempts.
+        reclaimer = self.draw(st.sampled_from(["r1", "r2", "w1", "w2"]))
         stuck_after = self.draw(st.sampled_from([None, SECOND, MINUTE]))
         lease, decision = self.one_of(self.leases), self.draw(DECISIONS)
         self._settle(Outcome(lease, decision, reclaimed_by=reclaimer, stuck_after=stuck_after))

@@ -231,6 +231,16 @@ class StuckRules(Bench):
             self.move(Move.MANUAL_RETRY, lease.fence.id, owner="other", first=self._outcome(lease, LATE))
         assert self.job(lease.fence.id).state is State.RUNNING
 
+    def test_a_worker_that_takes_its_own_attempt_after_another_took_it_is_refused(self) -> None:
+        """The event of that settle names the worker too: as the one that lost the attempt."""
+        lease = self._kept(HOUR)
+        self._take(lease, retrying(SECOND))
+        self.advance(SECOND)
+        (again,) = self.claim(lease=DAY)
+        self.settle(again, Succeed("1"))
+        own = Outcome(lease, LATE, reclaimed_by=lease.fence.incarnation, stuck_after=LIMIT)
+        assert self.store.settle([own]) == [Settled.REFUSED]
+
     # Words
 
     def _kept(self, running: timedelta, **options: Any) -> Lease:

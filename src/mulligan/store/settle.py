@@ -15,7 +15,7 @@ from mulligan.failure.fingerprint import fingerprint
 from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
-from mulligan.store.events import event_values
+from mulligan.store.events import event_values, to_data
 from mulligan.store.messages import Outcome, Settled, signature
 from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json
 from mulligan.store.service_calls import list_calls, summarize_calls
@@ -348,4 +348,4 @@ def is_repeat(session: Session, outcome: Outcome, row: Record) -> bool:
         return bool(row["settled_by"] == outcome.settled_by)
     values = {"id": fence.id, "attempt": fence.attempt, "types": to_json(SETTLE_EVENTS)}
     settles = session.rows("settled_before", values)
-    return any(to_json(outcome.settled_by) in settle["data"] for settle in settles)
+    return any(to_data(settle["data"]).get("by") == outcome.settled_by for settle in settles)
