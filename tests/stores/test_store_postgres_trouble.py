@@ -323,7 +323,7 @@ def test_a_server_that_stops_and_crashes_in_the_middle_of_everything_loses_nothi
             client.done.set()
             client.join()
             eventually(lambda: not one.store.is_busy(["note", "steady"], waiting_for=["retry"]))
-        counts = {kind: dict(states) for kind, states in one.counts().items()}
+        counts = {kind: dict(states) for kind, states in one.store.counts().items()}
         events = [event for event in _whole_log(one) if event.type == "job.succeeded"]
     assert {state for states in counts.values() for state in states} == {"succeeded"}
     stored = sum(number for states in counts.values() for number in states.values())

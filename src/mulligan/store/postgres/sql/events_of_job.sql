@@ -2,7 +2,7 @@
 SELECT event.xid::text::bigint + base AS position, {{event_columns}}
 FROM mulligan_events AS event
 CROSS JOIN mulligan_log
-LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+{{event_job}}
 WHERE event.job = :job AND event.xid::text::bigint + base > :after
   AND (:owner::text IS NULL OR event.owner = :owner)
 ORDER BY event.seq

@@ -2,6 +2,6 @@
 SELECT event.xid::text::bigint + base AS position, {{event_columns}}
 FROM mulligan_events AS event
 CROSS JOIN mulligan_log
-LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+{{event_job}}
 WHERE event.job IN (SELECT json_array_elements_text(:jobs::json))
 ORDER BY event.job, event.seq

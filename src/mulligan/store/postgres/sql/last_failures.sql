@@ -9,5 +9,5 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS event
 CROSS JOIN mulligan_log
-LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+{{event_job}}
 WHERE :owner::text IS NULL OR event.owner = :owner

@@ -3,16 +3,17 @@
 -- of a deleted event counts: a reader that begins there misses nothing.
 -- What is above `insert_lsn` in the write-ahead log could still be lost in a crash, and its transaction ids used again.
 SELECT greatest(coalesce((
-    SELECT xid::text::bigint
-    FROM mulligan_events
-    WHERE xid < CASE WHEN :back::bigint = 0 THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE (
+    SELECT event.xid::text::bigint
+    FROM mulligan_events AS event
+    WHERE event.xid < CASE WHEN :back::bigint = 0 THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE (
         SELECT xid
         FROM mulligan_events
         WHERE xid < pg_snapshot_xmin(pg_current_snapshot())
         ORDER BY xid DESC, seq DESC
         LIMIT 1 OFFSET greatest(:back::bigint - 1, 0)
     ) END
-    ORDER BY xid DESC
+    -- Not the column of the result, which has no index.
+    ORDER BY event.xid DESC
     LIMIT 1
 ) + base, 0), CASE
     WHEN :back = 0 AND pruned - base < pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN pruned

@@ -10,5 +10,5 @@ FROM (
     LIMIT :limit
 ) AS event
 CROSS JOIN mulligan_log
-LEFT JOIN mulligan_jobs AS job ON job.id = event.job
+{{event_job}}
 ORDER BY event.xid, event.seq
