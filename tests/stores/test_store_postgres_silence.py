@@ -226,7 +226,8 @@ def test_a_worker_logs_that_the_store_does_not_answer_and_continues_when_it_does
             for number in range(3):
                 quiet.enqueue(number)
             app.run_until_idle(timeout="60s", concurrency=1)
-            assert [job.attempt for job in app.jobs().jobs] == [1, 1, 1]
+            # A call that another test gave up may still be stored.
+            assert [job.attempt for job in app.jobs(JobFilter(kind="quiet")).jobs] == [1, 1, 1]
     finally:
         logger.removeHandler(listener)
     assert ran == [0, 1, 2]
