@@ -17,6 +17,8 @@ from mulligan.records.event import Event
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 # Written by duties: `tests/docs/test_reference.py` has them.
 ELSEWHERE = (SCHEDULE_PLANNED, SCHEDULE_SKIPPED)
+# Written when a duty forgets an owner: `tests/stores/test_store_forget.py` has it.
+BY_A_DUTY = {"redrive.finished purged"}
 # Each rule of the suite runs in it, whatever else is installed.
 EVERY_RULE = "TestMemory"
 
@@ -44,7 +46,7 @@ def check_fields(events: Iterable[Event]) -> None:
 
 def missing() -> list[str]:
     listed = {f"{type_} {name}" for type_, names in documented().items() if type_ not in ELSEWHERE for name in names}
-    return sorted(listed - seen)
+    return sorted(listed - seen - BY_A_DUTY)
 
 
 class FieldsPlugin:
