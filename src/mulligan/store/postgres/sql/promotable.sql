@@ -14,24 +14,4 @@ SELECT EXISTS (
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IN ('duty/retry', 'duty/promote')
     ) OR EXISTS (SELECT 1 FROM mulligan_batches WHERE admits) AS has_due,
-    EXISTS (SELECT 1 FROM mulligan_services WHERE is_restricted) AS has_restricted,
-    EXISTS (
-        SELECT 1
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-    ) AS has_budget,
-    EXISTS (
-        SELECT 1
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0'
-    ) AS has_probes,
-    EXISTS (
-        SELECT 1
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'limit/' AND gate < 'limit0'
-    ) OR EXISTS (
-        SELECT 1
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'owner-budget/' AND gate < 'owner-budget0'
-    ) AS has_limit,
-    EXISTS (SELECT 1 FROM mulligan_limits WHERE NOT is_swept AND most IS NOT NULL) AS is_new_limit
+    {{promotable_gates}}
