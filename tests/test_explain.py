@@ -1,4 +1,4 @@
-"""Explain: what happened and what comes next, in sentences for whoever is on call."""
+"""Explain: what happened and what comes next, in sentences for the person on call."""
 
 import re
 from collections.abc import Mapping

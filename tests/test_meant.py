@@ -1,4 +1,4 @@
-"""Whoever mistypes a name is told which was meant, in the same words everywhere."""
+"""A mistyped name is answered with the one that was meant, in the same words everywhere."""
 
 import pytest
 

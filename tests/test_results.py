@@ -1,4 +1,4 @@
-"""Results that end: the setting, the verb of the app, and who waits for one."""
+"""Results that expire: the setting, the verb of the app, and `wait`."""
 
 from datetime import timedelta
 

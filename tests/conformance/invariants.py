@@ -133,7 +133,7 @@ def all_events(store: Store) -> list[Event]:
 
 
 def read_stream(store: Store, wanted: EventFilter, *, after: int = 0, limit: int = PAGE) -> list[Event]:
-    """What a reader gets who follows the stream to its end."""
+    """The events that a reader of the stream gets, to its end."""
     found: list[Event] = []
     is_end = False
     while not is_end:

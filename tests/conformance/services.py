@@ -149,7 +149,7 @@ class ServiceRules(Bench):
         assert self._end([(first, blaming())]).not_closed == {}
         opened = self._end([(second, blaming())])
         assert (opened.not_closed, opened.breakers) == ({NAME: 1}, {NAME: "open"})
-        assert self._end([(third, Succeed("null"))]).not_closed == {NAME: 1}, "also to those who come later"
+        assert self._end([(third, Succeed("null"))]).not_closed == {NAME: 1}, "also for later calls"
 
     # Held
 

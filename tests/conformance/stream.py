@@ -243,7 +243,7 @@ class StreamRules(Bench):
         last = self.store.last_position()
         self.advance(HOUR)
         assert self.store.prune(State.FAILED, before=self.now, limit=10) == 1
-        assert self.store.last_position() == last, "whoever begins there has missed nothing"
+        assert self.store.last_position() == last, "a reader that begins there misses nothing"
         page = self.store.stream(EventFilter())
         assert page == EventPage((), last, is_end=True, is_pruned=True)
         assert self.store.stream(EventFilter(), after=page.position) == EventPage((), last, is_end=True)

@@ -25,7 +25,7 @@ class LimitWatch:
         """Without a place when they were counted last."""
 
     def admitted(self, life: Life) -> None:
-        """It has passed the promotions: with it, nobody is too many."""
+        """It was promoted: no limit is exceeded with it."""
         if not self._is_wanted:
             return
         limits = self._world.server.store.limits_in_force()

@@ -120,7 +120,7 @@ class Oracle:
             self._claims.in_order(call)
 
     def compare_streams(self) -> None:
-        """Whoever followed the stream saw the whole log, and each filter shows its part of it."""
+        """A reader of the stream sees the whole log, and a reader with a filter its part of it."""
         store = self._world.server.store
         try:
             events = all_events(store)

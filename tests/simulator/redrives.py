@@ -86,7 +86,7 @@ class RedriveWatch:
         require(entry.data.get("redrive") == after.id, "the log names another redrive")
         require(entry.job not in self._retried[after.id], f"{life.name} was retried twice by one redrive")
         require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
-        require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
+        require(after.owner in (None, life.owner), f"{life.name} belongs to another owner")
         require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
         self._retried[after.id][entry.job] = None
         life.start_again(call.now)
@@ -96,7 +96,7 @@ class RedriveWatch:
         life = self._follow(call, entry)
         require(entry.type in ("job.cancelled", "job.cancel_requested"), f"{entry.type} by a bulk cancel")
         require(entry.job not in self._retried[after.id], f"{life.name} was cancelled twice by one operation")
-        require(after.owner in (None, life.owner), f"{life.name} is somebody else's")
+        require(after.owner in (None, life.owner), f"{life.name} belongs to another owner")
         require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
         self._retried[after.id][entry.job] = None
         if life.state == "running" and life.wish_at is None:

@@ -42,7 +42,7 @@ class TestLog(Bench):
     open_twin = open_store
 
     def pages(self, limit: int, after: int = 0, **options: Any) -> list[list[Event]]:
-        """What a reader gets who keeps the position of the last event he saw."""
+        """The events that a reader gets if it keeps the position of the last one."""
         pages: list[list[Event]] = []
         while page := self.store.events(after=after, limit=limit, **options):
             pages.append(page)

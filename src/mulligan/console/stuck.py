@@ -64,7 +64,7 @@ class StuckJobs:
         """
         leases = self._leases(owner, limit)
         now = self.store().now()
-        by = worker or _by_hand(actor)
+        by = worker or _signature_of(actor)
         outcomes = [self._outcome(lease, now, by, actor, requeues=requeues) for lease in leases]
         answers = self.store().settle(outcomes) if outcomes else []
         return [lease.fence.id for lease, answer in zip(leases, answers, strict=True) if answer is not Settled.REFUSED]
@@ -78,7 +78,7 @@ class StuckJobs:
     def outcome_of(self, job_id: str, *, actor: str | None) -> Outcome | None:
         """The outcome that takes a job from its worker; None if it is not stuck."""
         leases = self.store().stuck(after=self.after(), job=job_id, limit=1)
-        now, by = self.store().now(), _by_hand(actor)
+        now, by = self.store().now(), _signature_of(actor)
         stuck = (lease for lease in leases if self.judge.is_over_time(lease, now))
         return next((self._outcome(lease, now, by, actor) for lease in stuck), None)
 
@@ -98,6 +98,6 @@ class StuckJobs:
         )
 
 
-def _by_hand(actor: str | None) -> str:
-    # The space tells it from the name of a worker.
+def _signature_of(actor: str | None) -> str:
+    # Stored with the job. The space tells it from the name of a worker.
     return f"by hand, {actor or 'somebody'}"

@@ -112,7 +112,7 @@ def succeeded_row(outcome: Outcome) -> SucceededRow:
 
 @lru_cache(maxsize=256)
 def _signature(incarnation: str, claim: int) -> tuple[str, str]:
-    """Return who settles attempts of this claim, and the beginning of their event data."""
+    """Return the signature that settles attempts of this claim, and the beginning of their event data."""
     settled_by = signature(incarnation, claim)
     return settled_by, msgspec.json.encode({"worker": incarnation, "by": settled_by}).decode()[:-1]
 
