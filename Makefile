@@ -6,7 +6,8 @@ READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
 SOAK   := stores interleavings model zones batches drill simulation chaos
-PARTS  ?= $(SOAK)
+# What soak and bench run of all they could.
+PARTS  ?=
 WORLDS ?= 10000
 # One more than two cores: a quarter of the time a test waits for a lease, a process or a server.
 PROCESSES ?= 3
@@ -15,7 +16,7 @@ DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench soak check unit docs pythons simulate found servers clean
+.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers clean
 
 demo: $(READY)
 	@$(BIN)/mulligan demo $(ARGS)
@@ -63,7 +64,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 # The long versions of what the tests run short: all of them, or PARTS="model zones". A part is a rule and a name in SOAK.
-soak: $(PARTS:%=soak-%)
+soak: $(patsubst %,soak-%,$(or $(PARTS),$(SOAK)))
 
 # Every rule of a store on PostgreSQL without NOTIFY.
 soak-stores: export MULLIGAN_SOAK := 1
@@ -116,14 +117,23 @@ soak-chaos: $(READY) servers
 soak-%:
 	@echo "there is no part '$*' of the soak; there are: $(SOAK)" >&2; exit 2
 
-# Figures, side by side with others: minutes, not part of the tests.
+# Figures, side by side with others, for docs/benchmarks.md: about two hours on a quiet machine, not part of the tests.
+# Some of it: PARTS="drain latency" PEERS="pgqueuer" STORE=postgres ROUNDS=1 ARGS=--small.
+ROUNDS ?= 3
+PEERS  ?=
+STORE  ?=
 bench: $(BENCH)/.ready
-	@$(BENCH)/bin/python -m bench $(ARGS)
+	@$(BENCH)/bin/python -m bench --rounds $(ROUNDS) --parts "$(PARTS)" --peers "$(PEERS)" $(if $(STORE),--store $(STORE)) $(ARGS)
 
-$(BENCH)/.ready: pyproject.toml
+# docs/benchmarks.md again from results: RESULTS="bench-results/one.jsonl bench-results/two.jsonl".
+bench-report: $(BENCH)/.ready
+	@$(BENCH)/bin/python -m bench report $(RESULTS)
+
+# The peers get environments of their own when they are first measured.
+$(BENCH)/.ready: pyproject.toml constraints.txt bench/requirements/mulligan.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[postgres]' pgqueuer asyncpg uvloop huey psutil
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/requirements/mulligan.txt -e '.[postgres,fast]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* $(BENCH)* .mypy_cache .ruff_cache .pytest_cache .hypothesis

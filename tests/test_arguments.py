@@ -178,7 +178,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("events", (), {"after": -1}, "after is -1, but it must be"),
     ("service", (None,), {}, "name is None, but it must be a string"),
     ("redrive", ({},), {}, "wanted is {}, but it must be"),
-    ("redrive", (JobFilter(),), {"request_id": "x" * 201}, "a string of at most 200 characters"),
+    ("redrive", (JobFilter(),), {"request_id": "x" * 201}, "a string of 1 to 200 characters"),
     ("purge", (JobFilter(),), {"older_than": "1d", "dry_run": None}, "dry_run is None, but it must be True or"),
     ("reclassify", (), {"limit": 100_001}, "from 1 to 100,000"),
     ("batches", (), {"limit": 0}, "limit is 0, but it must be"),

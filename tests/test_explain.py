@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from mulligan import RetryPolicy, State
 from mulligan.explain import Explanation, Hold, HoldCode, explain
@@ -507,9 +508,9 @@ def test_a_failed_job_says_what_can_be_typed_to_put_it_right() -> None:
 
 def test_a_failed_job_says_what_was_raised_where_that_says_more() -> None:
     job = a_job(State.FAILED, error_code="UNKNOWN", error_message="Something went wrong.", finished_at=NOW)
-    more = replace(job, error_detail="ValueError: no such page")
+    more = structs.replace(job, error_detail="ValueError: no such page")
     assert 'with UNKNOWN: "Something went wrong. (ValueError: no such page)".' in explained(more).next[0]
-    same = replace(job, error_message="No PDF.", error_detail="mulligan.errors.FinalError: No PDF.")
+    same = structs.replace(job, error_message="No PDF.", error_detail="mulligan.errors.FinalError: No PDF.")
     assert 'with UNKNOWN: "No PDF."' in explained(same).next[0]
 
 
@@ -860,7 +861,7 @@ SECRETS = ("anna", "box", "w1", "42", "mulligan", "bad deploy", "maintenance", "
 def test_an_owner_is_told_no_worker_no_person_and_no_command(name: str) -> None:
     job, around, _ = HELD[name]
     last = {"last_code": "GW_5XX", "last_message": "The gateway failed.", "last_detail": "HTTPError: 502"}
-    explanation = explained_around(replace(job, **last), {**around, "is_for_owner": True})
+    explanation = explained_around(structs.replace(job, **last), {**around, "is_for_owner": True})
     said = msgspec.json.encode(document_of(explanation)).decode()
     assert not [secret for secret in SECRETS if f'"{secret}"' in said or f" {secret}" in said or f"/{secret}" in said]
     everyone = explained_around(job, around)

@@ -16,6 +16,7 @@ MAY_ASK = {
     "values/clock.py": "the one place",
     "store/sqlite/changes.py": "a driver: it waits for other processes",
     "store/postgres/bounded.py": "a driver: it waits for the server",
+    "store/postgres/notify.py": "a driver: it paces what it sends",
 }
 MAY_START_THREADS = {
     "store/postgres/notify.py": "drives the notifier",

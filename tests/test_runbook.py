@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from msgspec import structs
 
 from conformance.bench import failing, verdict
 from live import eventually
@@ -171,7 +172,7 @@ def retries_are_paused(shop: Shop) -> None:
 
 def a_dependency_is_down(shop: Shop) -> None:
     record = NewJob(id="a", kind="convert", arguments="{}", service="gateway")
-    shop.app.store.enqueue([replace(record, id=f"x{number}") for number in range(10)])
+    shop.app.store.enqueue([structs.replace(record, id=f"x{number}") for number in range(10)])
     down = Retry(HOUR, verdict(blames_service=True), {})
     shop.app.store.settle([Outcome(lease, down) for lease in shop.claim()])
     shop.app.store.settle([Outcome(lease, down) for lease in shop.claim(number=2)])

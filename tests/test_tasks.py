@@ -21,15 +21,19 @@ from mulligan import (
     JobFailed,
     JobFilter,
     MulliganError,
+    NotAllowed,
     Owner,
     PayloadTooLarge,
     Queue,
     RetryPolicy,
     Rule,
     Service,
+    Snooze,
     attempt,
 )
 from mulligan.errors import BadArgument, BadFilter, BadTask, BadUrl, UnknownKind
+from mulligan.failure.error_codes import ErrorClass
+from mulligan.records.job import ERROR_CLASSES
 from mulligan.task.payload import Misfit, Payload, PayloadError
 from mulligan.task.task import Task
 from mulligan.testing import sandbox
@@ -581,10 +585,17 @@ def test_a_submission_time_outside_the_calendar_is_refused() -> None:
         task.options(submitted_at=moment)
 
 
-@pytest.mark.parametrize("wanted", [{"state": "bogus"}, {"since": datetime(2026, 1, 1)}])  # noqa: DTZ001
+BOGUS_FILTERS = [{"state": "bogus"}, {"error_class": "bogus"}, {"since": datetime(2026, 1, 1)}]  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("wanted", BOGUS_FILTERS)
 def test_a_filter_that_means_nothing_is_refused_with_what_does(wanted: dict[str, Any]) -> None:
     with pytest.raises(BadFilter, match="it must be"):
         JobFilter(**wanted)
+
+
+def test_a_filter_takes_every_error_class() -> None:
+    assert tuple(ErrorClass) == ERROR_CLASSES
 
 
 def test_a_call_is_rejected_with_what_is_known_of_it() -> None:
@@ -604,12 +615,63 @@ def test_a_call_is_rejected_with_what_is_known_of_it() -> None:
         assert convert.reject(ValueError("no"), "a", "b").error_code == "BAD_INPUT"
         box.run()
         assert app.jobs(JobFilter(kind="follow")).jobs == ()
-        assert app.retry(job.id).state == "queued"
         (judged,) = app.reclassify(JobFilter(code="BAD_INPUT")).jobs
         assert (judged.new_code, judged.decision) == ("BAD_INPUT", "fail")
         with pytest.raises(JobFailed, match="not a PDF"):
             app.wait(convert.reject(FinalError("not a PDF")))
         with pytest.raises(InvalidArguments, match="unexpected"):
             convert.reject(FinalError("no"), other=1)
-        with pytest.raises(BadArgument, match="an exception"):
-            convert.reject("no")  # type: ignore[arg-type]
+        for wrong in ("no", FinalError, Snooze("5m")):
+            with pytest.raises(BadArgument, match="an exception that is a failure"):
+                convert.reject(wrong)  # type: ignore[arg-type]
+
+
+def test_a_rejected_job_does_not_announce_a_retry() -> None:
+    app = App("sqlite:///:memory:")
+    job = app.task("send")(lambda: None).reject(ValueError("no"))
+    assert (job.error_code, job.error_message) == ("UNKNOWN", "Something went wrong.")
+    assert app.events(job.id)[-1].data["message"] == "Something went wrong."
+
+
+class TestARetryOfARejectedJob:
+    """Its arguments were not checked. No worker can run it if they do not fit the task."""
+
+    @pytest.fixture
+    def app(self) -> App:
+        app = App("sqlite:///:memory:")
+
+        @app.task
+        def convert(path: str, pages: int) -> str:
+            return f"{pages} of {path}"
+
+        return app
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [({"path": "a"}, "it needs 'pages'"), ({"path": "a", "pages": "many"}, "Expected `int`, got `str`")],
+    )
+    def test_is_refused_if_the_arguments_do_not_fit(self, app: App, arguments: dict[str, Any], problem: str) -> None:
+        job = app.tasks["convert"].reject(FinalError("no"), **arguments)
+        for move in (app.retry, app.run_now):
+            with pytest.raises(NotAllowed, match=f"do not fit task 'convert': {problem}.*as a new job") as refused:
+                move(job.id)
+            assert refused.value.code == "INVALID_INPUT"
+        assert app.job(job.id).state == "failed"
+
+    def test_is_made_if_the_arguments_fit(self, app: App) -> None:
+        job = app.tasks["convert"].reject(FinalError("no"), "a", pages=3)
+        assert job.was_rejected
+        app.retry(job.id)
+        app.run_until_idle()
+        assert (app.wait(job), app.job(job.id).was_rejected) == ("3 of a", False)
+
+    def test_is_skipped_by_a_redrive_and_by_the_retry_of_a_batch(self, app: App) -> None:
+        convert, batch = app.tasks["convert"], app.batch("import")
+        jobs = [convert.options(batch=batch).reject(FinalError("no"), "a", **more) for more in ({}, {"pages": 3})]
+        batch.publish()
+        begun = app.redrive(JobFilter(ids=[jobs[0].id]), canary=0)
+        app.run_duty("redrive")
+        assert app.redrive_status(begun.id).skipped == {"not allowed": 1}
+        retried = app.retry_batch(batch.id)
+        assert (retried.jobs, list(retried.skipped)) == ((jobs[1].id,), [jobs[0].id])
+        assert "it needs 'pages'" in retried.skipped[jobs[0].id]

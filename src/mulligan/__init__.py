@@ -1,8 +1,9 @@
 """A durable job engine whose subject is what happens when work fails."""
 
-from mulligan.app import App
+import importlib as _importlib
+import typing as _typing
+
 from mulligan.attempt import attempt
-from mulligan.console.batches import Batch
 from mulligan.errors import (
     BadBatch,
     BadDuration,
@@ -121,3 +122,16 @@ __all__ = [
     "Window",
     "attempt",
 ]
+
+# Imported when they are first used: they need the whole engine, and `mulligan --help` does not.
+if _typing.TYPE_CHECKING:
+    from mulligan.app import App
+    from mulligan.console.batches import Batch
+else:
+    _LATER = {"App": "mulligan.app", "Batch": "mulligan.console.batches"}
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module 'mulligan' has no attribute {name!r}")
+        globals()[name] = found = getattr(_importlib.import_module(_LATER[name]), name)
+        return found

@@ -464,7 +464,7 @@ class App:
         10,000 events. `page.is_end` says that there is nothing more to read now. No event is skipped or repeated. If
         an event after the position was deleted before it was read, `page.is_pruned` says so. On PostgreSQL the events
         of one transaction share a position and come in one page, which may then be longer than `limit`. Raises
-        JobNotFound.
+        JobNotFound, and BadArgument for a position that this log has not reached.
         """
         return self.wiring.events.stream(
             after=after, job=job, batch=batch, kind=kind, owner=owner, types=types, limit=limit
@@ -509,7 +509,10 @@ class App:
         return self.wiring.events.projections()
 
     def drop_projection(self, name: str) -> None:
-        """Delete the cursor of a projection. No events are kept for it any longer; used again, it begins anew."""
+        """Delete the cursor of a projection. No events are kept for it any longer; used again, it begins anew.
+
+        Raises UnknownProjection, with the names that exist.
+        """
         self.wiring.events.drop_projection(name)
 
     def last_position(self, *, back: int = 0) -> int:
@@ -747,11 +750,12 @@ class App:
             begun = app.forget_owner("acme", actor="ann", reason="account closed")
             print(app.redrive_status(begun.id).purged)
 
-        Live jobs are cancelled; running ones are waited for. Then jobs, events, batches, spending, submissions, shares
-        and limits of the owner are deleted, whatever their retention or dedupe keys. Jobs that are committed before
-        the last step begins are included; jobs that are committed later stay. While it is under way, a repeated call
-        returns the same operation; with `request_id`, also later. Its record and events keep the owner's name.
-        `dry_run=True` only counts the jobs. Raises BadArgument for an empty name.
+        Live jobs are cancelled; running ones are waited for. Jobs, events, batches, spending, submissions, shares,
+        limits and stored answers of the owner are deleted, whatever their retention or dedupe keys. Jobs that come
+        meanwhile are included, for at most 15 minutes; later ones stay, and so do live jobs whose row is damaged.
+        `because` says what stayed. While it is under way, a repeated call returns the same operation; with
+        `request_id`, also later. Its record and events keep the owner's name. `dry_run=True` only counts the jobs.
+        Raises BadArgument for an empty name.
         """
         return self.wiring.redrives.forget(owner, actor=actor, reason=reason, dry_run=dry_run, request_id=request_id)
 

@@ -33,6 +33,7 @@
     ├── UnknownService
     ├── UnknownQueue
     ├── UnknownIntake               neither a task nor a queue
+    ├── UnknownProjection           no projection has a cursor of this name
     ├── ScheduleInUse               the schedule is still in the code of an app
     ├── IllegalMove                 the job's state does not allow the move
     │   ├── KeyInUse                the job is not over, so it keeps its dedupe key
@@ -301,6 +302,10 @@ class UnknownQueue(_UnknownName):
 
 class UnknownIntake(_UnknownName):
     what = "task or queue"
+
+
+class UnknownProjection(_UnknownName):
+    what = "projection"
 
 
 class ScheduleInUse(MulliganError):

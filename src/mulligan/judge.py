@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
-from mulligan.failure.classify import classify
+from mulligan.failure.classify import RuleIndex, classify
 from mulligan.failure.decide import decide
 from mulligan.failure.decision import Cancel, Decision, Fail, Park, Release, Succeed
 from mulligan.failure.error_codes import Catalogue
@@ -32,6 +32,7 @@ R = TypeVar("R")
 
 # Cache bound: there may be many owners.
 MOST_CACHED = 10_000
+MOST_INDEXES = 1_000
 
 
 class Judge:
@@ -55,6 +56,7 @@ class Judge:
         self._services = services or ServiceBook()
         self._services_cache: tuple[Policies | None, ServiceBook] = (None, self._services)
         self._cache: tuple[Policies | None, dict[tuple[str, str], InForce]] = (None, {})
+        self._indexes: dict[tuple[str, str], tuple[InForce, RuleIndex]] = {}
 
     def prepare(self) -> None:
         """Load the rule packs, which import code of other distributions, before the first failure needs them."""
@@ -66,9 +68,21 @@ class Judge:
 
     def verdict(self, failure: Failure, kind: str, owner: str = "") -> Verdict:
         """Classify the failure by the rules of the policies file, the task, the app, the installed packs, and ours."""
-        own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-        rules: tuple[AnyRule, ...] = (*self.in_force(kind, owner).rules, *own, *self._rules, *self._pack_rules)
+        rules = self._index(kind, owner).candidates(failure)
         return classify(failure, kind=kind, rules=rules, catalogue=self.catalogue)
+
+    def _index(self, kind: str, owner: str) -> RuleIndex:
+        in_force = self.in_force(kind, owner)
+        known, index = self._indexes.get((kind, owner), (None, None))
+        if index is None or known is not in_force:
+            own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
+            index = RuleIndex((*in_force.rules, *own, *self._rules, *self._pack_rules), kind)
+            if len(self._indexes) >= MOST_INDEXES:
+                self._indexes = {}
+            # A task of this kind may be registered later.
+            if kind in self._tasks:
+                self._indexes[kind, owner] = in_force, index
+        return index
 
     def decide_lease(self, verdict: Verdict, lease: Lease, *, now: datetime) -> Decision:
         """Decide about a leased job. A job whose record cannot be read fails, so that it does not block others."""

@@ -1,4 +1,4 @@
 """Real workers killed, frozen and cut off under full load, and a ledger that says whether every promise held.
 
-`ordeal.py` runs the seeded faults of `plan.py`; `verify.py` compares the ledger, the log and the rows afterwards.
+`chaos_run.py` runs the seeded faults of `plan.py`; `verify.py` compares the ledger, the log and the rows afterwards.
 """

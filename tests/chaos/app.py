@@ -120,7 +120,7 @@ def calling(number: int) -> int:
 
 def is_unanswered(outage: Path) -> bool:
     """The file holds a byte for each call that is still to fail. By number, not for a time: on a slow machine it
-    would be over before anybody called."""
+    would be over before any call."""
     with contextlib.suppress(FileNotFoundError), outage.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         left = len(file.read())

@@ -61,7 +61,7 @@ class Client:
 
 
 def _answered(ask: Callable[[], T]) -> T:
-    """Whatever was begun is brought to its end: a draft that nobody publishes would wait for ever."""
+    """Finish what was begun: members of a draft that is not published would wait for ever."""
     while True:
         try:
             return ask()

@@ -1,4 +1,4 @@
-"""What an ordeal leaves behind."""
+"""The evidence that a run leaves."""
 
 from collections import Counter
 from collections.abc import Sequence

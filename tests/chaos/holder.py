@@ -1,4 +1,4 @@
-"""Somebody else on the same SQLite file: holds the write lock, or an old snapshot, for a while.
+"""Another program on the same SQLite file: it holds the write lock, or an old snapshot, for a while.
 
 Run as `python -m chaos.holder PATH write|read SECONDS`.
 """

@@ -1,4 +1,4 @@
-"""Who ran what, from when to when: one line an attempt's beginning, one its end, written by the tasks themselves."""
+"""Which worker ran which attempt, and when: the tasks write one line at the beginning and one at the end."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def noted() -> Iterator[None]:
 
 
 def append(line: dict[str, object], place: Path | None = None) -> None:
-    """One write of less than a page to a file opened for appending: whole, or not at all, whoever is killed."""
+    """One write of less than a page to a file opened for appending: a kill leaves all of it or nothing."""
     file = os.open(place or os.environ[PLACE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(file, json.dumps(line, separators=(",", ":")).encode() + b"\n")

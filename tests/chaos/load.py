@@ -98,7 +98,7 @@ class Orders:
         )
 
     def _belonging(self, kind: str) -> dict[str, Any]:
-        """Whose it is, where it stands, what it needs."""
+        """Its owner, its queue and its service."""
         if kind == "shared":
             owner = self._draw.choice(list(WEIGHTS))
             return {"owner": owner, "queue": FAIR, "weight": WEIGHTS[owner]}

@@ -1,4 +1,4 @@
-"""The plan of faults: a seed in, a list of what strikes whom and when out."""
+"""The plan of faults: from a seed, a list of faults, each with its time and its worker."""
 
 import os
 import random
@@ -57,13 +57,13 @@ def _outages(draw: random.Random, end: float) -> Iterator[Fault]:
 
 
 def _kills(draw: random.Random, number: int, end: float) -> Iterator[Fault]:
-    """At any instant, also two at once; one worker at a time is spared, in turn, so that somebody finds the lost."""
+    """At any instant, also two at once; one worker at a time is spared, in turn, so that it reclaims the lost jobs."""
     for at in sorted(draw.uniform(0.0, end) for _ in range(number)):
         yield Fault(at, "kill", draw.choice([slot for slot in range(SLOTS) if slot != spared(at)]))
 
 
 def spared(at: float) -> int:
-    """Whom nothing strikes at that time."""
+    """The worker that no fault concerns at that time."""
     return int(at / SPARED_FOR) % SLOTS
 
 

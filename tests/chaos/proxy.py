@@ -74,7 +74,7 @@ class Session:
 
 
 class Proxy:
-    """On a port of its own. `cut` arms it; the next commits of whoever comes are struck."""
+    """On a port of its own. `cut` arms it; then the next commits of any client are cut."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -100,7 +100,7 @@ class Proxy:
             self._call(self._asks.clear)
 
     def speak(self) -> None:
-        """What was held back goes on, to those who are still there."""
+        """Forward what was held back, to clients that are still connected."""
         self._call(self._asks.set)
         self._call(self._answers.set)
 

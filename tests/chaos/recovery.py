@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from chaos.books import Books
+from chaos.evidence_index import EvidenceIndex
 from chaos.plan import LEASE
 from mulligan.records.event import Event
 
-# A fresh worker waits for one beat in which all is quiet before it takes anything from anybody.
+# A new worker waits for one beat without trouble before it reclaims the leases of others.
 QUIET_BEAT = LEASE / 3 + 2 * LEASE / 10
 PROMISE = LEASE + 2.0
 STALL = 0.25
@@ -28,32 +28,32 @@ class Recovery:
         return self.claimed - self.killed
 
 
-def recoveries(books: Books) -> list[Recovery]:
-    stalls, start = _stalls(books), _slowest_start(books)
+def recoveries(index: EvidenceIndex) -> list[Recovery]:
+    stalls, start = _stalls(index), _slowest_start(index)
     return [
         Recovery(job, killed, claimed, PROMISE + start + QUIET_BEAT + _stalled(stalls, killed, claimed))
-        for job, killed, claimed in _lost_and_found(books)
+        for job, killed, claimed in _lost_and_found(index)
     ]
 
 
-def _lost_and_found(books: Books) -> Iterator[tuple[str, float, float]]:
-    for (job, attempt), start in books.starts.items():
-        life, following = books.lives.get(start.data["worker"]), books.starts.get((job, attempt + 1))
+def _lost_and_found(index: EvidenceIndex) -> Iterator[tuple[str, float, float]]:
+    for (job, attempt), start in index.starts.items():
+        life, following = index.lives.get(start.data["worker"]), index.starts.get((job, attempt + 1))
         if life is None or life.killed is None or following is None:
             continue
         # What a service holds back is not lost.
-        if job in books.counters.epochs:
+        if job in index.counters.epochs:
             continue
-        if any(not books.is_own(settle) for settle in books.settles[job, attempt]) and life.killed < _at(following):
+        if any(not index.is_own(settle) for settle in index.settles[job, attempt]) and life.killed < _at(following):
             yield job, life.killed, _at(following)
 
 
-def _stalls(books: Books) -> list[tuple[float, float]]:
-    """When nobody at all could write: an outage, a lock held by another program, a machine that stood still.
+def _stalls(index: EvidenceIndex) -> list[tuple[float, float]]:
+    """When no process could write: an outage, a lock held by another program, a machine that stood still.
 
     The load never pauses while recovery is measured, so that the log itself tells.
     """
-    moments = sorted(event.at.timestamp() for event in books.evidence.events)
+    moments = sorted(event.at.timestamp() for event in index.evidence.events)
     return [(before, after) for before, after in pairwise(moments) if after - before > STALL]
 
 
@@ -63,10 +63,10 @@ def _stalled(stalls: list[tuple[float, float]], begin: float, end: float) -> flo
     return sum(met) + QUIET_BEAT * len(met)
 
 
-def _slowest_start(books: Books) -> float:
+def _slowest_start(index: EvidenceIndex) -> float:
     """From the start of a process to its first claim: how slow this machine was today."""
-    firsts = {worker: signs[0] for worker, signs in books.signs.items() if signs}
-    return max(first - books.lives[worker].born for worker, first in firsts.items() if worker in books.lives)
+    firsts = {worker: signs[0] for worker, signs in index.signs.items() if signs}
+    return max(first - index.lives[worker].started for worker, first in firsts.items() if worker in index.lives)
 
 
 def _at(event: Event) -> float:

@@ -61,7 +61,8 @@ class Scene:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Nobody is writing the file meanwhile: whoever is frozen with its lock freezes all others with him."""
+        """No process writes the file meanwhile: a process that is frozen while it holds the lock blocks all others. One
+        that waits for the lock gives up its place when it stops."""
         if self._file is None:
             yield
             return

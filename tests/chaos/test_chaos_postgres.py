@@ -6,8 +6,8 @@ from pathlib import Path
 
 from postgres_server import PostgresServer
 
-from chaos.judged import judged
-from chaos.ordeal import Ordeal
+from chaos.chaos_run import ChaosRun
+from chaos.judge import check_evidence
 from chaos.plan import KILLS, SEED, Fault, planned
 from chaos.proxy import Proxy
 
@@ -31,20 +31,20 @@ def test_nothing_is_lost_doubled_or_forgotten_on_postgres(tmp_path: Path, chaos_
         with one_at_a_time:
             chaos_server.stop(crash=crash)
             if crash:
-                ordeal.crashes.append(time.time())
+                chaos_run.crashes.append(time.time())
             time.sleep(fault.seconds / 2)
             chaos_server.start()
 
     url = direct.replace(f":{chaos_server.port}/", f":{proxy.port}/") + "?sslmode=disable&gssencmode=disable"
-    ordeal = Ordeal(tmp_path, url, direct=direct, strikes={"cut": cut, "crash": restart, "restart": restart})
+    chaos_run = ChaosRun(tmp_path, url, direct=direct, strikes={"cut": cut, "crash": restart, "restart": restart})
     plan = planned(SEED, kills=KILLS, others={"cut": 0.4, "crash": 9.0, "restart": 20.0})
     try:
-        evidence = ordeal.run(plan)
+        evidence = chaos_run.run(plan)
     finally:
         for thread in restarts:
             thread.join()
         proxy.close()
     print(f"\n{dict(proxy.cuts)} cut")
-    judged(evidence)
+    check_evidence(evidence)
     assert proxy.cuts["reply"] >= KILLS // 2
     assert len(evidence.crashes) == sum(fault.what == "crash" for fault in plan)

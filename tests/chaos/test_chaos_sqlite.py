@@ -6,8 +6,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from chaos.judged import judged
-from chaos.ordeal import Ordeal
+from chaos.chaos_run import ChaosRun
+from chaos.judge import check_evidence
 from chaos.plan import KILLS, SEED, Fault, planned
 from chaos.workers import TESTS
 
@@ -28,12 +28,12 @@ def test_nothing_is_lost_doubled_or_forgotten_on_sqlite(tmp_path: Path) -> None:
     strikes = {"lock": hold, "snapshot": hold, "kill holder": kill_holder}
     plan = planned(SEED, kills=KILLS, others={"lock": 4.0, "snapshot": 3.0, "kill holder": 5.0})
     try:
-        evidence = Ordeal(tmp_path, f"sqlite:///{path}", strikes=strikes).run(plan)
+        evidence = ChaosRun(tmp_path, f"sqlite:///{path}", strikes=strikes).run(plan)
     finally:
         for holder in holders:
             holder.kill()
             holder.wait()
-    judged(evidence)
+    check_evidence(evidence)
     assert [event.position for event in evidence.events] == list(range(1, len(evidence.events) + 1))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

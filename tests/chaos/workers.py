@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.born import Born
-from chaos.nursery import WORKER, Nursery
+from chaos.fork_server import WORKER, ForkServer
+from chaos.forked import ForkedProcess
+from live import eventually
 
 TESTS = Path(__file__).parent.parent
 CONCURRENCY = 4
@@ -30,8 +31,8 @@ def environment(url: str, *, lease: float, ledger: Path) -> dict[str, str]:
 class Life:
     """One process, by the clock of this machine, which is the store's too."""
 
-    process: Born
-    born: float
+    process: ForkedProcess
+    started: float
     killed: float | None = None
     stops: list[tuple[float, float]] = field(default_factory=list)
 
@@ -46,7 +47,7 @@ class Life:
 class Workers:
     def __init__(self, slots: int, environment: Mapping[str, str], log: Path) -> None:
         self._environment = environment
-        self._nursery = Nursery(environment, log)
+        self._fork_server = ForkServer(environment, log)
         self._slots: list[Life] = []
         self.lives: list[Life] = []
         self._mend_at = 0.0
@@ -55,13 +56,13 @@ class Workers:
 
     def _start(self, **more: str) -> Life:
         command = ["worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
-        life = Life(self._nursery.start(WORKER, command, {**self._environment, **more}), time.time())
+        life = Life(self._fork_server.start(WORKER, command, {**self._environment, **more}), time.time())
         self.lives.append(life)
         return life
 
-    def beside(self, module: str, *arguments: object) -> Born:
-        """Another program, of the same birth."""
-        return self._nursery.start(module, arguments, self._environment)
+    def beside(self, module: str, *arguments: object) -> ForkedProcess:
+        """Another program, forked by the same server."""
+        return self._fork_server.start(module, arguments, self._environment)
 
     def add(self, **more: str) -> Life:
         """One more, with other things in its environment."""
@@ -69,7 +70,7 @@ class Workers:
         return self._slots[-1]
 
     def kill(self, slot: int) -> None:
-        """No farewell, nothing settled, nothing released. Another takes the place at once."""
+        """SIGKILL: nothing is settled or released. Another worker is started in its place at once."""
         life = self._slots[slot]
         if life.process.poll() is None:
             life.process.kill()
@@ -86,6 +87,8 @@ class Workers:
         life = self._slots[slot]
         life.stops.append((time.time(), float("inf")))
         life.process.send_signal(signal.SIGSTOP)
+        # A thread that waits for a file lock still takes it if the lock is released before the thread has stopped.
+        eventually(lambda: life.process.is_stopped)
         return life
 
     def thaw(self, life: Life) -> None:
@@ -117,4 +120,4 @@ class Workers:
             if life.process.poll() is None:
                 life.process.kill()
                 life.process.wait()
-        self._nursery.close()
+        self._fork_server.close()

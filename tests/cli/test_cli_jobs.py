@@ -390,6 +390,7 @@ def test_release_key_frees_the_dedupe_key_of_a_job_that_is_over(
     works.cancel(job.id)
     (released,) = read_json(invoke("jobs", "release-key", job.id, "--reason", "lost", "--json", *HERE))["jobs"]
     assert (released["state"], released["dedupe_key"]) == ("cancelled", None)
+    assert f"{job.id} holds no dedupe key any more" in invoke("jobs", "release-key", job.id, *HERE).stdout
     assert not works.tasks["convert"].options(dedupe="k", dedupe_for="1d").enqueue("fine").is_duplicate
 
 
@@ -492,7 +493,7 @@ def test_the_last_failures_of_several_jobs_are_shown(invoke: Invoke, enqueue: En
 def test_the_result_of_a_job_is_expired(invoke: Invoke, enqueue: Enqueue, read_json: ReadJson) -> None:
     done, failed = enqueue("fine", run=True), enqueue("bad", run=True)
     said = invoke("jobs", "expire-result", done, "--reason", "private", "--actor", "ann", *HERE).stdout
-    assert said.startswith(f"{done} ")
+    assert said.startswith(f"{done} has no result any more. ")
     assert "It expired" in invoke("jobs", "show", done, *HERE).stdout
     (found,) = read_json(invoke("jobs", "expire-result", done, "--json", *HERE))["jobs"]
     assert (found["result"], found["result_expired_at"] is not None) == (None, True)

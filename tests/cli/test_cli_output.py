@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,22 @@ def test_help_names_every_command_and_the_exit_codes(invoke: Invoke) -> None:
     shown = invoke("--help").stdout
     assert all(name in shown for name in COMMANDS)
     assert "0 done, 2 wrong usage or settings, 4 not found, 5 not possible" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_help_of_each_says(name: str) -> None:
+    command = root.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    assert command.get_short_help_str(limit=100) == COMMANDS[name][1]
+
+
+def test_help_is_shown_without_the_engine() -> None:
+    """A person who asks for help waits for what it imports."""
+    program = "import sys\ntry:\n    import mulligan.__main__ as m; m.main()\nfinally:\n    print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True)
+    imported = set(shown.stdout.splitlines()[-1].split())
+    assert "mulligan.cli.root" in imported
+    assert not {"mulligan.app", "mulligan.store.store", "mulligan.worker.worker", "psycopg", "rich"} & imported
 
 
 def test_the_version_is_printed(invoke: Invoke) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying
 from mulligan.errors import BatchClosed, BatchExpired, BatchNotFound, IllegalMove
@@ -446,7 +447,7 @@ class BatchRules(Bench):
         self.store.enqueue([self.new("after", owner="big", **fair) for _ in range(50)])
         self.claim("after", fair=["bulk"], limit=10)
         self.advance(HOUR)
-        _, (job,) = self._published(1, on_settled=replace(AFTER, queue="bulk", weight=1.0), owner="acme")
+        _, (job,) = self._published(1, on_settled=structs.replace(AFTER, queue="bulk", weight=1.0), owner="acme")
         self.settle(self._member_lease(job), DONE)
         assert [lease.owner for lease in self.claim("after", fair=["bulk"], limit=2)] == ["big", "acme"]
 

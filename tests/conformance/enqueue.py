@@ -1,17 +1,21 @@
 """Enqueue: all or none, safe to repeat, and one job for one dedupe key."""
 
-from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from conformance.bench import DAY, HOUR, INSTANT, KIND, MINUTE, Bench, at_once
+from conformance.hooks import follow_up
 from mulligan.errors import Conflict, StoreError
 from mulligan.lifecycle import FINAL, LIVE, State
+from mulligan.records.document import field_names
 from mulligan.records.job import Job, JobFilter, NewJob
+from mulligan.records.limit import LimitBook
 from mulligan.store.store import Store
+from mulligan.testing.virtual import START
 
 ACTIVE: dict[str, Any] = {"dedupe_key": "k"}
 SUCCEEDED: dict[str, Any] = {"dedupe_key": "k", "dedupe_scope": "succeeded"}
@@ -34,6 +38,20 @@ HOLDERS = [
     *[("while active", ACTIVE, state, state in LIVE) for state in State],
     *[("while active or succeeded", SUCCEEDED, state, state in (*LIVE, State.SUCCEEDED)) for state in State],
     *[("for a period", PERIOD, state, True) for state in State],
+]
+
+
+LIMITED = "limited"
+ALIKE: list[dict[str, Any]] = [
+    {},
+    {"delay": MINUTE},
+    {"deadline": HOUR, "timeout": MINUTE},
+    {"submitted_at": START - DAY, "priority": -10},
+    {"owner": "acme", "queue": "bulk", "service": "gateway"},
+    {"own_max_attempts": 8, "max_attempts": 8, "own_timeout": 3 * MINUTE},
+    {"tags": ("eu", "prio"), "cost": 12},
+    {"on_failed": follow_up(), "on_cancelled": follow_up()},
+    {"owner": LIMITED},
 ]
 
 
@@ -65,7 +83,7 @@ class EnqueueRules(Bench):
         (job,) = self.store.enqueue([asked])
         derived = {"delay", "deadline", "dedupe_for", "on_failed", "on_cancelled", "weight", "submit_rate"}
         derived |= {"is_service_computed", "is_id_given", "is_submitted", "max_live", "is_counted"}
-        same = [field.name for field in fields(NewJob) if field.name not in {*derived, "arguments"}]
+        same = [name for name in field_names(NewJob) if name not in {*derived, "arguments"}]
         assert {name: getattr(job, name) for name in same} == {name: getattr(asked, name) for name in same}
         assert job.arguments == {"text": "ünï\x00cödé 🎲"}
         assert (job.enqueued_at, job.updated_at, job.due_at) == (self.now, self.now, self.now + MINUTE)
@@ -86,6 +104,35 @@ class EnqueueRules(Bench):
         (event,) = self.events()
         assert (event.type, event.job, event.kind, event.owner) == ("job.enqueued", job.id, KIND, "acme")
         assert (event.attempt, event.at, event.data) == (0, self.now, {"delay": 60.0})
+
+    @pytest.mark.parametrize("options", ALIKE, ids=lambda options: " ".join(options) or "plain")
+    @pytest.mark.parametrize("number", [1, 3])
+    def test_jobs_that_are_alike_are_stored_as_those_that_are_not(self, options: dict[str, Any], number: int) -> None:
+        book = LimitBook(owners={LIMITED: 1})
+        self.store.limit_by(lambda: book)
+        wanted = [self.new(**options, arguments=f'{{"n":{n}}}') for n in range(number)]
+        # Whatever has an id of the caller's own takes the general way.
+        general = self.enqueue(**options, id=NEXT_ID["id"], is_id_given=True)
+        alike = self.store.enqueue(wanted)
+        assert alike == [self.job(new.id) for new in wanted]
+        assert [job.arguments for job in alike] == [{"n": n} for n in range(number)]
+        same = {"id": "", "arguments": {}}
+        expected = structs.replace(self.job(general.id), **same)
+        assert [structs.replace(job, **same) for job in alike] == [expected] * number
+        assert [self._log(job) for job in alike] == [self._log(general)] * number
+        self.lift_limits()
+
+    def test_of_jobs_that_are_alike_none_is_stored_twice(self) -> None:
+        before, *others = [self.new() for _ in range(3)]
+        (first,) = self.store.enqueue([before])
+        self.advance(MINUTE)
+        found = self.store.enqueue([others[0], before, others[1]])
+        assert found[1] == first
+        assert [job.id for job in found] == [others[0].id, before.id, others[1].id]
+        assert {self.types(job.id) == ["job.enqueued"] for job in found} == {True}
+
+    def _log(self, job: Job[Any]) -> list[tuple[Any, ...]]:
+        return [(event.type, event.at, event.attempt, event.data) for event in self.events(job.id)]
 
     def test_many_come_back_in_the_order_given(self) -> None:
         wanted = [self.new(kind) for kind in ("b", "a", "c", "a")]

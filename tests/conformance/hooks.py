@@ -140,7 +140,7 @@ class HookRules(Bench):
         assert [answer for answer in answers if answer == [Settled.ACCEPTED]] == [[Settled.ACCEPTED]]
         assert len(self._followed(lease.fence.id)) == 1
 
-    # Whoever fails it
+    # However it fails
 
     def test_a_reclaimer_that_does_not_know_the_kind_brings_it_too(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=SECOND)

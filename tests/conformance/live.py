@@ -11,6 +11,7 @@ from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.rate import parse_rate
+from mulligan.store.fairness import SubmitOperations
 
 
 class LiveRules(Bench):
@@ -76,6 +77,30 @@ class LiveRules(Bench):
         with pytest.raises(TooManyJobs) as refused:
             self.submit(3)
         assert refused.value.live == 4
+
+    def test_a_refused_enqueue_does_not_look_for_jobs_from_before_the_limit_each_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(20):
+            self.enqueue(owner="acme")
+        looks: list[str] = []
+        look = SubmitOperations._adopt
+
+        def noted(*args: Any) -> Any:
+            looks.append(args[1].owner)
+            return look(*args)
+
+        monkeypatch.setattr(SubmitOperations, "_adopt", noted)
+        for number in (2, 0, 0):
+            with pytest.raises(TooManyJobs) as refused:
+                self.submit(3)
+            assert (refused.value.live, len(looks)) == (4, number)
+            looks.clear()
+        for lease in self.claim("send", limit=18):
+            self.settle(lease, Succeed(None))
+        self.submit(3)
+        with pytest.raises(TooManyJobs):
+            self.submit(3)
 
     def test_a_limit_of_zero_accepts_nothing(self) -> None:
         with pytest.raises(TooManyJobs):

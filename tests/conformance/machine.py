@@ -44,7 +44,7 @@ from mulligan.records.batch import BatchRetry, BatchState, NewBatch
 from mulligan.records.job import Fence, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.records.pause import PauseRequest
-from mulligan.records.redrive import Redrive, record_retries, retry_request_id
+from mulligan.records.redrive import BULK_VERBS, MOVES, RETRY, SNOOZE, Redrive, record_retries, retry_request_id
 from mulligan.store.messages import Beat, Claim, JobRequest, Outcome, Request
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
@@ -105,7 +105,7 @@ class StoreMachine(OneRuleMachine):
         if self.leases:
             steps |= {self.beat: 1}
         if self.held:
-            steps |= {self.settle: 2, self.retry_all: 2}
+            steps |= {self.settle: 2, self.settle_some: 1, self.retry_all: 2}
         if self.model.jobs:
             steps |= {self.move: 1}
         return steps
@@ -127,13 +127,13 @@ class StoreMachine(OneRuleMachine):
             self.draft: 1 if len(self.model.batches.known) < MOST_BATCHES else 0,
         }
         if self.model.jobs:
-            steps |= {self.move: 3, self.enqueue_again: 1, self.release_key: 1}
+            steps |= {self.move: 3, self.enqueue_again: 1, self.release_key: 2}
         if self.model.batches.known:
             steps |= {self.publish: 2, self.tend: 1, self.retry_members: 1}
         if self.leases:
             steps |= {self.settle_again: 1, self.reclaim: 1, self.take: 1, self.beat: 1, self.adopt: 1}
         if self.held:
-            steps |= {self.settle: 5, self.retry_all: 1}
+            steps |= {self.settle: 4, self.settle_some: 2, self.retry_all: 1}
         if self.claims:
             steps |= {self.claim_again: 1}
         if self.requests:
@@ -254,6 +254,12 @@ class StoreMachine(OneRuleMachine):
     def settle(self) -> None:
         self._settle(Outcome(self.one_of(self.held), self.draw(DECISIONS)))
 
+    def settle_some(self) -> None:
+        """In one call, whatever they are, and maybe one of them twice or one that is lost."""
+        leases = [self.one_of(self.held) for _ in range(self.draw(st.integers(1, 4)))]
+        leases += [self.one_of(self.leases)] if self.draw(st.booleans()) else []
+        self._settle(*(Outcome(lease, self.draw(DECISIONS)) for lease in leases))
+
     def retry_all(self) -> None:
         self._settle(*(Outcome(lease, retrying(SECOND)) for lease in self.held))
 
@@ -303,7 +309,8 @@ class StoreMachine(OneRuleMachine):
         return Outcome(leases[-1], self.draw(DECISIONS), reclaimed_by="by hand", stuck_after=SECOND)
 
     def release_key(self) -> None:
-        request = JobRequest(id=self.ids(), job=self.one_of(list(self.model.jobs)))
+        ended = [job_id for job_id, job in self.model.jobs.items() if job.asked.dedupe_key and job.state.is_final]
+        request = JobRequest(id=self.ids(), job=self.one_of(ended or list(self.model.jobs)))
         try:
             self.model.release_key(request.job)
         except Refusal:
@@ -340,27 +347,43 @@ class StoreMachine(OneRuleMachine):
     # Redrives
 
     def begin_redrive(self) -> None:
-        state = self.draw(st.sampled_from([State.FAILED, State.FAILED, State.CANCELLED]))
-        planned = Redrives(lambda: self.store, self.ids).start(
-            JobFilter(state=state), rate="1/s", canary=0, abort_above=1, dry_run=True
-        )
-        assert planned.matched == len(self.model.candidates(state, self.now))
+        planned = self._plan(self.draw(st.sampled_from([RETRY, *BULK_VERBS])))
+        assert planned.matched == len(self.model.candidates(planned.filter, self.now))
         if planned.matched:
             self.redrives.append(self.store.begin_redrive(replace(planned, id=self.ids(), request_id=self.ids())))
 
+    def _plan(self, verb: str) -> Redrive:
+        redrives = Redrives(lambda: self.store, self.ids)
+        if verb == RETRY:
+            state = self.draw(st.sampled_from([State.FAILED, State.FAILED, State.CANCELLED]))
+            return redrives.start(JobFilter(state=state), rate="1/s", canary=0, abort_above=1, dry_run=True)
+        marked = [self.one_of(list(self.model.jobs)) for _ in range(3)] if self.model.jobs else None
+        return redrives.start_bulk(
+            verb,
+            JobFilter(),
+            ids=self.draw(st.sampled_from([None, marked])),
+            delay=self.draw(DELAYS) if verb == SNOOZE else None,
+            dry_run=True,
+        )
+
     def carry_on(self) -> None:
-        """Of jobs as somebody may have read them, now or long ago."""
+        """With jobs as a worker may have read them, now or long ago."""
         redrive = self.one_of(self.redrives)
-        (state,) = redrive.filter.states
         page = self.store.candidates(redrive.filter, before=redrive.began_at)
-        assert {job.id for job in page.jobs} == self.model.candidates(state, redrive.began_at)
+        assert {job.id for job in page.jobs} == self.model.candidates(redrive.filter, redrive.began_at)
         ids = sorted({self.one_of(list(self.model.jobs)) for _ in range(2)}) if self.model.jobs else []
         moves = [
-            Request(id=retry_request_id(redrive.id, job), move=Move.MANUAL_RETRY, job=job, redrive=redrive.id)
+            Request(
+                id=retry_request_id(redrive.id, job),
+                move=MOVES[redrive.verb],
+                job=job,
+                delay=redrive.delay,
+                redrive=redrive.id,
+            )
             for job in ids
         ]
         after = self.store.advance_redrive(redrive, moves)
-        skipped = self.model.redrive(moves, state, redrive.began_at, self.now)
+        skipped = self.model.redrive(moves, redrive.filter, redrive.began_at, self.now)
         expected = record_retries(redrive, list(zip(ids, skipped, strict=True)), self.now)
         assert after == replace(expected, course=replace(expected.course, version=redrive.course.version + 1))
         assert self.store.advance_redrive(redrive, moves) is None, "it was read before"

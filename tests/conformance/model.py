@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import structs
 
 from conformance.model_batches import BATCH, Batches
 from conformance.model_budgets import BUDGET, Budgets
@@ -19,7 +20,7 @@ from mulligan.failure.decision import Cancel, Decision, Fail, Park, Postpone, Re
 from mulligan.failure.verdict import Ledger, Verdict, budget_exhausted
 from mulligan.lifecycle import KEY_RELEASED, LIVE, REFUSED, TABLE, Move, State
 from mulligan.records.duty import duty_of
-from mulligan.records.job import ANOTHER_VERSION, Fence, NewJob
+from mulligan.records.job import ANOTHER_VERSION, Fence, JobFilter, NewJob
 from mulligan.records.redrive import MOVED_ON
 from mulligan.store.messages import Claim, Outcome, Request, Settled
 
@@ -284,7 +285,15 @@ class Model:
         job.state = step.target
         job.finished_at = now if step.target.is_final else None
         self._log(job, step.event)
+        if job.state is State.WAITING and self._may_go_on(job, outcome, now):
+            self._let_in(job, now)
         return Settled.ACCEPTED
+
+    def _may_go_on(self, job: ModelJob, outcome: Outcome, now: datetime) -> bool:
+        """Whether a retry is promoted by the settle: it is due at once, and nothing in the store could block it."""
+        decision = outcome.decision
+        is_due = isinstance(decision, Retry) and not decision.delay and outcome.reclaimed_by is None
+        return is_due and not (job.has_place or self.limits.are_any or self.is_paused("duty", "retry", now))
 
     def _may_take(self, job: ModelJob, outcome: Outcome, now: datetime) -> bool:
         assert job.lease_until is not None and job.last_attempt_at is not None
@@ -376,13 +385,17 @@ class Model:
         ends = [end for end in (job.finished_at, job.dedupe_until) if end is not None]
         return max(ends) < before
 
-    def candidates(self, state: State, before: datetime) -> set[str]:
-        """What a redrive that began then may move."""
+    def candidates(self, wanted: JobFilter, before: datetime) -> set[str]:
+        """The jobs that a redrive or a bulk operation that began then may move: by ids and states alone."""
         return {
             job_id
             for job_id, job in self.jobs.items()
-            if job.state is state and job.finished_at is not None and job.finished_at <= before
+            if (wanted.ids is None or job_id in wanted.ids) and self._may_move(job, wanted, before)
         }
+
+    def _may_move(self, job: ModelJob, wanted: JobFilter, before: datetime) -> bool:
+        """Whether it was there then, and has not ended since."""
+        return job.state in wanted.states and (job.finished_at or job.enqueued_at) <= before
 
     # By hand
 
@@ -398,19 +411,22 @@ class Model:
         if not job.state.is_final:
             raise Refusal
         if job.asked.dedupe_key is not None:
-            job.asked, job.dedupe_until = replace(job.asked, dedupe_key=None), None
+            job.asked, job.dedupe_until = structs.replace(job.asked, dedupe_key=None), None
             self._log(job, KEY_RELEASED)
 
-    def redrive(self, requests: Iterable[Request], state: State, before: datetime, now: datetime) -> list[str | None]:
+    def redrive(
+        self, requests: Iterable[Request], wanted: JobFilter, before: datetime, now: datetime
+    ) -> list[str | None]:
         """Why each was not moved; None, it was."""
-        skipped = [self._skipped(request, state, before, now) for request in requests]
+        skipped = [self._skipped(request, wanted, before, now) for request in requests]
         if None in skipped:
             self._promote(now)
         self.batches.judge(now)
         return skipped
 
-    def _skipped(self, request: Request, state: State, before: datetime, now: datetime) -> str | None:
-        if request.job not in self.candidates(state, before):
+    def _skipped(self, request: Request, wanted: JobFilter, before: datetime, now: datetime) -> str | None:
+        job = self.jobs.get(request.job)
+        if job is None or not self._may_move(job, wanted, before):
             return MOVED_ON
         try:
             self._change(request, now)
@@ -462,7 +478,7 @@ class Model:
         self.batches.park(job)
 
     def _revive(self, job: ModelJob, move: Move, now: datetime) -> None:
-        # A period belongs to whoever was enqueued in it; coming back to life does not ask for one.
+        # A period belongs to the job that was enqueued in it; a revived job does not ask for one.
         holder = self._holder(replace(job, dedupe_until=None)) if job.state.is_final else None
         if holder is not None:
             raise Refusal(holder)

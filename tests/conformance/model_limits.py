@@ -23,6 +23,11 @@ class Limits:
         before, self.book = _named(self.book), self.asked
         self.unswept = {subject for subject in _named(self.book) if subject in self.unswept or subject not in before}
 
+    @property
+    def are_any(self) -> bool:
+        """Of those asked for or told, whatever they are about."""
+        return any(True for book in (self.asked, self.book) for _ in book)
+
     def most(self, job: ModelJob) -> dict[str, int]:
         """The limits that concern this job, by what they are about."""
         return _most(self.book, job)

@@ -31,7 +31,7 @@ EACH_REQUEUE = pytest.mark.parametrize("decision", [decision for _, decision in 
 _endless: list[Any] = []
 _endless.append(_endless)
 
-# What no store can keep as it is. Whoever returned it must hear of it; whoever stands beside must not.
+# Results that no store can keep as they are. The job that returned one fails; other jobs are not affected.
 UNSTORABLE: dict[str, Decision] = {
     "a lone surrogate in the result": Succeed('"\ud800"'),
     "a lone surrogate in a reason": Fail(verdict(), {"why": "\udfff"}),

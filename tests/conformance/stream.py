@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from conformance.bench import HOUR, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
 from conformance.invariants import fits, read_stream
+from mulligan.errors import BadArgument
 from mulligan.failure.decision import Park, Postpone, Release, Retry, Succeed
 from mulligan.failure.verdict import Failure
 from mulligan.lifecycle import Move, State
@@ -155,6 +156,13 @@ class StreamRules(Bench):
             patch.setattr(events, "SCAN", scan)
             assert read_stream(self.store, wanted, after=start, limit=limit) == expected
 
+    def test_a_position_that_the_log_has_not_reached_is_refused(self) -> None:
+        job = self.enqueue()
+        self.store.stream(EventFilter(), after=self.events(job.id)[-1].position)
+        for wanted in (EventFilter(), EventFilter(job=job.id), EventFilter(owner="acme")):
+            with pytest.raises(BadArgument, match="the highest position that this log has reached"):
+                self.store.stream(wanted, after=10**12)
+
     def test_the_position_advances_though_nothing_matched_and_a_call_reads_few_events(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -178,7 +186,8 @@ class StreamRules(Bench):
         self.enqueue()
         end = self.store.last_position()
         assert self.store.stream(EventFilter(), after=end) == EventPage((), end, is_end=True)
-        assert self.store.stream(EventFilter(), after=end + 5) == EventPage((), end + 5, is_end=True)
+        with pytest.raises(BadArgument, match="of another database"):
+            self.store.stream(EventFilter(), after=end + 1_000_000)
 
     def test_a_reader_who_follows_one_owner_while_others_write_misses_nothing(self) -> None:
         stores = [self.store, self.twin()]

@@ -40,6 +40,7 @@ from conformance.reclaim import ReclaimRules
 from conformance.reject import RejectRules
 from conformance.results import ResultRules
 from conformance.retention import RetentionRules
+from conformance.retries import RetryRules
 from conformance.schedules import ScheduleRules
 from conformance.services import ServiceRules
 from conformance.settle import SettleRules
@@ -62,6 +63,7 @@ class StoreSuite(
     BudgetRules,
     FenceRules,
     SettleRules,
+    RetryRules,
     BeatRules,
     ReclaimRules,
     StuckRules,

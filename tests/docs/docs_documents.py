@@ -1,10 +1,10 @@
 """The JSON documents of all public records, with their fields, types and one example each: `make docs` writes
 tests/golden/documents.json and the tables of docs/reference/documents.md anew."""
 
+import inspect
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
@@ -15,13 +15,15 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import docs_api
 
 import mulligan
-from mulligan.records.document import VERSION, document_of, schemas
+from mulligan.records.document import VERSION, document_of, field_names, is_record, schemas
 from mulligan.records.rate import Rate
 
 PAGE = docs_api.REFERENCE / "documents.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents.json"
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 # Not documents of their own: thresholds that a caller gives, a value with its own notation, and a job with its events.
+# Where the name of a field is no example of its values.
+EXAMPLES = {"error_class": "final"}
 LEFT_OUT = ("Limits", "Rate", "ExportedJob")
 
 Golden = dict[str, Any]
@@ -34,7 +36,7 @@ def records() -> dict[str, type]:
     return {
         kind.__name__: kind
         for kind in sorted(found, key=lambda kind: kind.__name__)
-        if is_dataclass(kind) and kind.__name__ not in LEFT_OUT
+        if is_record(kind) and kind.__name__ not in LEFT_OUT
     }
 
 
@@ -91,9 +93,13 @@ def example_document(kind: type) -> dict[str, Any]:
 
 def example_record(kind: type) -> Any:
     hints = get_type_hints(kind)
-    private = {each.name: None for each in fields(kind) if each.name.startswith("_") and each.default is MISSING}
-    public = {each.name: example_of(each.name, hints[each.name]) for each in fields(kind) if each.name[0] != "_"}
-    return kind(**public, **private)
+    values = {name: example_of(name, hints[name]) for name in field_names(kind) if name[0] != "_"}
+    private = {name: None for name, each in inspect.signature(kind).parameters.items() if is_private(each)}
+    return kind(**values, **private)
+
+
+def is_private(parameter: inspect.Parameter) -> bool:
+    return parameter.name[0] == "_" and parameter.default is parameter.empty
 
 
 def example_of(name: str, hint: Any) -> Any:
@@ -111,9 +117,16 @@ def example_of(name: str, hint: Any) -> Any:
         return [item] if origin in (list, Sequence, Collection) else (item,)
     if origin is Rate:
         return Rate(50.0, "50/s")
-    if is_dataclass(origin):
+    if is_record(origin):
         return example_record(origin)
-    return {str: name, bool: True, int: 3, float: 0.5, datetime: NOON, timedelta: timedelta(seconds=90)}[origin]
+    return {
+        str: EXAMPLES.get(name, name),
+        bool: True,
+        int: 3,
+        float: 0.5,
+        datetime: NOON,
+        timedelta: timedelta(seconds=90),
+    }[origin]
 
 
 # Changes

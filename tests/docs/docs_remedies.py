@@ -59,6 +59,7 @@ REMEDIES = {
     "UnknownDuty": "Check the name; the message suggests similar ones.",
     "UnknownKind": "Check the name of the task, or import the module that registers it.",
     "UnknownIntake": "Check the name; the message suggests similar ones.",
+    "UnknownProjection": "Check the name; the message suggests similar ones.",
     "IntakePaused": "Try again after `until`, or when a person has resumed the intake.",
     "UnknownQueue": "Check the name; the message suggests similar ones.",
     "UnknownSchedule": "Check the name; the message suggests similar ones.",

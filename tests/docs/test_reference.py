@@ -1,7 +1,6 @@
 """The reference says what the code says."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from docs_tables import REFERENCE, TABLES, with_tables
 from conformance.fields import ELSEWHERE, documented
 from mulligan import App, RetryPolicy, attempt
 from mulligan.lifecycle import EVENT_TYPES, State
+from mulligan.records.document import field_names
 from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.testing import sandbox
@@ -66,7 +66,7 @@ def test_every_field_of_the_source_documents_is_mapped_to_one_that_exists() -> N
     mapped = rows("fields.md", "| your name | here |")
     theirs = {name for row in mapped for name in names(row[0])}
     assert sorted(set(THEIRS.split()) - theirs) == []
-    ours = {field.name for field in (*fields(Job), *fields(Event), *fields(RetryPolicy))}
+    ours = {*field_names(Job), *field_names(Event), *field_names(RetryPolicy)}
     ours |= {"retry_count", "max_retries", "seconds", "message"}
     assert [row for row in mapped if not set(names(row[1])) <= ours] == []
 
@@ -75,7 +75,7 @@ def test_every_field_of_a_job_is_explained() -> None:
     page = (REFERENCE / "fields.md").read_text("utf-8").partition("## States\n")[0]
     explained = [name for cell in re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE) for name in names(cell)]
     properties = {name for name, each in vars(Job).items() if isinstance(each, property) and not name.startswith("_")}
-    assert sorted(explained) == sorted({field.name for field in fields(Job)} | properties)
+    assert sorted(explained) == sorted({*field_names(Job)} | properties)
 
 
 def test_every_state_is_explained_and_mapped() -> None:
@@ -101,7 +101,7 @@ def test_what_events_carry_is_what_the_page_says(app: App) -> None:
 
 def test_every_field_of_an_event_is_explained() -> None:
     explained = [name for row in rows("events.md", "| field | meaning |") for name in names(row[0])]
-    assert sorted(explained) == sorted(field.name for field in fields(Event))
+    assert sorted(explained) == sorted(field_names(Event))
 
 
 def test_every_field_in_the_data_of_an_event_is_explained_once() -> None:

@@ -66,6 +66,21 @@ def test_all_jobs_of_a_filter_are_cancelled_at_the_rate(app: App, box: Sandbox) 
     )
 
 
+def test_each_job_that_a_bulk_operation_cancels_is_followed_by_one(app: App, box: Sandbox) -> None:
+    tell = app.task("tell")(lambda job_id: job_id)
+    followed = app.task("followed", on_cancelled=tell)(lambda: None)
+    ids = [followed.options(owner="ann", delay="1d").enqueue().id for _ in range(25)]
+    plain = later(app, 5, owner="ann")
+    app.cancel(ids[0])
+    begun = app.bulk("cancel", JobFilter(owner="ann"), rate="10/s")
+    box.advance("5s")
+    assert app.redrive_status(begun.id).retried == 29
+    assert states(app, ids + plain) == {State.CANCELLED: 30}
+    following = app.jobs(JobFilter(kind="tell"), limit=100).jobs
+    assert sorted(job.result for job in following) == sorted(ids)
+    assert {job.owner for job in following} == {"ann"}
+
+
 def test_marked_jobs_are_snoozed(app: App, box: Sandbox) -> None:
     ids = later(app, 5)
     begun = app.bulk("snooze", ids=ids[:2], delay="3d")

@@ -4,26 +4,39 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
 from mulligan.console.redrives import Redrives
-from mulligan.errors import BatchExpired, Conflict, IllegalMove, JobNotFound, StoreUnavailable, SubmitRateExceeded
+from mulligan.errors import (
+    BatchExpired,
+    Conflict,
+    IllegalMove,
+    JobNotFound,
+    KeyInUse,
+    StoreUnavailable,
+    SubmitRateExceeded,
+)
+from mulligan.failure.verdict import engine_verdict
 from mulligan.lifecycle import Move, State
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.redrive import Redrive
-from mulligan.store.messages import Request
+from mulligan.store.messages import JobRequest, Request
 from mulligan.testing.virtual import START
 from mulligan.values.clock import Ids
 from simulator.clocks import SkewedClock
 from simulator.driver import SimulatedDriver
+from simulator.follow_ups import FOLLOW_UP
 from simulator.gateway import KIND as NEEDS_GATEWAY
 from simulator.gateway import NAME as GATEWAY
 from simulator.parameters import KINDS
 from simulator.participants import Participant
+from simulator.quotas import PLAIN
 from simulator.tasks import POLICIES, plan
 
 if TYPE_CHECKING:
@@ -33,6 +46,12 @@ T = TypeVar("T")
 
 MANUAL_MOVES = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.MANUAL_CANCEL, Move.MANUAL_CANCEL, Move.MANUAL_SNOOZE)
 OWNERS = ("", "", "ann", "ben")
+# Forgotten from time to time. It has no limits, and its jobs are in no batch.
+FORGOTTEN = "dan"
+# How long a key that was released and used again is kept.
+KEPT = timedelta(minutes=1)
+# How often a job is drawn until it has the wanted kind.
+MOST_DRAWN = 100
 # Between two shifts the clients do little.
 REST = 0.02
 
@@ -50,7 +69,10 @@ class Clients(Participant):
         """Jobs whose enqueue was acknowledged: none of them may ever be missing."""
         self._drafts: dict[str, None] = {}
         self._redrives = Redrives(lambda: self.store, self._ids)
-        self._work = [self.begin(self._enqueue()), self.begin(self._meddle()), self.begin(self._redrive())]
+        # Not forked: what other parts draw stays as it was.
+        self._draw = random.Random(f"requests {world.seed}")
+        parts = (self._enqueue(), self._meddle(), self._redrive(), self._request())
+        self._work = [self.begin(part) for part in parts]
 
     def rest(self) -> None:
         """Stop enqueuing and moving jobs."""
@@ -105,7 +127,7 @@ class Clients(Participant):
         self._drafts[batch.id] = None
         # Without keys: a call that comes late could find its key free again, and the batch closed.
         plain: dict[str, Any] = {"dedupe_key": None, "dedupe_for": None, "dedupe_scope": "active", "batch": batch.id}
-        return [replace(self._new_job(), **plain) for _ in range(chance.randint(1, 6))]
+        return [structs.replace(self._new_job(), **plain) for _ in range(chance.randint(1, 6))]
 
     async def _publish(self, batch: str, *, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -134,7 +156,8 @@ class Clients(Participant):
             dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
             dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
         )
-        return self._quotas.apply_to(job)
+        is_followed = self._draw.random() < self.world.parameters.follow_ups
+        return self._quotas.apply_to(structs.replace(job, on_cancelled=FOLLOW_UP if is_followed else None))
 
     async def _meddle(self) -> None:
         if not self.world.parameters.moves:
@@ -145,7 +168,7 @@ class Clients(Participant):
                 await self._move(self._chance.choice(self._latest))
 
     async def _move(self, job: str) -> None:
-        owner = self.world.oracle.lives.by_id[job].owner
+        owner = self.world.oracle.lives.known(job).owner
         request = Request(
             id=self._ids(),
             move=self._chance.choice(MANUAL_MOVES),
@@ -157,13 +180,64 @@ class Clients(Participant):
         try:
             await self._surely(lambda: self.store.move(request))
         except JobNotFound:
-            if request.owner != "carol":
+            if request.owner != "carol" and job not in self.world.oracle.lives.deleted:
                 self.world.break_promise(f"the job of {owner!r} was not found by {request.owner!r}")
         except (IllegalMove, Conflict, BatchExpired):
             return
         else:
             if request.owner == "carol":
                 self.world.break_promise("somebody moved a job that is not his")
+
+    async def _request(self) -> None:
+        if not self.world.parameters.requests:
+            return
+        while True:
+            await asyncio.sleep(self._draw.expovariate(self.world.parameters.requests))
+            if self.world.is_shift:
+                await self._draw.choice((self._reject, self._release_key, self._enqueue_of_forgotten, self._forget))()
+
+    async def _reject(self) -> None:
+        job = structs.replace(self._plain_job(), is_id_given=True)
+        rejected = await self._surely(lambda: self.store.reject(job, engine_verdict("INVALID_INPUT")))
+        self._latest = [*self._latest, rejected.id][-30:]
+
+    async def _release_key(self) -> None:
+        """Release a key, and use it again."""
+        keyed = [life for life in self.world.oracle.lives.by_id.values() if life.key is not None]
+        if not keyed:
+            return
+        life = self._draw.choice([each for each in keyed if each.is_over] or keyed)
+        key, request = life.key, JobRequest(id=self._ids(), job=life.id, actor="somebody")
+        with suppress(JobNotFound, KeyInUse):
+            await self._surely(lambda: self.store.release_key(request))
+            again: dict[str, Any] = {
+                "owner": life.owner,
+                "dedupe_key": key,
+                "dedupe_scope": "succeeded",
+                "dedupe_for": KEPT,
+            }
+            # In some worlds a kind is enqueued no more.
+            drawn = (self._plain_job() for _ in range(MOST_DRAWN))
+            alike = next((job for job in drawn if job.kind == life.kind), None)
+            if alike is None:
+                return
+            stored = await self._accepted([structs.replace(alike, **again)])
+            self.accepted |= dict.fromkeys(one.id for one in stored if one.owner != FORGOTTEN)
+
+    async def _enqueue_of_forgotten(self) -> None:
+        jobs = [structs.replace(self._plain_job(), owner=FORGOTTEN) for _ in range(self._draw.randint(1, 4))]
+        # Not repeated: the same ids could be those of jobs that are forgotten by then.
+        with suppress(StoreUnavailable):
+            stored = await self._driver.blocking(lambda: self.store.enqueue(jobs))
+            self._latest = [*self._latest, *(job.id for job in stored)][-30:]
+
+    async def _forget(self) -> None:
+        await self._surely(lambda: self._redrives.forget(FORGOTTEN, actor="somebody"))
+
+    def _plain_job(self) -> NewJob:
+        """Without a key, a rate or a turn."""
+        plain: dict[str, Any] = {"dedupe_key": None, "dedupe_for": None, "dedupe_scope": "active"}
+        return structs.replace(self._new_job(), queue=PLAIN, weight=None, submit_rate=None, owner="", **plain)
 
     async def _redrive(self) -> None:
         if not self.world.parameters.redrives:

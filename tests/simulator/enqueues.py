@@ -40,22 +40,28 @@ class EnqueueWatch:
         for new, job in zip(call.asked, call.answer, strict=True):
             entry = written.pop(new.id, None)
             if entry is None:
-                self._known(new.id, job)
+                self._known(new, job)
                 continue
-            require(entry.type == "job.enqueued" and new.id not in self._lives.by_id, "enqueued twice")
+            require(entry.type == "job.enqueued", "a new job begins with another event")
             require(job.id == new.id and not job.is_duplicate, "another job was returned")
-            require(not self._has_twin(new), "a second job holds the key of one that is not over")
-            life = self._born(new, call.now)
-            self._placed(life, job, ranks[life.id])
-            self._lives.add(life)
-            self._batches.joined(life)
+            self.add(new, call.now, ranks[new.id])
         require(not written, "the log tells of jobs nobody asked for")
+
+    def add(self, new: NewJob, now: int, rank: int) -> Life:
+        """A job that was stored just now."""
+        require(new.id not in self._lives.by_id, "enqueued twice")
+        require(not self._has_twin(new), "a second job holds the key of one that is not over")
+        life = self._born(new, now)
+        self._placed(life, rank)
+        self._lives.add(life)
+        self._batches.joined(life)
+        return life
 
     def _born(self, new: NewJob, now: int) -> Life:
         delay = new.delay // timedelta(microseconds=1)
         return Life(
             id=new.id,
-            name=f"job {len(self._lives.by_id) + 1}",
+            name=f"job {self._lives.number + 1}",
             kind=new.kind,
             owner=new.owner,
             priority=new.priority,
@@ -64,6 +70,7 @@ class EnqueueWatch:
             state="waiting" if delay or new.batch else "queued",
             queue=new.queue,
             batch=new.batch,
+            is_followed=new.on_cancelled is not None,
             due=now + delay,
             deadline=None if new.deadline is None else now + new.deadline // timedelta(microseconds=1),
             key=new.dedupe_key,
@@ -71,9 +78,9 @@ class EnqueueWatch:
             ready_at=self._world.timeline.now,
         )
 
-    def _placed(self, life: Life, job: Any, rank: int) -> None:
+    def _placed(self, life: Life, rank: int) -> None:
         """In a fair queue it stands where its owner's turn is; one that a limit concerns waits for its place."""
-        if job.queue in self._fair:
+        if life.queue in self._fair:
             life.rank = rank
         require(life.rank == rank, f"{life.name} stands at {rank}, not at {life.rank}")
         if life.state == "queued":
@@ -88,12 +95,13 @@ class EnqueueWatch:
             for life in place.values()
         )
 
-    def _known(self, asked: str, job: Any) -> None:
+    def _known(self, new: NewJob, job: Any) -> None:
         """No event: it is there already, or its twin is."""
         require(job.id in self._lives.by_id, "a job was accepted, and the log does not know it")
-        require(job.is_duplicate == (job.id != asked), "a twin is not called one")
-        if job.id == asked:
+        require(job.is_duplicate == (job.id != new.id), "a twin is not called one")
+        if job.id == new.id:
             self._reached("an enqueue is repeated")
             return
-        require(asked not in self._lives.by_id, "a stored job was answered with its twin")
+        require(new.id not in self._lives.by_id, "a stored job was answered with its twin")
+        require(self._lives.by_id[job.id].key == new.dedupe_key, "answered with a job that does not hold the key")
         self._reached("a job is its twin")

@@ -32,7 +32,7 @@ class Executions:
         self._running[job, attempt] = process
 
     def _check(self, process: "Process", job: str, attempt: int) -> None:
-        life = self._lives.by_id[job]
+        life = self._lives.known(job)
         require((job, attempt) not in self._begun, f"{life.name}: attempt {attempt} runs twice")
         self._begun[job, attempt] = None
         is_current = life.attempt == attempt and life.holder is not None and life.holder[0] == process.incarnation

@@ -58,7 +58,7 @@ class Fleet:
                 process.stop()
                 if draw < 0.3:
                     self._world.timeline.call_in(self._chance.uniform(0, 3), process.stop)
-            # Whoever is still here when the next shift comes is told once more.
+            # A process that is still here at the next shift is told once more.
             self._world.timeline.call_in(self._chance.uniform(40, 100), process.stop)
 
     def any(self) -> Process | None:

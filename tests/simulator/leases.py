@@ -56,7 +56,7 @@ class LeaseWatch:
         self._rates.beaten(call.now)
 
     def _extended(self, call: Call, fence: Fence) -> bool:
-        life = self._lives.by_id[fence.id]
+        life = self._lives.known(fence.id)
         if not life.is_held_by(fence):
             return False
         if life.lease_until is not None and life.lease_until < call.now:

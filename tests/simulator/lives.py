@@ -28,6 +28,8 @@ class Life:
     """Since when it has been where it is, by the timeline."""
     queue: str = "default"
     batch: str | None = None
+    is_followed: bool = False
+    """Another job follows when it is cancelled."""
     service: str = ""
     attempt: int = 0
     holder: tuple[str, int] | None = None
@@ -131,9 +133,22 @@ class Lives:
 
     def __init__(self) -> None:
         self.by_id: dict[str, Life] = {}
+        self.deleted: dict[str, Life] = {}
+        """With their owner."""
         self.waiting: dict[str, Life] = {}
         self.queued: dict[str, Life] = {}
         self.running: dict[str, Life] = {}
+
+    def known(self, job: str) -> Life:
+        """Also one that is deleted: a worker may not know."""
+        return self.by_id.get(job) or self.deleted[job]
+
+    @property
+    def number(self) -> int:
+        return len(self.by_id) + len(self.deleted)
+
+    def delete(self, life: Life) -> None:
+        self.deleted[life.id] = self.by_id.pop(life.id)
 
     def add(self, life: Life) -> None:
         self.by_id[life.id] = life

@@ -14,6 +14,7 @@ from simulator.broken import Broken, require
 from simulator.claims import ClaimWatch
 from simulator.enqueues import EnqueueWatch
 from simulator.executions import Executions
+from simulator.follow_ups import FollowUpWatch
 from simulator.gates import GateWatch
 from simulator.gateway import ServiceWatch
 from simulator.leases import LeaseWatch
@@ -21,6 +22,7 @@ from simulator.limits import LimitWatch
 from simulator.moves import MoveWatch
 from simulator.promotions import PromotionWatch
 from simulator.redrives import RedriveWatch
+from simulator.requests import RequestWatch
 from simulator.server import Call, Entry
 from simulator.settles import SettleWatch
 from simulator.shares import RateWatch, ShareWatch
@@ -37,6 +39,11 @@ INTRODUCE: dict[str, Callable[[Call], str]] = {
     "beat": lambda call: str(call.asked.worker.incarnation),
     "overdue": lambda call: str(call.options["besides"]),
 }
+
+
+ENQUEUED = "job.enqueued"
+# The operations that are about new jobs. Others store only jobs that follow cancelled ones.
+STORING = ("enqueue", "reject")
 
 
 class Oracle:
@@ -60,9 +67,16 @@ class Oracle:
             follow=transitions.follow,
             opened=promotions.promoted_one,
             now=lambda: world.timeline.now,
+            store=world.server.store,
+            lives=self.lives,
         )
+        enqueues = EnqueueWatch(world, self.lives, self.batches, shares, rates)
+        self._follow_ups = FollowUpWatch(world, self.lives, enqueues)
+        requests = RequestWatch(world.reached, world.server.store, self.lives, enqueues)
         self._looks: dict[str, Look] = {
-            "enqueue": EnqueueWatch(world, self.lives, self.batches, shares, rates).enqueued,
+            "enqueue": enqueues.enqueued,
+            "reject": requests.rejected,
+            "release_key": requests.released,
             "claim": self._claims.claimed,
             "promote": promotions.promoted,
             "publish": promotions.published,
@@ -76,6 +90,7 @@ class Oracle:
             "begin_redrive": self.redrives.begun,
             "advance_redrive": self.redrives.advanced,
             "cancel_redrive": self.redrives.cancelled,
+            "forget": self.redrives.forgot,
             "create_batch": self.batches.created,
             "tend_batches": self.batches.tended,
         }
@@ -104,9 +119,12 @@ class Oracle:
             require(look is not None, "wrote to the log")
             for entry in entries:
                 require(entry.at == call.now, f"{entry.type} is dated {entry.at}, the store's clock says {call.now}")
+            if call.name not in STORING:
+                self._follow_ups.look(call, entries)
             self.batches.open(call, entries)
         if look is not None:
-            look(call, [entry for entry in entries if entry.is_of_jobs])
+            is_stored = call.name in STORING
+            look(call, [entry for entry in entries if entry.is_of_jobs and (is_stored or entry.type != ENQUEUED)])
         if self._world.server.store.has_changed:
             self._gates.look(call, entries)
         if entries:
@@ -134,7 +152,7 @@ class Oracle:
         """A request may come late, when the batch that its jobs were to join is published."""
         if isinstance(call.error, BatchClosed):
             return not self.batches.takes_members(call.error.batch_id)
-        return call.name == "move" or isinstance(call.error, SubmitRateExceeded)
+        return call.name in ("move", "release_key") or isinstance(call.error, SubmitRateExceeded)
 
     def _introduce(self, call: Call) -> None:
         incarnation = INTRODUCE[call.name](call)

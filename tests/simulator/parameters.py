@@ -92,6 +92,10 @@ class Parameters:
     """What workers do about stuck jobs."""
     at_once: int
     """How many a worker claims, or settles, at once."""
+    requests: float
+    """Rejected calls, released keys and forgotten owners a second while the fleet works."""
+    follow_ups: float
+    """The share of jobs that another follows when they are cancelled."""
 
     @classmethod
     def draw(cls, chance: random.Random) -> "Parameters":
@@ -121,6 +125,8 @@ class Parameters:
             at_once=chance.choice((1, 2, 500, 500)),
             # Last: what is drawn before stays as it was.
             stuck=chance.choice(("report", "report", "process", "requeue")),
+            requests=chance.choice((0, 0, 0.1, 0.3)),
+            follow_ups=chance.choice((0, 0, 0.4)),
         )
 
 

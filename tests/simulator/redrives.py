@@ -5,8 +5,8 @@ from collections.abc import Callable
 from mulligan.records.redrive import Redrive, RedriveState
 from mulligan.values.moment import microseconds
 from simulator.broken import require
-from simulator.lives import Life
-from simulator.server import Call, Entry
+from simulator.lives import Life, Lives
+from simulator.server import Call, Entry, ObservedStore
 
 ENDS = {RedriveState.DONE: "redrive.finished", RedriveState.STOPPED: "redrive.stopped"}
 NAMES = {RedriveState.DONE: "a redrive is done", RedriveState.STOPPED: "a redrive stops itself"}
@@ -20,14 +20,18 @@ class RedriveWatch:
         follow: Callable[[Call, Entry], Life],
         opened: Callable[[Call, Entry], None],
         now: Callable[[], int],
+        store: ObservedStore,
+        lives: Lives,
     ) -> None:
         self._reached = reached
         self._follow = follow
         self._open = opened
         self._now = now
+        self._store = store
+        self._lives = lives
         self._known: dict[str, Redrive] = {}
-        self._retried: dict[str, dict[str, None]] = {}
-        """The jobs that each of them has retried, as the log tells."""
+        self._retried: dict[str, list[str]] = {}
+        """The jobs that each of them has moved, as the log tells."""
 
     @property
     def going(self) -> list[Redrive]:
@@ -44,7 +48,7 @@ class RedriveWatch:
         require([entry.type for entry in entries] == ["redrive.started"], "a redrive began without a word")
         require(redrive.id == call.asked.id, "another redrive was returned")
         self._known[redrive.id] = redrive
-        self._retried[redrive.id] = {}
+        self._retried[redrive.id] = []
 
     def cancelled(self, call: Call, entries: list[Entry]) -> None:
         redrive: Redrive = call.answer
@@ -79,7 +83,7 @@ class RedriveWatch:
         if entry.type != "job.retry_requested" and "redrive" not in entry.data:
             self._open(call, entry)
             return
-        if after.verb == "cancel":
+        if after.verb in ("cancel", "forget"):
             self._cancelled(call, entry, after)
             return
         life = self._follow(call, entry)
@@ -88,25 +92,56 @@ class RedriveWatch:
         require(life.over_at <= microseconds(after.began_at), f"{life.name} failed after the redrive began")
         require(after.owner in (None, life.owner), f"{life.name} belongs to another owner")
         require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
-        self._retried[after.id][entry.job] = None
+        self._retried[after.id].append(entry.job)
         life.start_again(call.now)
         self._reached("a redrive retries a job")
 
     def _cancelled(self, call: Call, entry: Entry, after: Redrive) -> None:
         life = self._follow(call, entry)
         require(entry.type in ("job.cancelled", "job.cancel_requested"), f"{entry.type} by a bulk cancel")
-        require(entry.job not in self._retried[after.id], f"{life.name} was cancelled twice by one operation")
+        is_first = entry.job not in self._retried[after.id]
+        # A job of a forgotten owner that is retried meanwhile is cancelled again.
+        require(is_first or after.verb == "forget", f"{life.name} was cancelled twice by one operation")
         require(after.owner in (None, life.owner), f"{life.name} belongs to another owner")
+        require(after.filter.owner in (None, life.owner), f"{life.name} belongs to another owner")
         require(after.filter.kind in (None, life.kind), f"{life.name} is of another kind")
-        self._retried[after.id][entry.job] = None
+        self._retried[after.id].append(entry.job)
         if life.state == "running" and life.wish_at is None:
             life.wish_at = self._now()
         self._reached("a bulk operation cancels a job")
 
+    def forgot(self, call: Call, entries: list[Entry]) -> None:
+        """Only ended jobs of the owner are deleted; at the end nothing else about it is left."""
+        asked, after, stored = call.asked, call.answer, self._store.job_ids()
+        before, owner = self._known[asked.id], asked.filter.owner
+        gone = [life for job, life in self._lives.by_id.items() if job not in stored]
+        for life in gone:
+            require(life.owner == owner and life.is_over, f"{life.name} ({life.state}) of {life.owner!r} was deleted")
+            self._lives.delete(life)
+            self._reached("a job is deleted with its owner")
+        if after is None:
+            require(not entries and not gone, "nothing was to be done, and it wrote all the same")
+            return
+        require(not before.state.is_over, "an owner was forgotten after the end")
+        require(asked.course.version == before.course.version, "written from an older version")
+        require(after.purged == before.purged + len(gone), f"{after.purged} deleted, by a recount {len(gone)} more")
+        self._known[after.id] = after
+        ends = [ENDS[after.state]] if after.state.is_over else []
+        require([entry.type for entry in entries] == ends, "told wrongly")
+        if after.state.is_over:
+            self._forgotten(after, owner)
+
+    def _forgotten(self, after: Redrive, owner: str) -> None:
+        left = [life for life in self._lives.by_id.values() if life.owner == owner]
+        require((after.because is None) == (not left), f"{len(left)} jobs of {owner!r} are left, told: {after.because}")
+        require(bool(left) or not self._store.number_of_events(owner), f"events of {owner!r} are left")
+        self._reached("an owner is forgotten")
+
     def _compare(self, before: Redrive, after: Redrive) -> None:
         require(after.retried == len(self._retried[after.id]), "the count of retried jobs is wrong")
-        if after.state is RedriveState.CANARY:
-            require(after.retried <= after.canary, "others went with the canaries")
+        if before.state is RedriveState.CANARY and after.retried > after.canary:
+            has_passed = after.canary - after.succeeded <= after.abort_above * after.canary
+            require(has_passed and after.state is not RedriveState.CANARY, "others went with the canaries")
         if after.state is RedriveState.DONE:
             require(after.looked_at >= after.matched, "a matched job was neither retried nor skipped")
         if sum(after.skipped.values()) > sum(before.skipped.values()):

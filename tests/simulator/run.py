@@ -51,7 +51,7 @@ def _report(world: World, seed: int, hours: float) -> Report:
         hours=world.timeline.now / SECOND / 3600,
         broken=world.broken,
         digest=digest,
-        jobs=len(world.oracle.lives.by_id),
+        jobs=world.oracle.lives.number,
         events=len(log),
         reached=world.reached,
         story=tuple(world.story),

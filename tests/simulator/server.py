@@ -125,6 +125,17 @@ class ObservedStore(ProcessStore):
         ).fetchall()
         return found
 
+    def arguments(self, job: str) -> str:
+        (found,) = self._connection.execute("SELECT arguments FROM mulligan_jobs WHERE id = ?", (job,)).fetchone()
+        return str(found)
+
+    def job_ids(self) -> set[str]:
+        return {job for (job,) in self._connection.execute("SELECT id FROM mulligan_jobs")}
+
+    def number_of_events(self, owner: str) -> int:
+        found = self._connection.execute("SELECT count(*) FROM mulligan_events WHERE owner = ?", (owner,)).fetchone()
+        return int(found[0])
+
     def ranks(self, jobs: Sequence[str]) -> dict[str, int]:
         marks = ", ".join("?" * len(jobs))
         return dict(self._connection.execute(f"SELECT id, rank FROM mulligan_jobs WHERE id IN ({marks})", jobs))

@@ -72,11 +72,11 @@ class SettleWatch:
 
     def _expected(self, outcome: Outcome, now: int) -> Settled:
         fence = outcome.lease.fence
-        life = self._lives.by_id[fence.id]
+        life = self._lives.known(fence.id)
         is_due = outcome.reclaimed_by is None or _may_be_taken(life, outcome, now)
         if life.is_held_by(fence) and is_due:
             return Settled.ACCEPTED
-        if life.settled.get(fence.attempt) == outcome.settled_by:
+        if life.settled.get(fence.attempt) == outcome.settled_by and fence.id not in self._lives.deleted:
             return Settled.REPEATED
         if life.is_held_by(fence) and outcome.reclaimed_by is not None:
             self._reached("a reclaimer's settle meets a lease that was extended")
@@ -92,9 +92,9 @@ class SettleWatch:
         if answer is not Settled.REFUSED or outcome.reclaimed_by is not None:
             return
         self._reached("a late result is refused")
-        life = self._lives.by_id[fence.id]
+        life = self._lives.known(fence.id)
         request = f"{fence.attempt} {outcome.settled_by}"
-        if request in life.refused:
+        if request in life.refused or fence.id in self._lives.deleted:
             return
         life.refused[request] = None
         mine = [entry for entry in refusals if (entry.job, entry.attempt) == (fence.id, fence.attempt)]

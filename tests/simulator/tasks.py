@@ -50,13 +50,13 @@ def plan(kind: str, chance: random.Random, *, killers: float = 0.0) -> list[str]
 
 def register(app: App, process: "Process") -> None:
     for kind in process.kinds:
-        body: Callable[[list[str]], Any] = _plain(process) if kind == "plain" else _coroutine(process)
+        body: Callable[[list[str] | str], Any] = _plain(process) if kind == "plain" else _coroutine(process)
         most = process.allotment.kinds.get(kind)
         app.task(kind, retry=POLICIES[kind], timeout=TIMEOUTS[kind], concurrency=most)(body)
 
 
-def _coroutine(process: "Process") -> Callable[[list[str]], Coroutine[Any, Any, object]]:
-    async def body(words: list[str]) -> object:
+def _coroutine(process: "Process") -> Callable[[list[str] | str], Coroutine[Any, Any, object]]:
+    async def body(words: list[str] | str) -> object:
         with _watched(process):
             word, _, number = _word(words).partition(" ")
             if process.world.is_gateway_down(attempt().fields["kind"]):
@@ -83,7 +83,7 @@ async def _work(seconds: float) -> None:
 
 
 async def _stubborn(seconds: float) -> str:
-    """Goes on for so long, whoever asks it to stop."""
+    """Goes on for so long, even if it is asked to stop."""
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
         try:
@@ -93,8 +93,8 @@ async def _stubborn(seconds: float) -> str:
     return "at last"
 
 
-def _plain(process: "Process") -> Callable[[list[str]], object]:
-    def body(words: list[str]) -> object:
+def _plain(process: "Process") -> Callable[[list[str] | str], object]:
+    def body(words: list[str] | str) -> object:
         with _watched(process):
             word, _, number = _word(words).partition(" ")
             if word == "kill":
@@ -140,7 +140,10 @@ def _say(word: str, number: str) -> object:
     return None
 
 
-def _word(words: list[str]) -> str:
+def _word(words: list[str] | str) -> str:
+    if isinstance(words, str):
+        # It follows a job that was cancelled, whose id this is.
+        return ENDINGS[0]
     return words[min(attempt().number, len(words)) - 1]
 
 

@@ -31,6 +31,7 @@ class World:
     """`is_told` keeps a trace, one line for each event. `parameters` default to those drawn from the seed."""
 
     def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
+        self.seed = seed
         self._master = random.Random(seed)
         self._chance = self.fork()
         drawn = Parameters.draw(self.fork())
@@ -242,5 +243,5 @@ class World:
             self.break_promise(f"{overdue[0].name} ({overdue[0].kind}) is {overdue[0].state} at the end of the world")
         if redrives.going:
             self.break_promise(f"redrive {redrives.going[0].id} is still running at the end of the world")
-        if missing := [job for job in self.clients.accepted if job not in lives.by_id]:
+        if missing := [job for job in self.clients.accepted if job not in lives.by_id and job not in lives.deleted]:
             self.break_promise(f"{missing[0]} was accepted and is gone")

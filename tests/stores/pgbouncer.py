@@ -14,7 +14,7 @@ from pathlib import Path
 from postgres_server import PostgresServer, free_port
 
 START_SECONDS = 20
-# Few server connections for many clients: whoever leaves something behind in a session is found out.
+# Few server connections for many clients: a client that leaves something in a session is found out.
 CONFIG = """
 [databases]
 * = host=127.0.0.1 port={server} user=postgres

@@ -1,6 +1,8 @@
 """Preconditions of manual retries: asked in the transaction of the retry, so that credits are never spent twice."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -95,6 +97,53 @@ def test_two_retries_of_two_jobs_spend_one_credit_once(bank: Bank, verb: Callabl
         answers = at_once([lambda app=app, job=job: verb(app, job.id) for app, job in zip(apps, jobs, strict=True)])
         assert sum(isinstance(answer, InsufficientCredits) for answer in answers) == 1, answers
         assert (bank.balance, bank.states(jobs)) == (0, ["failed", "queued"])
+
+
+RETRIER = """
+import sys
+from mulligan import App, InsufficientCredits
+
+def spend(job, connection):
+    if connection.execute("UPDATE credits SET balance = balance - 1 WHERE balance >= 1").rowcount != 1:
+        raise InsufficientCredits(required=1, available=0)
+
+app = App(sys.argv[1])
+app.task("send", can_retry=spend)(lambda: None)
+app.check_store()
+print("ready", flush=True)
+sys.stdin.readline()
+for job in sys.argv[2:]:
+    try:
+        print(app.retry(job).state, flush=True)
+    except InsufficientCredits:
+        print("refused", flush=True)
+"""
+
+
+def test_processes_that_retry_at_once_spend_each_credit_once(bank: Bank) -> None:
+    bank.fund(5)
+    jobs = bank.failed(12)
+    parts = [[job.id for job in jobs[number::4]] for number in range(4)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", RETRIER, bank.url, *part], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for part in parts
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [line for process in processes for line in process.communicate(timeout=60)[0].split()]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert sorted(answers) == ["queued"] * 5 + ["refused"] * 7
+    assert (bank.balance, bank.states(jobs)) == (0, ["failed"] * 7 + ["queued"] * 5)
 
 
 def test_two_retries_of_one_job_spend_one_credit(bank: Bank) -> None:

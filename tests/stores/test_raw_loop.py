@@ -1,7 +1,7 @@
 """The upper bound of the benchmark follows the statements of the store: it must not fall behind them."""
 
 import psycopg
-from bench.workers import raw_loop
+from bench.peers import raw_loop
 from postgres_server import PostgresServer
 
 from mulligan import App, State

@@ -25,6 +25,7 @@ from mulligan import (
     RetryPolicy,
     Service,
 )
+from mulligan.errors import BadArgument
 from mulligan.failure.decision import Succeed
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.requests import REQUESTS_KEPT
@@ -328,3 +329,11 @@ def test_a_redrive_s_own_request_id_is_a_request_id_too(desk: Desk) -> None:
     assert desk.app.redrive(JobFilter(state="failed"), request_id="r-1").id == begun.id
     with pytest.raises(RequestMismatch):
         desk.app.redrive(JobFilter(kind="other"), request_id="r-1")
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "\0", 5])
+def test_an_id_that_is_none_is_refused(desk: Desk, wrong: Any) -> None:
+    job = desk.failed()
+    for verb in (desk.app.retry, desk.app.release_key, desk.app.expire_result):
+        with pytest.raises(BadArgument, match="a string of 1 to 200 characters"):
+            verb(job.id, request_id=wrong)

@@ -2,18 +2,29 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from postgres_server import PostgresServer
 
+from conformance.bench import HOUR
 from live import eventually
-from mulligan import App, State
+from mulligan import App, JobFilter, State
+from mulligan.duties import redrive
+from mulligan.duties.redrive import RunRedrives
 from mulligan.errors import BadArgument, BatchNotFound
+from mulligan.failure.decision import Succeed
 from mulligan.records.redrive import Redrive, RedriveState
+from mulligan.store import forget
+from mulligan.store.messages import Claim, Outcome
+from mulligan.values.clock import SystemClock
 
 SHOP = """
 import time
@@ -83,11 +94,7 @@ def carried_out(app: App, begun: Redrive) -> Redrive:
 def rows_about(app: App, owner: str) -> dict[str, int]:
     owned = ("jobs", "events", "batches", "spending", "submissions", "shares")
     counts = {
-        table: app.store._read(
-            lambda session, table=table: session.execute(  # type: ignore[misc]
-                f"SELECT count(*) AS number FROM mulligan_{table} WHERE owner = '{owner}'", {}
-            )[0]["number"]
-        )
+        table: run(app, f"SELECT count(*) AS number FROM mulligan_{table} WHERE owner = '{owner}'")[0]["number"]
         for table in owned
     }
     return {table: number for table, number in counts.items() if number}
@@ -154,6 +161,110 @@ def test_events_that_a_reader_has_not_read_are_waited_for(app: App) -> None:
     assert app.redrive_status(begun.id).state is RedriveState.RUNNING
     app.store.set_cursor("statistics", app.last_position())
     assert carried_out(app, begun).state is RedriveState.DONE
+
+
+def test_each_step_looks_at_a_page_of_rows(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget, "PAGE", 3)
+    for owner in ("acme", "other"):
+        for number in range(4):
+            app.batch("empty", owner=owner).publish()
+            waiting = app.tasks["send"].options(owner=owner, delay="1d").enqueue()
+            app.cancel(waiting.id, owner=owner, request_id=f"own {number}")
+            app.cancel_batch(app.batch("draft", owner=owner).id, request_id=f"{owner} {number}")
+    before = rows_about(app, "other")
+    done = carried_out(app, app.forget_owner("acme"))
+    assert (done.purged, done.because, rows_about(app, "acme")) == (4, None, {})
+    assert rows_about(app, "other") == before
+    assert requests(app) == [("", f"other {number}") for number in range(4)] + [
+        ("/other", f"own {number}") for number in range(4)
+    ]
+
+
+def requests(app: App) -> list[tuple[str, str]]:
+    rows = run(app, "SELECT owner, id FROM mulligan_requests ORDER BY owner, id")
+    return [(row["owner"], row["id"]) for row in rows]
+
+
+def run(app: App, statement: str) -> Any:
+    return app.store._write(lambda session: session.execute(statement, {}))
+
+
+def damage(app: App, job_id: str) -> None:
+    statement = f"UPDATE mulligan_jobs SET code_failures = 'garbage' WHERE id = '{job_id}'"
+    url = app.settings.database_url
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as shell:
+            shell.execute("PRAGMA ignore_check_constraints = 1")
+            shell.execute(statement)
+    else:
+        run(app, statement)
+
+
+def test_jobs_are_deleted_while_another_is_running(app: App) -> None:
+    fill(app, "acme")
+    (lease,) = app.store.claim(Claim(incarnation="w", number=1, kinds=["send"], limit=1, lease=HOUR)).leases
+    begun = app.forget_owner("acme")
+    for _ in range(3):
+        app.run_duty("redrive")
+    found = app.redrive_status(begun.id)
+    assert (found.state, found.purged, rows_about(app, "acme")["jobs"]) == (RedriveState.RUNNING, 6, 1)
+    app.store.settle([Outcome(lease, Succeed("null"))])
+    assert carried_out(app, begun).purged == 7
+
+
+def test_jobs_that_come_while_the_other_rows_are_deleted_are_forgotten_too(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(app, "acme")
+    monkeypatch.setattr(redrive, "PASSES", 1)
+    begun = app.forget_owner("acme")
+    while "batches" not in app.redrive_status(begun.id).course.cursors:
+        app.run_duty("redrive")
+    late = [app.tasks["send"].options(owner="acme", delay=delay).enqueue().id for delay in ("0s", "1d")]
+    done = carried_out(app, begun)
+    assert (done.purged, done.because, rows_about(app, "acme")) == (9, None, {})
+    assert not {job.id for job in app.jobs().jobs} & set(late)
+
+
+def test_a_live_job_that_cannot_be_read_does_not_keep_it_from_its_end(app: App) -> None:
+    fill(app, "acme")
+    damaged = app.tasks["send"].options(owner="acme", delay="1d").enqueue()
+    damage(app, damaged.id)
+    done = carried_out(app, app.forget_owner("acme"))
+    assert (done.state, done.purged) == (RedriveState.DONE, 7)
+    assert done.because == "1 job stayed: 1 cannot be read"
+    assert rows_about(app, "acme")["jobs"] == 1
+    (finished,) = app.stream(types=["redrive.finished"]).events
+    assert finished.data["because"] == done.because
+
+
+def test_jobs_that_keep_coming_do_not_keep_it_from_its_end(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(app, "acme")
+    monkeypatch.setattr(forget, "PATIENCE", timedelta(0))
+    begun = app.forget_owner("acme")
+    late = app.tasks["send"].options(owner="acme", queue="late").enqueue()
+    claim = Claim(incarnation="w", number=1, kinds=["send"], queues=["late"], limit=1, lease=HOUR)
+    assert len(app.store.claim(claim).leases) == 1
+    done = carried_out(app, begun)
+    assert (done.purged, done.because) == (7, "1 job stayed: 1 came later")
+    assert app.job(late.id).state is State.RUNNING
+
+
+def test_workers_that_know_only_redrives_leave_other_operations_alone(app: App) -> None:
+    """They read no verb: for them every operation is a redrive."""
+    fill(app, "acme")
+    app.forget_owner("acme")
+    app.forget_owner("nobody")
+    app.bulk("cancel", JobFilter(owner="acme"), owner="acme")
+    before = app.store.redrives(is_active=True)
+    run(app, "UPDATE mulligan_operations SET verb = 'retry'")
+    duty = RunRedrives(app.store, app.tasks, clock=SystemClock(), worker="w")
+    assert [redrive.verb for redrive in app.store.redrives(is_active=True)] == ["retry"] * 3
+    assert duty.step() == 0
+    assert [redrive.course.version for redrive in app.store.redrives(is_active=True)] == [
+        redrive.course.version for redrive in before
+    ]
+    assert rows_about(app, "acme")["jobs"] == 7
 
 
 def test_a_name_is_needed(app: App) -> None:

@@ -64,7 +64,7 @@ def test_worker_processes_never_run_more_at_once_than_the_limits_allow(url: str,
     ]
     with App(url) as app:
         app.migrate()
-        # The client knows nothing of the limits: whoever lets jobs in does.
+        # The client does not know the limits; the workers that admit jobs do.
         tasks = {kind: app.task(kind)(_call) for kind in ("limited", "plain")}
         app.enqueue_many(
             [tasks[kind].options(queue=queue, owner=owner).bind(queue, owner) for kind, queue, owner in wanted]

@@ -15,9 +15,8 @@ from mulligan.records.job import Lease
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.store.messages import Claim, Outcome
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.session import SQL
-from mulligan.store.promote import Promotable
-from mulligan.store.session import Session
+from mulligan.store.postgres.claim import Claimable
+from mulligan.store.postgres.session import SQL, PostgresSession
 
 ONE, OTHER = LimitBook(kinds={KIND: 1}), "other"
 
@@ -82,15 +81,15 @@ class TestLimitRaces(Bench):
             self.enqueue("new")
         self.store.limit_by(lambda: LimitBook(kinds={KIND: 1, "new": 2}))
         steps = self.store._backend._promote
-        looking = steps.find_promotable
+        looking = steps.find_claimable
 
-        def look_and_be_slow(session: Session) -> Promotable:
-            look = looking(session)
+        def look_and_be_slow(session: PostgresSession, claim: Claim) -> Claimable:
+            look = looking(session, claim)
             monkeypatch.undo()
             self.beat()
             return look
 
-        monkeypatch.setattr(steps, "find_promotable", look_and_be_slow)
+        monkeypatch.setattr(steps, "find_claimable", look_and_be_slow)
         assert len(self.claim("new")) == 2
 
     def test_of_two_claims_one_gets_the_slot_and_the_other_does_not_wait(self) -> None:

@@ -11,7 +11,9 @@ from postgres_suite import PostgresBench, PostgresSuite
 
 from conformance.claim import ClaimRules
 from conformance.enqueue import EnqueueRules
+from conformance.fence import FenceRules
 from conformance.reading import ReadingRules
+from conformance.retries import GeneralSettle, RetryRules
 from conformance.settle import SettleRules
 
 # Read now: the tests' own fixtures clear the environment.
@@ -42,6 +44,12 @@ class WithoutNotify(PostgresBench):
 
 class TestPostgresWithoutNotify(WithoutNotify, EnqueueRules, ClaimRules, SettleRules, ReadingRules):
     """The operations that send a hint or wait for one."""
+
+
+class TestPostgresGeneralSettle(GeneralSettle, PostgresBench, FenceRules, SettleRules, RetryRules):
+    @pytest.fixture
+    def address(self, database: str) -> str:
+        return database
 
 
 if IS_SOAK:

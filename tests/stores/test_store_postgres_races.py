@@ -278,7 +278,7 @@ class TestSettleRaces(Racing):
 
     def test_a_transaction_that_deadlocks_is_repeated_without_an_error(self) -> None:
         for _ in range(5):
-            # Whoever has waited longest is looked at first: on a slow machine that may be the other.
+            # The job that has waited longest is looked at first: on a slow machine that may be the other.
             with suppress(psycopg.errors.DeadlockDetected):
                 self._deadlock()
                 return

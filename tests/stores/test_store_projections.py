@@ -15,7 +15,7 @@ from postgres_server import emptied
 
 from live import eventually
 from mulligan import App
-from mulligan.errors import TransactionEnded
+from mulligan.errors import TransactionEnded, UnknownProjection
 
 PROGRAM = """
 import sys, time
@@ -163,6 +163,8 @@ def test_a_projection_enqueues_jobs_through_its_connection(app: App) -> None:
     assert app.counts(by="kind").groups["notify"] == 1
     app.drop_projection("notify")
     assert app.projections() == []
+    with pytest.raises(UnknownProjection, match="no projection is named 'notify'"):
+        app.drop_projection("notify")
     assert job.id in {event.job for event in app.events()}
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from conformance.bench import worker
+from conformance.fence import FenceRules
+from conformance.retries import GeneralSettle, RetryRules
+from conformance.settle import SettleRules
 from conformance.suite import StoreSuite
 from mulligan.errors import BadUrl, IllegalMove, SchemaMismatch, StoreClosed, StoreDamaged, StoreError, StoreUnavailable
 from mulligan.failure.decision import Fail, Succeed
@@ -36,6 +39,11 @@ class TestFile(StoreSuite):
 
 
 class TestMemory(StoreSuite):
+    def open_store(self, now: Callable[[], datetime]) -> SqliteStore:
+        return SqliteStore("sqlite:///:memory:", now=now, threaded=False, services=self.services)
+
+
+class TestGeneralSettle(GeneralSettle, FenceRules, SettleRules, RetryRules):
     def open_store(self, now: Callable[[], datetime]) -> SqliteStore:
         return SqliteStore("sqlite:///:memory:", now=now, threaded=False, services=self.services)
 
@@ -354,7 +362,7 @@ def test_the_log_beside_the_file_does_not_grow_without_end(store: SqliteStore, m
     assert path is not None
     log = path.with_name("jobs.db-wal")
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-        # Whoever reads for long keeps what he reads in the log …
+        # A long read keeps what it reads in the log …
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM mulligan_jobs").fetchall()
         for number in range(100):

@@ -22,7 +22,7 @@ import isolated_tasks
 import pytest
 import shutdown_tasks
 
-from chaos.nursery import WORKER, Nursery
+from chaos.fork_server import WORKER, ForkServer
 from live import SOON, eventually, working
 from mulligan import App, RetryPolicy, State
 from mulligan.errors import WornOut
@@ -69,13 +69,13 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
-    nursery = Nursery(environment(), tmp_path / "log")
-    yield nursery
-    nursery.close()
+def fork_server(tmp_path: Path) -> Iterator[ForkServer]:
+    fork_server = ForkServer(environment(), tmp_path / "log")
+    yield fork_server
+    fork_server.close()
 
 
-def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
+def stop_at_random(seed: int, folder: Path, fork_server: ForkServer) -> Counter[str]:
     """Counts jobs by how they were left. Every second worker is stopped twice and has jobs that take too long. In half
     of the workers children start slowly."""
     chance = random.Random(seed)
@@ -88,7 +88,7 @@ def stop_at_random(seed: int, folder: Path, nursery: Nursery) -> Counter[str]:
         jobs = app.enqueue_many([chance.choice(kinds).bind(each) for each in seconds])
         command = ["worker", "shutdown_tasks:app", "--concurrency", "2"]
         module = WORKER if has_quick_children else "shutdown_tasks"
-        worker = nursery.start(module, command, environment(), folder / "log")
+        worker = fork_server.start(module, command, environment(), folder / "log")
         try:
             written(folder / "notes")
             time.sleep(chance.uniform(0, 0.4))
@@ -119,9 +119,11 @@ def _how_it_was_left(app: App, job_id: str, folder: Path) -> str:
     return "released" if types[1:] else "untouched"
 
 
-def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(tmp_path: Path, nursery: Nursery) -> None:
+def test_a_worker_told_to_stop_at_any_instant_settles_or_releases_every_job(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     with ThreadPoolExecutor(3) as pool:
-        left = sum(pool.map(lambda seed: stop_at_random(seed, tmp_path / str(seed), nursery), range(30)), Counter())
+        left = sum(pool.map(lambda seed: stop_at_random(seed, tmp_path / str(seed), fork_server), range(30)), Counter())
     assert min(left[how] for how in ("succeeded", "released", "untouched")) > 10, left
 
 

@@ -14,6 +14,7 @@ from mulligan.errors import (
     UnknownDuty,
     UnknownIntake,
     UnknownKind,
+    UnknownProjection,
     UnknownQueue,
     UnknownSchedule,
     UnknownService,
@@ -54,7 +55,7 @@ def _ending(error: Exception) -> type[CommandFailed]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
-        case UnknownService() | UnknownQueue() | UnknownIntake():
+        case UnknownService() | UnknownQueue() | UnknownIntake() | UnknownProjection():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -26,6 +26,10 @@ HELP = {
 }
 
 
+# What the requests change that are no moves: the state of the job stays.
+DONE = {"expire_result": "has no result any more", "release_key": "holds no dedupe key any more"}
+
+
 class TakesDelay(CliCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # `-5s` is a bad duration, not an unknown option.
@@ -94,7 +98,8 @@ def _move_all(shared: SharedOptions, job_ids: list[str], verb: str, options: dic
                 moved[whole] = getattr(app, verb)(whole, **options, request_id=_own_id(request_id, whole, job_ids))
                 if not shared.as_json:
                     now = app.explain(whole)
-                    echo(safe(f"{whole} {state_phrase(now.job.state)}. {now.next[0]}"))
+                    done = DONE.get(verb) or state_phrase(now.job.state)
+                    echo(safe(f"{whole} {done}. {now.next[0]}"))
             except MulliganError as error:
                 if len(job_ids) == 1:
                     raise

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mulligan.app import App
 from mulligan.cli.parameters import login, text, when
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.lifecycle import State
 from mulligan.records.job import JobFilter
+
+if TYPE_CHECKING:
+    # `mulligan --help` does without the engine.
+    from mulligan.app import App
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
@@ -152,7 +155,7 @@ filter_options = together(
 )
 
 
-def job_filter(app: App, wanted: Mapping[str, Any]) -> JobFilter:
+def job_filter(app: "App", wanted: Mapping[str, Any]) -> JobFilter:
     """The filter of these options. The ids of jobs and of a batch may be shortened."""
     ids, batch = wanted.get("ids"), wanted.get("batch")
     whole = {

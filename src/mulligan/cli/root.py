@@ -13,26 +13,31 @@ from mulligan.errors import MulliganError
 from mulligan.values.suggest import did_you_mean
 from mulligan.values.text import safe
 
+# Where each command is, and the first line of its help: to list them, nothing needs to be imported.
 COMMANDS = {
-    "demo": "mulligan.cli.start_demo:demo",
-    "worker": "mulligan.cli.worker:worker",
-    "jobs": "mulligan.cli.jobs:jobs",
-    "batches": "mulligan.cli.batches:batches",
-    "redrive": "mulligan.cli.redrive:redrive",
-    "bulk": "mulligan.cli.bulk:bulk",
-    "owners": "mulligan.cli.owners:owners",
-    "events": "mulligan.cli.events:events",
-    "workers": "mulligan.cli.workers:workers",
-    "limits": "mulligan.cli.limits:limits",
-    "duties": "mulligan.cli.duties:duties",
-    "schedules": "mulligan.cli.schedules:schedules",
-    "services": "mulligan.cli.services:services",
-    "pause": "mulligan.cli.pauses:pause",
-    "resume": "mulligan.cli.pauses:resume",
-    "pauses": "mulligan.cli.pauses:pauses",
-    "policies": "mulligan.cli.policies:policies",
-    "migrate": "mulligan.cli.migrate:migrate",
-    "doctor": "mulligan.cli.doctor:doctor",
+    "demo": ("mulligan.cli.start_demo:demo", "Watch jobs run, fail, wait, succeed and die."),
+    "worker": ("mulligan.cli.worker:worker", "Run jobs until SIGTERM or Ctrl-C."),
+    "jobs": ("mulligan.cli.jobs:jobs", "Find, explain, retry and cancel jobs."),
+    "batches": ("mulligan.cli.batches:batches", "List batches with the counts of their members."),
+    "redrive": ("mulligan.cli.redrive:redrive", "Retry many failed jobs at a rate, canaries first."),
+    "bulk": ("mulligan.cli.bulk:bulk", "Cancel, snooze or run many jobs at a rate."),
+    "owners": ("mulligan.cli.owners:owners", "Owners of jobs."),
+    "events": ("mulligan.cli.events:events", "Show the event log, oldest first."),
+    "projections": (
+        "mulligan.cli.projections:projections",
+        "List the projections, the one that is furthest behind first.",
+    ),
+    "workers": ("mulligan.cli.workers:workers", "List the workers."),
+    "limits": ("mulligan.cli.limits:limits", "List the concurrency limits in force."),
+    "duties": ("mulligan.cli.duties:duties", "List the duties, with their last run and pause."),
+    "schedules": ("mulligan.cli.schedules:schedules", "List the schedules, with their next ticks and last run."),
+    "services": ("mulligan.cli.services:services", "List services with their state and their waiting jobs."),
+    "pause": ("mulligan.cli.pauses:pause", "Pause something in all workers."),
+    "resume": ("mulligan.cli.pauses:resume", "End a pause."),
+    "pauses": ("mulligan.cli.pauses:pauses", "List the pauses in force: by whom, why, until when."),
+    "policies": ("mulligan.cli.policies:policies", "Show and check retry policies, reclassify failures."),
+    "migrate": ("mulligan.cli.migrate:migrate", "Bring the database up to date."),
+    "doctor": ("mulligan.cli.doctor:doctor", "Report what is wrong, with the remedy."),
 }
 
 
@@ -46,9 +51,14 @@ class Root(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
+        place, _ = COMMANDS[cmd_name]
+        module, _, name = place.partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:

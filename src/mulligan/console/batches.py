@@ -189,7 +189,10 @@ class Batches:
         once = to_once(request_id, "retry batch", MEMBERS, owner, **terms)
         states = (State.FAILED, State.CANCELLED) if cancelled else (State.FAILED,)
         permission = self.permission()
-        members = [(job.id, job.kind in permission.kinds) for job in self._members(batch_id, states)]
+        members = [
+            (job.id, permission.concerns(job.kind, was_rejected=job.was_rejected))
+            for job in self._members(batch_id, states)
+        ]
         request = BatchRetry(
             id=self.ids(),
             batch=batch_id,

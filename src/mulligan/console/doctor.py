@@ -290,7 +290,7 @@ def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
         Check.LOG_CURSORS,
         f"readers of the event log have stopped: {listed([cursor.name for cursor in behind])}, the first since "
         f"{at(behind[0].updated_at, now)}; events that they have not read are not deleted",
-        f"start the reader; if it is gone for good: app.drop_projection({behind[0].name!r})",
+        f"start the reader; if it is gone for good: mulligan projections drop {behind[0].name}",
     )
 
 

@@ -14,6 +14,7 @@ from mulligan.console.arguments import (
     TYPES,
     check,
 )
+from mulligan.errors import UnknownProjection
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.progress import Progress
 from mulligan.store.projections import Apply
@@ -48,7 +49,7 @@ class EventLog:
             # A job is deleted with its events: without the job there is nothing to read, and there never will be.
             self.store().job(job, owner=owner)
         wanted = EventFilter(
-            job=job, batch=batch, kind=kind, owner=owner, types=None if types is None else tuple(types)
+            job=job, batch=batch, kind=kind, owner=owner, types=None if types is None else tuple(dict.fromkeys(types))
         )
         return self.store().stream(wanted, after=after, limit=limit)
 
@@ -75,6 +76,7 @@ class EventLog:
     def projections(self) -> list[Cursor]:
         return self.store().cursors()
 
-    @check(name=NAME)
+    @check(name=PROJECTION)
     def drop_projection(self, name: str) -> None:
-        self.store().drop_cursor(name)
+        if not self.store().drop_cursor(name):
+            raise UnknownProjection(name, [cursor.name for cursor in self.store().cursors()])

@@ -36,7 +36,7 @@ from mulligan.records.job import Job, JobFilter, Page
 from mulligan.records.limit import subjects_of
 from mulligan.store.messages import JobRequest, Outcome, Request
 from mulligan.store.moves import REVIVING
-from mulligan.store.requests import JOB, to_once
+from mulligan.store.requests import JOB, Once, to_once
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.values.duration import Duration, parse
@@ -165,9 +165,8 @@ class Jobs:
             delay=length,
             first=self._take_stuck(move, before, actor),
         )
-        used = connection if self.uses_connections() else None
         moved = self.judge.seen(
-            self.store().move(request, permission=self.tasks.permission(), connection=used, once=once)
+            self.store().move(request, permission=self.tasks.permission(), connection=self._used(connection), once=once)
         )
         _log(move, before, moved, bounded(actor), bounded(reason))
         return moved
@@ -183,10 +182,8 @@ class Jobs:
         connection: Any = None,
         request_id: str | None = None,
     ) -> Job[Any]:
-        once = to_once(request_id, "expire result", JOB, owner, job=job_id, actor=actor, reason=reason)
-        request = JobRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
-        used = connection if self.uses_connections() else None
-        return self.judge.seen(self.store().expire_result(request, connection=used, once=once))
+        request, once = self._request("expire result", job_id, owner, actor, reason, request_id)
+        return self.judge.seen(self.store().expire_result(request, connection=self._used(connection), once=once))
 
     @check(job_id=NAME, owner=NAME, actor=STRING, reason=STRING, connection=BY_THE_CALL, request_id=REQUEST_ID)
     def release_key(
@@ -199,10 +196,25 @@ class Jobs:
         connection: Any = None,
         request_id: str | None = None,
     ) -> Job[Any]:
-        once = to_once(request_id, "release key", JOB, owner, job=job_id, actor=actor, reason=reason)
+        request, once = self._request("release key", job_id, owner, actor, reason, request_id)
+        return self.judge.seen(self.store().release_key(request, connection=self._used(connection), once=once))
+
+    def _request(
+        self,
+        verb: str,
+        job_id: str,
+        owner: str | None,
+        actor: str | None,
+        reason: str | None,
+        request_id: str | None,
+    ) -> tuple[JobRequest, Once[Job[Any]] | None]:
+        """A request about one job that is not a move."""
+        once = to_once(request_id, verb, JOB, owner, job=job_id, actor=actor, reason=reason)
         request = JobRequest(id=self.ids(), job=job_id, owner=owner, actor=bounded(actor), reason=bounded(reason))
-        used = connection if self.uses_connections() else None
-        return self.judge.seen(self.store().release_key(request, connection=used, once=once))
+        return request, once
+
+    def _used(self, connection: Any) -> Any:
+        return connection if self.uses_connections() else None
 
     def _read(self, job_id: str, owner: str | None) -> Job[Any] | None:
         """The job as it is before the move, which raises JobNotFound itself."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from msgspec import structs
+
 from mulligan.console.arguments import FILTER, FLAG, MOST_FAILURES, NAME, REQUEST_ID, STRING, check
 from mulligan.console.jobs import Jobs
 from mulligan.errors import BadFilter, MulliganError
@@ -173,7 +175,7 @@ def _before(job: Job[Any]) -> Job[Any]:
     counts = dict(job.code_failures)
     if job.error_code in counts:
         counts[job.error_code] -= 1
-    return replace(job, failures=max(job.failures - 1, 0), code_failures=counts)
+    return structs.replace(job, failures=max(job.failures - 1, 0), code_failures=counts)
 
 
 def _compare(job: Job[Any], verdict: Verdict, decision: Decision) -> Reclassified:

@@ -15,6 +15,7 @@ from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.redrive import (
     BULK_VERBS,
     FORGET,
+    JOBS,
     MOST_ACTIVE,
     MOST_CANARIES,
     MOVES,
@@ -144,7 +145,8 @@ class Redrives:
         request_id = forget_request_id(owner, number)
         planned = self._plan(FORGET, JobFilter(owner=owner), FORGET_RATE, owner=None, request_id=request_id)
         # Also without jobs: there may be batches, or events.
-        return replace(planned, state=RUNNING, ended_at=None, because=None)
+        course = replace(planned.course, cursors={JOBS: ""})
+        return replace(planned, state=RUNNING, ended_at=None, because=None, course=course)
 
     def _plan(
         self, verb: str, wanted: JobFilter, pace: Rate, *, owner: str | None, request_id: str | None, **terms: Any

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from mulligan.errors import StoreError
-from mulligan.lifecycle import State
+from mulligan.lifecycle import LIVE, State
 from mulligan.records.job import Job, JobFilter, Page, all_pages
 from mulligan.records.redrive import (
     FORGET,
+    JOBS,
     MOST_ACTIVE,
     MOVES,
     Redrive,
@@ -105,23 +106,31 @@ class RunRedrives:
         return held and self._move(held, kind, number, now)
 
     def _forget(self, redrive: Redrive, now: datetime) -> Redrive | None:
-        """Cancel live jobs of the owner, also those that came after the start; when all are over, delete them."""
+        """Cancel live jobs of the owner, also those that came after the start, and delete those that are over."""
         number = jobs_allowed(redrive, now, self.limit)
         held = self._reserve(redrive, now) if number else None
         if held is None:
             return None
-        if live := self._live_jobs(held, number):
-            return self.store.advance_redrive(spend(held, len(live), now), moves=[_cancel(held, job) for job in live])
-        if self.store.jobs(_of_owner(held, State.RUNNING), limit=1).jobs:
-            return None
-        return self.store.forget(held, limit=self.limit)
+        live, damaged = self._live_jobs(held, number)
+        if JOBS not in held.course.cursors:
+            return self.store.forget(held, limit=self.limit, damaged=damaged)
+        if live:
+            held = self.store.advance_redrive(spend(held, len(live), now), moves=[_cancel(held, job) for job in live])
+        if held is None or len(live) == number:
+            return held
+        return self.store.forget(held, limit=self.limit, damaged=damaged) or (held if live else None)
 
-    def _live_jobs(self, redrive: Redrive, limit: int) -> list[Job[Any]]:
-        """Jobs to cancel. A running job is asked once; it ends with its attempt, or is reclaimed."""
-        if unstarted := self.store.jobs(_of_owner(redrive, State.WAITING, State.QUEUED), limit=limit).jobs:
-            return list(unstarted)
-        running = all_pages(partial(self.store.jobs, _of_owner(redrive, State.RUNNING), limit=limit))
-        return [job for page in running for job in page.jobs if not job.cancel_requested][:limit]
+    def _live_jobs(self, redrive: Redrive, limit: int) -> tuple[list[Job[Any]], int]:
+        """Jobs to cancel, and how many cannot be read. A running job is asked once; it ends with its
+        attempt, or is reclaimed."""
+        live: list[Job[Any]] = []
+        damaged = 0
+        for page in all_pages(partial(self.store.jobs, _of_owner(redrive, *LIVE), limit=limit)):
+            live += [job for job in page.jobs if not job.cancel_requested]
+            damaged += len(page.damaged)
+            if len(live) >= limit:
+                break
+        return live[:limit], damaged
 
     def _take_results(self, redrive: Redrive, now: datetime) -> Redrive:
         return take_answers(redrive, self.store.redrive_results(redrive), now) if redrive.course.watched else redrive

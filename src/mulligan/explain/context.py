@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import structs
+
 from mulligan.explain.words import at
 from mulligan.records.batch import BatchRecord
 from mulligan.records.event import Event
@@ -71,7 +73,7 @@ def hide_from_owner(job: Job[Any], context: Context) -> tuple[Job[Any], Context]
         service=service,
         is_for_owner=True,
     )
-    return replace(job, leased_by=None, error_detail=None, last_detail=None), shown
+    return structs.replace(job, leased_by=None, error_detail=None, last_detail=None), shown
 
 
 def _hide_in_event(event: Event) -> Event:

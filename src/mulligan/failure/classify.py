@@ -24,6 +24,8 @@ from mulligan.failure.verdict import Failure, Ledger, Verdict
 from mulligan.values.duration import parse
 
 _MOST_NOTES = 5
+# Cache bound: messages are not part of the key, so most apps have a few dozen kinds of failures.
+MOST_CACHED = 200
 _DEFAULT_CODES = {
     ErrorClass.FINAL: "REJECTED",
     ErrorClass.RETRYABLE: "UNKNOWN",
@@ -117,3 +119,25 @@ def _complete(verdict: Verdict, failure: Failure, *, kind: str, catalogue: Catal
         blames_service=entry.blames_service if verdict.blames_service is None else verdict.blames_service,
         failure=failure.compact,
     )
+
+
+class RuleIndex:
+    """The rules for jobs of one kind, in order. It finds those that may match a failure, without asking every rule each
+    time."""
+
+    def __init__(self, rules: Iterable[AnyRule], kind: str) -> None:
+        # A subclass of Rule may match in its own way.
+        self._rules = tuple(rule for rule in rules if type(rule) is not Rule or rule.kind in (None, kind))
+        self._found: dict[object, tuple[AnyRule, ...]] = {}
+
+    def candidates(self, failure: Failure) -> tuple[AnyRule, ...]:
+        """The rules that may match, in order: those left out cannot match a failure with these values."""
+        # Strings and integers only: the class of an exception may have any `__hash__`.
+        key = (failure.types, failure.causes, failure.status, failure.exit, failure.errno, failure.sqlstate)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= MOST_CACHED:
+                self._found = {}
+            found = tuple(rule for rule in self._rules if type(rule) is not Rule or rule.may_match(failure))
+            self._found[key] = found
+        return found

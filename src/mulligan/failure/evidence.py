@@ -13,6 +13,7 @@ from typing import TypeGuard, TypeVar
 
 from mulligan.errors import FinalError, ProgramFailed, Snooze
 from mulligan.failure.redact import clip, sanitize
+from mulligan.failure.trace import format_traceback
 from mulligan.values.duration import Duration, parse
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ _LARGEST = 2**31
 _DEEPEST = 10
 # aiohttp reports 400 for a response that it could not read, which no server sent.
 _READ_BY_AIOHTTP = "aiohttp.http_exceptions.HttpProcessingError"
+_OF_PROGRAMS = (SubprocessError, ProgramFailed)
 
 
 def try_or(ask: Callable[[], T], otherwise: T) -> T:
@@ -40,7 +42,11 @@ def try_or(ask: Callable[[], T], otherwise: T) -> T:
 
 
 def attribute(holder: object, name: str) -> object:
-    return try_or(lambda: getattr(holder, name, None), None)
+    # Not by `try_or`: each failure asks for twenty attributes.
+    try:
+        return getattr(holder, name, None)
+    except BaseException:
+        return None
 
 
 def is_a(exception: BaseException, kind: type | tuple[type, ...]) -> bool:
@@ -50,8 +56,11 @@ def is_a(exception: BaseException, kind: type | tuple[type, ...]) -> bool:
 
 def representative(exception: BaseException) -> BaseException:
     """The member that represents an exception group: a final one, or the first if all have the same type."""
+    if not is_a(exception, BaseExceptionGroup):
+        return exception
     members = _members(exception) or [exception]
-    alike = len({type(member) for member in members}) == 1
+    # By identity: a metaclass may have any `__hash__` and `__eq__`.
+    alike = all(type(member) is type(members[0]) for member in members)
     final = [member for member in members if is_a(member, FinalError)]
     return next(iter(final or (members if alike else [exception])))
 
@@ -97,14 +106,18 @@ def _is_exception(value: object) -> TypeGuard[BaseException]:
 
 def first(ask: Callable[[BaseException], T | None], exceptions: list[BaseException]) -> T | None:
     """The first answer that is not None."""
-    answers = (ask(exception) for exception in exceptions)
-    return next((answer for answer in answers if answer is not None), None)
+    for exception in exceptions:
+        if (answer := ask(exception)) is not None:
+            return answer
+    return None
 
 
 def type_name(kind: type) -> str:
     """`OSError`, `socket.gaierror`, `app.tasks.Refused`."""
-    module = try_or(lambda: str(kind.__module__), "")
-    name = try_or(lambda: str(kind.__qualname__), "") or "nameless"
+    module, name = attribute(kind, "__module__"), attribute(kind, "__qualname__")
+    if type(module) is not str or type(name) is not str:
+        module, name = try_or(lambda: str(module or ""), ""), try_or(lambda: str(name or ""), "")
+    name = name or "nameless"
     return clip(name if module in ("", "builtins") else f"{module}.{name}", _NAME_LIMIT)
 
 
@@ -121,16 +134,19 @@ def cause_names(exceptions: list[BaseException]) -> tuple[str, ...]:
 
 
 def message_of(exception: BaseException) -> str:
-    unreadable = f"(the text of this {type_name(type(exception))} cannot be read)"
-    # str() may return a subclass with its own behaviour; str.__str__ makes it a plain string.
-    text = sanitize(try_or(lambda: str.__str__(str(exception)), unreadable), MESSAGE_LIMIT)
-    said = try_or(lambda: _program_output(exception), "")
+    try:
+        # str() may return a subclass with its own behaviour; str.__str__ makes it a plain string.
+        text = str.__str__(str(exception))
+    except BaseException:
+        text = f"(the text of this {type_name(type(exception))} cannot be read)"
+    text = sanitize(text, MESSAGE_LIMIT)
+    said = try_or(lambda: _program_output(exception), "") if is_a(exception, _OF_PROGRAMS) else ""
     return clip(f"{text}\n{said}", MESSAGE_LIMIT) if said else text
 
 
 def _program_output(exception: BaseException) -> str:
     """The last output of a failed program, which contains the reason; the exception's own text does not."""
-    said = attribute(exception, "stderr") if is_a(exception, (SubprocessError, ProgramFailed)) else None
+    said = attribute(exception, "stderr")
     if isinstance(said, bytes):
         said = said[-_MOST_OUTPUT:].decode(errors="replace")
     return sanitize(said[-_MOST_OUTPUT:], MESSAGE_LIMIT // 2).strip() if isinstance(said, str) else ""
@@ -138,16 +154,22 @@ def _program_output(exception: BaseException) -> str:
 
 def detail_of(exception: BaseException) -> str:
     """The traceback with its causes, without the values of variables."""
-    short = f"{type_name(type(exception))}: {message_of(exception)}\n"
-    traceback = try_or(lambda: _traceback(exception), short) if _members(exception) else short
+    traceback = try_or(lambda: format_traceback(exception, MESSAGE_LIMIT), None)
+    if traceback is None:
+        traceback = sanitize(try_or(lambda: _format_by_python(exception), "") or _short(exception), DETAIL_LIMIT)
     # ProgramFailed carries the output as a note, which is part of the traceback.
     said = try_or(lambda: _program_output(exception), "") if is_a(exception, SubprocessError) else ""
-    return sanitize(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
+    return clip(f"{traceback}\n{said}\n" if said else traceback, DETAIL_LIMIT)
 
 
-def _traceback(exception: BaseException) -> str:
-    lines = TracebackException.from_exception(exception).format()
+def _format_by_python(exception: BaseException) -> str:
+    """Slower, for all that is unusual; empty if a group has too many members."""
+    lines = TracebackException.from_exception(exception).format() if _members(exception) else ()
     return "".join(sanitize(line, MESSAGE_LIMIT) if len(line) > MESSAGE_LIMIT // 4 else line for line in lines)
+
+
+def _short(exception: BaseException) -> str:
+    return f"{type_name(type(exception))}: {message_of(exception)}\n"
 
 
 def status_of(exceptions: list[BaseException]) -> int | None:
@@ -171,7 +193,7 @@ def _status(exception: BaseException) -> int | None:
         # A `code` alone may belong to another protocol, such as SMTP's 450.
         *([(exception, "code")] if response is not None or attribute(exception, "headers") is not None else []),
     ]
-    numbers = (_integer(attribute(holder, name)) for holder, name in places)
+    numbers = (_integer(attribute(holder, name)) for holder, name in places if holder is not None)
     return next((number for number in numbers if number is not None and 100 <= number <= 599), None)
 
 
@@ -191,6 +213,8 @@ def exit_of(exception: BaseException) -> int | None:
 
 
 def _integer(value: object) -> int | None:
+    if value is None:
+        return None
     number = try_or(lambda: int.__int__(value) if isinstance(value, int) else None, None)
     return number if number is not None and type(value) is not bool and abs(number) < _LARGEST else None
 
@@ -206,6 +230,8 @@ def hint_of(exception: BaseException) -> timedelta | None:
 def _header(exception: BaseException) -> timedelta | None:
     for holder in (attribute(exception, "response"), exception):
         headers = attribute(holder, "headers")
+        if headers is None:
+            continue
         asked = _entry(headers, "Retry-After")
         hint = _duration(asked)
         hint = _until(asked, _entry(headers, "Date")) if hint is None else hint
@@ -226,6 +252,8 @@ def _entry(mapping: object, key: str) -> object:
 
 
 def _duration(value: object) -> timedelta | None:
+    if value is None:
+        return None
     return try_or(lambda: parse(_seconds(value)), None)
 
 

@@ -1,10 +1,13 @@
 """Groups equal failures by a fingerprint of the message without its variable parts."""
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
 # The masks read this many characters of a message, half from each end.
 _READ = 4_000
+# An outage repeats one message for each job. Longer messages are not kept.
+_KEPT = 500
 
 # Listed here because the library's wording changes: groups must not depend on the Python version.
 _PHRASES = r"""
@@ -58,6 +61,10 @@ def fingerprint(type: str, message: str, *codes: int | None, kind: str = "") -> 
 
 def template(message: str) -> str:
     """The message with its variable parts masked, for people: `Connection to <ip>:# refused`."""
+    return _cached_template(message) if type(message) is str and len(message) <= _KEPT else _template(message)
+
+
+def _template(message: str) -> str:
     if len(message) > _READ:
         message = message[: _READ // 2] + "…" + message[1 - _READ // 2 :]
     # A mask can expose another match next to it, so repeat until nothing changes.
@@ -67,6 +74,9 @@ def template(message: str) -> str:
             break
         message = masked
     return message
+
+
+_cached_template = lru_cache(maxsize=1024)(_template)
 
 
 def _mask(match: re.Match[str]) -> str:

@@ -124,13 +124,21 @@ class Rule:
 
     def matches(self, failure: Failure) -> bool:
         return (
+            self.may_match(failure)
+            and (self.message is None or self.message.is_in(failure.message))
+            and (self.when is None or _holds(self.when, failure))
+        )
+
+    def may_match(self, failure: Failure) -> bool:
+        """Whether the numbers, the SQLSTATE and the names of types fit. The rest depends on the message, on the
+        exception itself, or on a function of the user."""
+        return (
             _within(failure.status, self.status)
             and _within(failure.exit, self.exit)
             and _within(failure.errno, self.errno)
             and (not self.sqlstate or (failure.sqlstate or "").startswith(self.sqlstate))
             and (not self.cause or any(name in failure.types or name in failure.causes for name in self.cause))
-            and (self.message is None or self.message.is_in(failure.message))
-            and (self.when is None or _holds(self.when, failure))
+            and (not isinstance(self.when, str) or self.when in failure.types)
         )
 
     def describe(self) -> str:

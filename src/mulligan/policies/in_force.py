@@ -6,6 +6,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import Rule
 from mulligan.policies.section import Section
@@ -62,4 +64,4 @@ class InForce:
             given = dict(ONCE)
         if "timeout" in self.sources and job.own_timeout is None:
             given["timeout"] = self.timeout
-        return replace(job, **given) if given else job
+        return structs.replace(job, **given) if given else job

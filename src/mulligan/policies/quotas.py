@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from mulligan.errors import BadPolicy
 from mulligan.policies.file import NO_FILE, PolicyFile
 from mulligan.policies.owner import Owner, OwnerChanges
@@ -99,8 +101,13 @@ class Quotas:
         followed = _add_weights(job, job.owner, in_force)
         if weight is None and owner.rate is None and owner.max_live is None and followed is job:
             return job
-        most = owner.max_live
-        return replace(followed, weight=weight, submit_rate=owner.rate, max_live=most, is_counted=most is not None)
+        return structs.replace(
+            followed,
+            weight=weight,
+            submit_rate=owner.rate,
+            max_live=owner.max_live,
+            is_counted=owner.max_live is not None,
+        )
 
     def add_weight(self, follow_up: FollowUp, owner: str) -> FollowUp:
         """The follow-up with its owner's weight."""
@@ -127,7 +134,9 @@ def _budget(owner: Owner) -> RetryBudget | None:
 def _add_weight(follow_up: FollowUp, owner: str, in_force: QuotasInForce) -> FollowUp:
     followed, weight = _add_weights(follow_up, owner, in_force), in_force.weight(follow_up.queue, owner)
     is_counted = in_force.owner(owner).max_live is not None
-    return replace(followed, weight=weight, is_counted=is_counted) if weight is not None or is_counted else followed
+    if weight is None and not is_counted:
+        return followed
+    return structs.replace(followed, weight=weight, is_counted=is_counted)
 
 
 def _add_weights(job: Followed, owner: str, in_force: QuotasInForce) -> Followed:
@@ -136,7 +145,7 @@ def _add_weights(job: Followed, owner: str, in_force: QuotasInForce) -> Followed
     cancelled = job.on_cancelled and _add_weight(job.on_cancelled, owner, in_force)
     if failed is job.on_failed and cancelled is job.on_cancelled:
         return job
-    return replace(job, on_failed=failed, on_cancelled=cancelled)
+    return structs.replace(job, on_failed=failed, on_cancelled=cancelled)
 
 
 def _by_name(what: str, kind: type[T], given: Iterable[T]) -> dict[str, T]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -62,10 +62,18 @@ def to_json(value: Any) -> Any:
             return [to_json(item) for item in value]
         case None | bool() | int() | float() | str():
             return value
-        case _ if is_dataclass(value) and not _has_notation(type(value)):
+        case _ if is_record(type(value)) and not _has_notation(type(value)):
             return document_of(value)
         case _:
             return str(value)
+
+
+def is_record(kind: type[Any]) -> TypeGuard[Any]:
+    return is_dataclass(kind) or issubclass(kind, msgspec.Struct)
+
+
+def field_names(kind: type[Any]) -> tuple[str, ...]:
+    return kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else tuple(each.name for each in fields(kind))
 
 
 def _has_notation(kind: type) -> bool:
@@ -79,8 +87,7 @@ def _shape_of(kind: type) -> Shape:
 
 def _names(kind: type) -> list[str]:
     shape = _shape_of(kind)
-    own = [each.name for each in fields(kind) if not each.name.startswith("_") and each.name not in shape.omits]
-    return [*own, *shape.adds]
+    return [*(name for name in field_names(kind) if name[0] != "_" and name not in shape.omits), *shape.adds]
 
 
 # The types
@@ -126,7 +133,7 @@ def _json_type(hint: Any) -> Any:
     if issubclass(origin, Collection) and not issubclass(origin, str):
         item: Any = _json_type(parts[0]) if parts else Any
         return list[item]
-    if is_dataclass(origin):
+    if is_record(origin):
         return str if _has_notation(origin) else document_type(origin)
     return hint
 

@@ -40,6 +40,8 @@ MOVES = {
     FORGET: Move.MANUAL_CANCEL,
 }
 BULK_VERBS = (CANCEL, SNOOZE, RUN_NOW)
+# What is deleted first when an owner is forgotten.
+JOBS = "jobs"
 
 GOOD, BAD, SILENT = "+", "-", "?"
 MOVED_ON = "moved on"
@@ -82,8 +84,9 @@ class Watched:
 class Course:
     """The progress of a redrive, for the workers that carry it out.
 
-    `cursors` holds the kinds that are left, each with the last job examined; `recent` holds the newest answers. The
-    rate counts from `paced_at`. `version` grows with each change.
+    `cursors` holds the kinds that are left, each with the last job examined; if an owner is forgotten, what is being
+    deleted, and how far. `recent` holds the newest answers. The rate counts from `paced_at`. `version` grows with each
+    change.
     """
 
     cursors: Mapping[str, str]
@@ -141,8 +144,8 @@ class Redrive:
 
     @property
     def kinds_left(self) -> tuple[str, ...]:
-        """The kinds whose jobs were not all examined."""
-        return tuple(self.course.cursors)
+        """The kinds whose jobs were not all examined. None if an owner is forgotten, whatever the kinds of its jobs."""
+        return () if self.verb == FORGET else tuple(self.course.cursors)
 
     @property
     def bad(self) -> int:

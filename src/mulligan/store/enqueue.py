@@ -2,10 +2,12 @@
 jobs that existed already."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import structs
+
 from mulligan.errors import Conflict
+from mulligan.lifecycle import State
 from mulligan.records.job import Job, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.batches import BatchOperations
@@ -16,6 +18,9 @@ from mulligan.store.limits import LimitOperations
 from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Statement, Statements, Steps
+
+# What a statement binds also where it does not apply.
+NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None, "is_counted": False}
 
 
 class SharedOperations:
@@ -43,6 +48,70 @@ class EnqueueOperations:
         return [new_values(job, is_limited=self._limits.applies_to(job)) for job in jobs]
 
 
+def is_plain(job: NewJob) -> bool:
+    """Whether one statement stores it. Other jobs take several, in a transaction."""
+    return (
+        job.dedupe_key is None
+        and job.batch is None
+        and job.weight is None
+        and job.submit_rate is None
+        and job.max_live is None
+        and not job.is_counted
+        and not job.is_service_computed
+        and not job.is_id_given
+    )
+
+
+def are_alike(jobs: Sequence[NewJob]) -> bool:
+    """Whether these plain jobs differ only in id and arguments."""
+    if not jobs or not is_plain(first := jobs[0]):
+        return False
+    return all(structs.replace(job, id=first.id, arguments=first.arguments) == first for job in jobs[1:])
+
+
+def new_record(values: Record, now: int, waits_for: str | None) -> Record:
+    """Return the row of a new plain job as it is stored."""
+    submitted_at, deadline = values["submitted_at"], values["deadline"]
+    is_queued = waits_for is None
+    return {
+        **_NEW,
+        **values,
+        "state": (State.QUEUED if is_queued else State.WAITING).value,
+        "waiting_for": waits_for,
+        "rank": now if submitted_at is None else submitted_at,
+        "submitted_at": now if submitted_at is None else submitted_at,
+        "enqueued_at": now,
+        "queued_at": now if is_queued else None,
+        "due_at": now + values["delay"],
+        "deadline": None if deadline is None else now + deadline,
+        "updated_at": now,
+    }
+
+
+# What the schema gives to a new row.
+_NEW: Record = {
+    **dict.fromkeys(("attempt", "failures", "crashes", "losses", "snoozes", "manual_retries", "progress"), 0),
+    "code_failures": "{}",
+    "trigger": "automatic",
+    "progress_text": "",
+    "cancel_requested": False,
+    **dict.fromkeys(
+        (
+            *("previous_delay", "started_at", "last_attempt_at", "finished_at", "result", "result_expired_at"),
+            *("error_code", "error_class", "error_message", "error_group"),
+            *("last_code", "last_class", "last_message", "last_detail"),
+            *("dedupe_until", "leased_by", "lease_until", "version", "gate", "own_max_attempts", "own_timeout"),
+        )
+    ),
+}
+
+
+def to_alike(jobs: Sequence[NewJob], record: Record) -> list[Job[Any]]:
+    """Return the records of jobs that differ from this one only in id and arguments."""
+    first = to_job(record)
+    return [structs.replace(first, id=job.id, arguments=to_arguments(job.arguments)) for job in jobs]
+
+
 def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:
     """Raise Conflict before any of several jobs is written: the caller may commit its transaction in spite of the
     error.
@@ -52,7 +121,7 @@ def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:
     given: dict[str, NewJob] = {}
     for job in jobs:
         if job.is_id_given and (first := given.setdefault(job.id, job)) is not job:
-            _refuse_other_call(job, asdict(first))
+            _refuse_other_call(job, structs.asdict(first))
     if given and len(jobs) > 1:
         for record in (yield Statement(sql["load"], {"ids": to_json(sorted(given))})):
             _refuse_other_call(given[record["id"]], record)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mulligan.errors import BadArgument
 from mulligan.failure.verdict import Verdict
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.progress import Progress
@@ -43,7 +44,9 @@ class EventOperations:
             rows, until = self._read(session, wanted, after, end, limit)
             self._confirm(session, last)
         # Read last: what was deleted before the events were read is noted by now.
-        (log,) = session.rows("pruned")
+        (log,) = session.rows("log")
+        if after > log["reached"]:
+            raise BadArgument("after", after, _of_this_log(log["reached"]))
         is_pruned = wanted.job is None and after < log["pruned"]
         return EventPage(tuple(map(to_event, rows)), until, until >= end, is_pruned)
 
@@ -117,8 +120,17 @@ class EventOperations:
         """Return whether the cursor was still at `before`. No events are deleted because of it: it only rises."""
         return bool(session.rows("move_cursor", {"name": name, "before": before, "position": position}))
 
-    def drop_cursor(self, session: Session, name: str) -> None:
-        session.rows("drop_cursor", {"name": name})
+    def drop_cursor(self, session: Session, name: str) -> bool:
+        """Return whether there was one."""
+        return bool(session.rows("drop_cursor", {"name": name}))
+
+
+def _of_this_log(reached: int) -> str:
+    # A reader that went on from there would miss every event up to it.
+    return (
+        f"at most {reached:,}, the highest position that this log has reached: "
+        "a higher one is of another database, or of this one before a backup was restored"
+    )
 
 
 def to_conditions(wanted: EventFilter) -> tuple[list[str], dict[str, Any]]:

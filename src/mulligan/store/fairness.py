@@ -11,7 +11,7 @@ by queue, priority and owner, then jobs. A job without a limit and outside fair 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -127,6 +127,13 @@ class LiveLimit:
     owner: str
     most: int
     live: int
+    is_complete: bool
+    """No job can be missing in the count."""
+
+    @property
+    def missing(self) -> int:
+        """How many more jobs would be beyond the limit."""
+        return max(0, self.most + 1 - self.live)
 
     def fits(self, count: int) -> bool:
         # A call that stores nothing is not refused.
@@ -157,29 +164,54 @@ class SubmitOperations:
             for row in locked
             if row["owner"] in rates
         ]
-        live = yield from self._count_live([row for row in locked if row["owner"] in most])
-        limits: list[SubmitBucket | LiveLimit] = [*buckets]
-        limits += [LiveLimit(owner, number, live[owner]) for owner, number in most.items()]
-        wanted = Counter(row["owner"] for row in limited)
+        live = yield from self._count_live(most, locked[0]["now"])
+        yield from self._refuse([*buckets, *live], limited, now)
+        for limit in live:
+            if not limit.is_complete:
+                adopted = yield from self._adopt(limit, locked[0]["now"])
+                yield from self._refuse([adopted], limited, now)
+        return buckets
+
+    def _refuse(self, limits: Sequence[SubmitBucket | LiveLimit], rows: Sequence[Row], now: int | None) -> Steps[None]:
+        wanted = Counter(row["owner"] for row in rows)
         if not all(limit.fits(wanted[limit.owner]) for limit in limits):
-            wanted = yield from self._count_new(limited, now)
+            wanted = yield from self._count_new(rows, now)
         for limit in limits:
             if not limit.fits(wanted[limit.owner]):
                 raise limit.refusal(wanted[limit.owner])
-        return buckets
 
-    def _count_live(self, locked: Sequence[Row]) -> Steps[Counter[str]]:
-        """Count the live jobs of these owners. After the lock, in a separate statement: it sees all that were stored
-        before."""
-        if not locked:
-            return Counter()
-        now: int = locked[0]["now"]
-        if new := [row["owner"] for row in locked if not now < (row["counted_until"] or 0) <= now + COUNTED_FOR]:
-            yield Statement(self._sql["live_adopt"], {"owners": to_json(new)})
-            yield Statement(self._sql["live_adopted"], {"owners": to_json(new), "until": now + COUNTED_FOR})
-        owners = to_json([row["owner"] for row in locked])
-        counted = yield Statement(self._sql["live_counts"], {"owners": owners})
-        return Counter({row["owner"]: row["number"] for row in counted})
+    def _count_live(self, most: Mapping[str, int], now: int) -> Steps[list[LiveLimit]]:
+        """Count the live jobs of these owners, up to one more than they may have. After the lock, in a separate
+        statement: it sees all that were stored before."""
+        if not most:
+            return []
+        values = {"owners": to_json(list(most)), "limit": max(most.values()) + 1}
+        counted = yield Statement(self._sql["live_counts"], values)
+        return [
+            LiveLimit(row["owner"], most[row["owner"]], row["number"], _is_complete(row["counted_until"], now))
+            for row in counted
+        ]
+
+    def _adopt(self, limit: LiveLimit, now: int) -> Steps[LiveLimit]:
+        """Count live jobs that were stored without the limit, as many as matter."""
+        found = yield Statement(self._sql["live_uncounted"], {"owner": limit.owner, "limit": limit.missing})
+        if found:
+            yield Statement(self._sql["live_adopt"], {"ids": to_json([row["id"] for row in found])})
+        if len(found) < limit.missing:
+            yield Statement(self._sql["live_complete"], {"owner": limit.owner, "until": now + COUNTED_FOR})
+        return replace(limit, live=limit.live + len(found))
+
+    def may_have_uncounted(self, session: Session, owner: str, most: int) -> bool:
+        """Whether an owner that was refused may have other live jobs than were counted, and they matter."""
+        found = session.play(self._count_live({owner: most}, session.moment()))
+        return not any(limit.is_complete or not limit.missing for limit in found)
+
+    def adopt(self, session: Session, owner: str, most: int) -> None:
+        """Count the live jobs of an owner that was refused. A refused enqueue stores nothing, so the next one would
+        look for them again."""
+        session.rows("submit_lock", owners=to_json([owner]))
+        for limit in session.play(self._count_live({owner: most}, session.moment())):
+            session.play(self._adopt(limit, session.moment()))
 
     def _count_new(self, rows: Sequence[Row], now: int | None) -> Steps[Counter[str]]:
         """Count the jobs of each owner that do not exist yet."""
@@ -236,6 +268,11 @@ class SubmitOperations:
         if idle:
             # In a separate statement: it sees all that was committed before the rows were locked.
             session.rows("turns_forget", {"places": to_json(idle)})
+
+
+def _is_complete(counted_until: int | None, now: int) -> bool:
+    # A time that is too far is from before the clock was set back.
+    return now < (counted_until or 0) <= now + COUNTED_FOR
 
 
 def _key(row: Row) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
 from mulligan.errors import BadConnection
-from mulligan.records.job import Lease
 from mulligan.store.rows import records
 from mulligan.store.session import Now, Rows, Script, Session, Statement, Statements, for_postgres, play, play_async
 
@@ -69,9 +68,6 @@ class ForeignSession(Session):
 
     def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
         return self._foreign.execute(Statement(sql, dict(values)))
-
-    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        raise NotImplementedError("workers use the connections of the store")
 
 
 def recognise(connection: Any, database: str) -> Foreign:

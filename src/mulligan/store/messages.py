@@ -204,7 +204,7 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The preconditions of tasks for a manual retry, and the kinds that have one.
+    """The preconditions of tasks for a manual retry, and the kinds whose task has a `can_retry`.
 
     `ask` gets the job, whose row is locked, and the connection whose transaction makes the move. It raises a
     MulliganError to refuse; what it has written on the connection is then undone.
@@ -216,6 +216,10 @@ class Permission:
     @property
     def is_asked(self) -> bool:
         return bool(self.kinds)
+
+    def concerns(self, kind: str, *, was_rejected: bool) -> bool:
+        """Whether to ask about a job. The arguments of a rejected one may be incomplete, whatever its kind."""
+        return kind in self.kinds or was_rejected
 
 
 NO_PRECONDITION = Permission(frozenset(), lambda _job, _connection: None)

@@ -64,7 +64,7 @@ class MoveOperations:
         step = TABLE.get((request.move, source))
         if step is None:
             raise illegal_move(request.job, source, request.move)
-        if request.move in REVIVING and row["kind"] in parts.permission.kinds:
+        if request.move in REVIVING and parts.permission.concerns(row["kind"], was_rejected=_was_rejected(row)):
             parts.permission.ask(to_job(locked), session.connection)
         self._write(session, request, row, step.target)
         session.rows("event", move_values(request, row, step.event))
@@ -97,6 +97,11 @@ def _state(row: Record) -> State:
         return State(row["state"])
     except ValueError as error:
         raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
+
+
+def _was_rejected(row: Record) -> bool:
+    """Like `Job.was_rejected`."""
+    return bool(row["attempt"] == 0 and row["finished_at"] == row["enqueued_at"])
 
 
 def move_values(request: Request, row: Record, event: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from mulligan.store.probes import ProbeOperations
 from mulligan.store.session import Session
 
 PROMOTE_PASS = 1_000
-PROMOTE_PASSES = 10
+# A claim waits for so many passes. The worker promotes the rest beside its claims.
+PROMOTE_PASSES = 3
 
 PromotePass = Callable[[Session, str, dict[str, Any]], tuple[int, int]]
 """Run one pass with the named statement. Return how many jobs were promoted and how many became blocked."""
@@ -58,7 +59,8 @@ class PromoteOperations:
     def promote(
         self, session: Session, changes: CountChanges | None = None, claim: Claim | None = None
     ) -> tuple[Promotable, int | None]:
-        """Promote all due jobs. Return what is left, and in how many microseconds to check the limits again.
+        """Promote the jobs that are due longest. Return what is left, and in how many microseconds to check the limits
+        again.
 
         Batch members that fail here are added to `changes`, if given, else counted at once. Jobs that `claim` needs to
         probe a service become due again.
@@ -83,8 +85,8 @@ class PromoteOperations:
             found = self.find_promotable(session)
         return found, again
 
-    def promote_by_duty(self, session: Session, duty: str, limit: int, *, is_manual: bool) -> int:
-        """Promote up to `limit` jobs of one duty. A manual run ignores the pause of the duty."""
+    def promote_by_duty(self, session: Session, duty: str | None, limit: int, *, is_manual: bool) -> int:
+        """Promote up to `limit` jobs of one duty, or of both. A manual run ignores the pause of the duty."""
         self._announce_limits(session)
         promoted = 0
         if self.find_promotable(session).has_due:

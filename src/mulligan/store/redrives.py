@@ -1,6 +1,6 @@
 """Redrives: each step is part of one transaction."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,13 +14,13 @@ from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import (
     FORGET,
     MOVED_ON,
+    RETRY,
     Course,
     Match,
     Redrive,
     RedriveState,
     Watched,
     cancel_reason,
-    end,
     record_retries,
     retry_request_id,
     skip_reason,
@@ -61,18 +61,9 @@ REDRIVE: AnswerFormat[Redrive] = AnswerFormat(
     decode=lambda text: _from_answer(from_json(text)),
 )
 
-Purge = Callable[[Session, str, int], int]
-# What is stored about an owner besides jobs and their events.
-OWNED = {
-    "mulligan_batches": "owner = :owner",
-    "mulligan_events": "owner = :owner AND owner <> ''",
-    "mulligan_spending": "owner = :owner",
-    "mulligan_submissions": "owner = :owner",
-    "mulligan_shares": "owner = :owner",
-    "mulligan_limits": "gate = 'owner/' || :owner::text",
-    "mulligan_requests": "owner = '/' || :owner::text",
-    "mulligan_operations": "owner = :owner AND id <> :id",
-}
+# Before the names in `cursors` of an operation that is no redrive. No task has such a name: workers of a version that
+# knows only redrives would retry the jobs, and so leave the operation alone.
+HIDDEN = " "
 
 
 class RedriveOperations:
@@ -115,13 +106,11 @@ class RedriveOperations:
         for request in requests:
             done += [(request.job, self._move(session, redrive, request, changes, parts))]
         after = record_retries(redrive, done, from_time(session.moment()))
-        session.rows("redrive_write", redrive_values(after))
-        if after.state.is_over:
-            session.rows("event", end_event(after))
+        written = write_progress(session, after)
         if after.retried > redrive.retried:
             parts.promote(changes)
         self._batches.apply_counts(session, changes, actor=redrive.actor)
-        return replace(after, course=replace(after.course, version=after.course.version + 1))
+        return written
 
     def _move(
         self, session: Session, redrive: Redrive, request: Request, changes: CountChanges, parts: MoveParts
@@ -141,25 +130,6 @@ class RedriveOperations:
         except session.violation as error:
             return skip_reason(StoreDamaged(str(error)))
         return None
-
-    def forget(self, session: Session, redrive: Redrive, limit: int, purge: Purge) -> Redrive | None:
-        """Delete ended jobs of an owner. When no job is left, delete the other rows about the owner, and end."""
-        if not session.rows("redrive_locked", redrive_values(redrive)):
-            return None
-        owner = redrive.filter.owner or ""
-        if purged := purge(session, owner, limit):
-            after = replace(redrive, purged=redrive.purged + purged)
-        elif session.rows("forget_left", {"owner": owner}):
-            return None
-        else:
-            session.rows("forget_noted", {"owner": owner})
-            for table, condition in OWNED.items():
-                session.filtered("forget_rows", [condition], {"owner": owner, "id": redrive.id}, table=table)
-            after = end(redrive, RedriveState.DONE, from_time(session.moment()))
-        session.rows("redrive_write", redrive_values(after))
-        if after.state.is_over:
-            session.rows("event", end_event(after))
-        return replace(after, course=replace(after.course, version=after.course.version + 1))
 
     def cancel(
         self, session: Session, redrive_id: str, owner: str | None, actor: str | None, reason: str | None
@@ -194,6 +164,18 @@ class RedriveOperations:
         return [to_redrive(row) for row in rows]
 
 
+def write_progress(session: Session, redrive: Redrive) -> Redrive:
+    """Write the operation, and its event if it has ended. Return it as it is stored."""
+    session.rows("redrive_write", redrive_values(redrive))
+    if redrive.state.is_over:
+        session.rows("event", end_event(redrive))
+    return replace(redrive, course=replace(redrive.course, version=redrive.course.version + 1))
+
+
+def _hidden(verb: str) -> str:
+    return "" if verb == RETRY else HIDDEN
+
+
 def redrive_values(redrive: Redrive) -> dict[str, Any]:
     course = redrive.course
     return {
@@ -221,7 +203,7 @@ def redrive_values(redrive: Redrive) -> dict[str, Any]:
         "because": redrive.because,
         "began_at": to_time(redrive.began_at),
         "ended_at": None if redrive.ended_at is None else to_time(redrive.ended_at),
-        "cursors": to_json(course.cursors),
+        "cursors": to_json({_hidden(redrive.verb) + name: after for name, after in course.cursors.items()}),
         "watched": to_json([(watched.job, to_time(watched.since)) for watched in course.watched]),
         "recent": course.recent,
         "paced_at": to_time(course.paced_at),
@@ -248,7 +230,7 @@ def _redrive(row: Record) -> Redrive:
     course = to_record(
         Course,
         row,
-        cursors=_names(row["cursors"]),
+        cursors={name.removeprefix(_hidden(row["verb"])): after for name, after in _names(row["cursors"]).items()},
         watched=tuple(Watched(job, from_time(since)) for job, since in _watched(row["watched"])),
     )
     return to_record(

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from mulligan.records.job import Lease
-
 T = TypeVar("T")
 
 SHARED = "mulligan.store"
@@ -136,10 +134,6 @@ class Session(ABC):
     @abstractmethod
     def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
         """Run a statement. Return its rows by column name."""
-
-    @abstractmethod
-    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
-        """Run a named statement. Return its rows as leases. Every statement may use `:now`."""
 
     def rows(self, name: str, values: Mapping[str, Any] | None = None, /, **more: Any) -> Rows:
         """Run a named statement. Return its rows by column name. Every statement may use `:now`."""

@@ -23,6 +23,8 @@ from mulligan.store.session import Session
 
 SETTLE_EVENTS = tuple(sorted({step.event for (_, source), step in TABLE.items() if source is State.RUNNING}))
 
+SNOOZED = "SNOOZED"
+
 # Errors that a value of an outcome can cause.
 VALUE_ERRORS = (
     StoreDamaged,
@@ -54,6 +56,8 @@ class Settlement:
     clears_losses: bool = False
     code_failures: str | None = None
     max_attempts: int | None = None
+    # A retry that is due at once: the settle promotes it if nothing can block it.
+    promotes: bool = False
 
     @property
     def target(self) -> State:
@@ -84,8 +88,41 @@ class SucceededRow(NamedTuple):
     data: str
 
 
+class RetriedRow(NamedTuple):
+    """The row of an attempt that is retried."""
+
+    id: str
+    attempt: int
+    incarnation: str
+    claim: int
+    settled_by: str
+    promotes: bool
+    delay: int
+    code_failures: str | None
+    max_attempts: int | None
+    code: str
+    error_class: str
+    message: str
+    detail: str
+    data: str
+
+
 def has_succeeded(outcome: Outcome) -> bool:
     return type(outcome.decision) is Succeed and outcome.reclaimed_by is None
+
+
+def is_plain_retry(outcome: Outcome) -> bool:
+    """Whether the statement for retries can write it: its worker settles it, and no service is concerned."""
+    decision = outcome.decision
+    return (
+        type(decision) is Retry
+        and outcome.reclaimed_by is None
+        and outcome.actor is None
+        and not outcome.calls
+        and not outcome.lease.service
+        # A task that snoozes has not failed, so the last failure stays.
+        and decision.verdict.code != SNOOZED
+    )
 
 
 def needs_record(outcome: Outcome) -> bool:
@@ -110,6 +147,24 @@ def succeeded_row(outcome: Outcome) -> SucceededRow:
     return SucceededRow(id_, attempt, incarnation, claim, settled_by, _check_readable(decision.result), data)
 
 
+def retried_row(outcome: Outcome, *, may_promote: bool) -> RetriedRow:
+    change, fence = to_settlement(outcome), outcome.lease.fence
+    assert change.verdict is not None and change.delay is not None
+    return RetriedRow(
+        *fence,
+        outcome.settled_by,
+        change.promotes and may_promote,
+        to_duration(change.delay),
+        change.code_failures,
+        change.max_attempts,
+        change.verdict.code,
+        str(change.verdict.error_class),
+        change.verdict.message,
+        change.verdict.technical_line,
+        to_json(change.data),
+    )
+
+
 @lru_cache(maxsize=256)
 def _signature(incarnation: str, claim: int) -> tuple[str, str]:
     """Return the signature that settles attempts of this claim, and the beginning of their event data."""
@@ -132,6 +187,7 @@ def to_settlement(outcome: Outcome) -> Settlement:
                 clears_losses=True,
                 code_failures=_count_code(outcome, verdict.code),
                 max_attempts=max_attempts,
+                promotes=_is_due_at_once(outcome, delay),
             )
         case Postpone(delay=delay, verdict=verdict, reasons=reasons) if _is_misfit(outcome.decision):
             # Nothing ran, so it does not show whether the job kills its worker.
@@ -149,7 +205,7 @@ def to_settlement(outcome: Outcome) -> Settlement:
                 _data(outcome, reasons, verdict, delay),
                 verdict=verdict,
                 delay=delay,
-                waiting_for="snooze" if verdict.code == "SNOOZED" else "rate limit",
+                waiting_for="snooze" if verdict.code == SNOOZED else "rate limit",
                 snoozes=1,
                 clears_losses=True,
             )
@@ -189,6 +245,11 @@ def to_settlement(outcome: Outcome) -> Settlement:
             return Settlement(Move.CANCEL, _data(outcome, reasons))
         case _ as never:
             assert_never(never)
+
+
+def _is_due_at_once(outcome: Outcome, delay: timedelta) -> bool:
+    """A failure of a service may block its retries, and a manual move of a stuck job finds the job waiting."""
+    return delay == timedelta(0) and outcome.reclaimed_by is None and not outcome.lease.service
 
 
 def unstorable(outcome: Outcome) -> Settlement:
@@ -306,7 +367,7 @@ def when_values(outcome: Outcome) -> dict[str, Any]:
 
 def last_values(verdict: Verdict | None) -> dict[str, Any]:
     """The last failure of an attempt; None keeps the previous one. A task that snoozes has not failed."""
-    failed = None if verdict is None or verdict.code == "SNOOZED" else verdict
+    failed = None if verdict is None or verdict.code == SNOOZED else verdict
     return {
         "last_code": failed and failed.code,
         "last_class": failed and str(failed.error_class),

@@ -5,11 +5,12 @@ jobs of all owners. Every operation raises `StoreUnavailable` if the database ca
 it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from mulligan.errors import TooManyJobs
 from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
@@ -32,6 +33,7 @@ from mulligan.store.counts import CountOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
+from mulligan.store.forget import ForgetOperations
 from mulligan.store.keys import KeyOperations
 from mulligan.store.messages import (
     NO_PRECONDITION,
@@ -79,6 +81,10 @@ class Backend(Protocol):
         """Run `work` without changing anything. On PostgreSQL each statement sees the latest commits."""
         ...
 
+    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        """Run a named statement that changes nothing. Return its rows as leases."""
+        ...
+
     def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
         """Run `work` in one transaction. With `is_durable=False` a crash may lose it. With `asks` it calls code of a
         task, which may take its time."""
@@ -93,7 +99,7 @@ class Backend(Protocol):
         ...
 
     def hint(self) -> None:
-        """Wake waiting workers: there may be something to do."""
+        """Wake waiting workers of other processes: there may be something to do."""
         ...
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]: ...
@@ -110,7 +116,7 @@ class Backend(Protocol):
 
     def move_parts(self, session: Session) -> MoveParts: ...
 
-    def promote(self, duty: str, *, limit: int, is_manual: bool) -> int: ...
+    def promote(self, duty: str | None, *, limit: int, is_manual: bool) -> int: ...
 
     def expire(self, verdict: Verdict, *, limit: int) -> int: ...
 
@@ -134,13 +140,16 @@ class Store:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._wakes: list[Callable[[], None]] = []
         parts = backend.parts
         self._services, self._limits, self._batches = parts.services, parts.limits, parts.batches
+        self._submissions = parts.submissions
         self._beats = BeatOperations(parts.services, parts.limits, parts.submissions)
         self._moves = MoveOperations(parts.batches, parts.enqueue_steps)
         self._redrives = RedriveOperations(self._moves, parts.batches)
         self._schedules = ScheduleOperations(parts.enqueue_steps)
         self._retention = RetentionOperations(backend.remove)
+        self._forgetting = ForgetOperations(self._retention.forget)
         self._results = ResultOperations()
         self._keys = KeyOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
@@ -153,6 +162,17 @@ class Store:
 
     def changes(self) -> Changes:
         return self._backend.changes()
+
+    def on_hint(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake`, from any thread, when this store has something to do for workers: sooner than `changes` tells
+        of it. Return a function that ends it."""
+        self._wakes.append(wake)
+        return lambda: self._wakes.remove(wake)
+
+    def _hint(self) -> None:
+        for wake in list(self._wakes):
+            wake()
+        self._backend.hint()
 
     def close(self) -> None:
         self._backend.close()
@@ -170,6 +190,18 @@ class Store:
         means the same job; raises `Conflict` if it is a different call. Raises `SubmitRateExceeded`, `TooManyJobs`,
         `IntakePaused`, `BatchNotFound` or `BatchClosed`; then nothing is stored.
         """
+        stored = self._enqueue(jobs)
+        if stored:
+            self._hint()
+        return stored
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        try:
+            return self._backend.enqueue(jobs)
+        except TooManyJobs as refused:
+            if not self._read(self._submissions.may_have_uncounted, refused.owner, refused.limit):
+                raise
+            self._write(self._submissions.adopt, refused.owner, refused.limit)
         return self._backend.enqueue(jobs)
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
@@ -231,21 +263,21 @@ class Store:
     def overdue(self, *, besides: str, limit: int) -> list[Lease]:
         """Return expired leases, except those of the incarnation `besides`."""
         values = {"besides": besides, "limit": limit}
-        return self._read(lambda session: session.leases("overdue", values))
+        return self._backend.leases("overdue", values)
 
     def stuck(
         self, *, after: timedelta, job: str | None = None, owner: str | None = None, limit: int = 50
     ) -> list[Lease]:
         """Return leases of attempts that run longer than `after` and longer than their timeout, the longest first."""
         values = {"after": to_duration(after), "job": job, "owner": owner, "limit": limit}
-        return self._read(lambda session: session.leases("stuck", values))
+        return self._backend.leases("stuck", values)
 
-    def promote(self, duty: str, *, limit: int, is_manual: bool = False) -> int:
-        """Promote due jobs of the duty `retry` or `promote`. Return how many. A manual run ignores the pause of the
-        duty."""
+    def promote(self, duty: str | None = None, *, limit: int, is_manual: bool = False) -> int:
+        """Promote due jobs of the duty `retry` or `promote`, or of both. Return how many. A manual run ignores the
+        pause of the duty."""
         promoted = self._backend.promote(duty, limit=limit, is_manual=is_manual)
         if promoted:
-            self._backend.hint()
+            self._hint()
         return promoted
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
@@ -259,7 +291,7 @@ class Store:
     def resume(self, *requests: PauseRequest, once: Once[Pause | None] | None = None) -> Pause | None:
         """End pauses. Return the first of them, or None if there was none."""
         ended = self._write_once(once, self._pauses.resume, requests)
-        self._backend.hint()
+        self._hint()
         return ended
 
     def pauses(self) -> list[Pause]:
@@ -321,7 +353,7 @@ class Store:
             is_long=True,
             asks=permission.is_asked,
         )
-        self._backend.hint()
+        self._hint()
         return retried
 
     def batch(self, batch_id: str, *, owner: str | None = None) -> BatchRecord:
@@ -370,7 +402,7 @@ class Store:
     def force(self, request: ServiceRequest) -> ServiceRecord:
         """Force a service open or closed, or back to automatic, whatever its calls report."""
         record = self._write(self._services.force, request)
-        self._backend.hint()
+        self._hint()
         return record
 
     def demands(self, *, limit: int) -> list[Demand]:
@@ -405,7 +437,7 @@ class Store:
         """
         is_changed = self._write(self._schedules.change, change)
         if change.jobs:
-            self._backend.hint()
+            self._hint()
         return is_changed
 
     def remove_schedule(self, name: str, note: ScheduleNote) -> bool:
@@ -496,14 +528,14 @@ class Store:
             asks=permission.is_asked,
         )
         if moves:
-            self._backend.hint()
+            self._hint()
         return after
 
-    def forget(self, redrive: Redrive, *, limit: int) -> Redrive | None:
+    def forget(self, redrive: Redrive, *, limit: int, damaged: int = 0) -> Redrive | None:
         """Delete ended jobs of the owner that the operation is about; when none is left, all other rows about the
-        owner. Return the operation, or None if nothing could be deleted: events wait for a reader, or another worker
-        was faster."""
-        return self._write(self._redrives.forget, redrive, limit, self._retention.forget)
+        owner, a page at a time. `damaged` live jobs cannot be read: they stay. Return the operation, or None
+        if nothing could be deleted: jobs are running, events wait for a reader, or another worker was faster."""
+        return self._write(self._forgetting.forget, redrive, limit, damaged)
 
     def cancel_redrive(
         self,
@@ -554,7 +586,7 @@ class Store:
             job = self._backend.write(
                 lambda session: move(session, self._parts(session, permission)), asks=permission.is_asked
             )
-            self._backend.hint()
+            self._hint()
             return job
         session = self._backend.join(connection)
         # The caller may commit in spite of an error.
@@ -724,9 +756,9 @@ class Store:
             self._write(self._events.add_cursor, name)
         return 0
 
-    def drop_cursor(self, name: str) -> None:
-        """Delete the cursor of a reader: no events are kept for it any longer."""
-        self._backend.write_one(lambda session: self._events.drop_cursor(session, name))
+    def drop_cursor(self, name: str) -> bool:
+        """Delete the cursor of a reader: no events are kept for it any longer. Return whether there was one."""
+        return self._backend.write_one(lambda session: self._events.drop_cursor(session, name))
 
     def _read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
         return self._backend.read(lambda session: work(session, *args, **named))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from mulligan.errors import BadConnection
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.policies.in_force import InForce
@@ -48,8 +50,9 @@ class Client:
         used = self._used([binding], None)
         (job,) = self._new_jobs([binding])
         verdict = self.classify(Failure.of(error), job.kind, job.owner)
+        verdict = replace(verdict, message=verdict.final_message or verdict.message)
         # It never runs, so it is none of the jobs that an owner may have unfinished.
-        return self.store().reject(replace(job, max_live=None), verdict, connection=used)
+        return self.store().reject(structs.replace(job, max_live=None), verdict, connection=used)
 
     def _new_jobs(self, bindings: "Sequence[Binding[Any]]") -> list[NewJob]:
         return [self.new_job(binding, binding.own_id or self.ids(), is_submitted=True) for binding in bindings]

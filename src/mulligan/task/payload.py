@@ -26,6 +26,7 @@ class Misfit(PayloadError):
 
     def __init__(self, kind: str, problem: str) -> None:
         super().__init__(f"the arguments belong to another version of task {kind!r}: {problem}")
+        self.problem = problem
 
 
 class Payload:
@@ -107,6 +108,16 @@ class Payload:
             return (), values
         bound = inspect.BoundArguments(self._signature, values)
         return bound.args, bound.kwargs
+
+    def find_problem(self, arguments: Any) -> str | None:
+        """Why these arguments, already read as JSON, do not fit the function; None if they do."""
+        try:
+            self.decode(msgspec.json.encode(arguments).decode())
+        except Misfit as misfit:
+            return misfit.problem
+        except PayloadError as error:
+            return str(error)
+        return None
 
     def _fit_names(self, arguments: str) -> str | bytes:
         """The arguments, with unknown names moved into `**kwargs`."""

@@ -52,10 +52,29 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
         return [*self._tasks, *self._aliases]
 
     def permission(self) -> Permission:
-        """The `can_retry` of the tasks. It raises NotAllowed, or the error with which `can_retry` refuses."""
+        """What a manual retry needs: complete arguments, and the consent of `can_retry`.
+
+        It raises NotAllowed, or the error with which `can_retry` refuses.
+        """
         asked = {kind: can_retry for kind in self.kinds if (can_retry := self[kind].can_retry) is not None}
-        return Permission(
-            frozenset(asked), ask=lambda job, connection: _ask(lambda: asked[job.kind](job, connection), job)
+
+        def ask(job: Job[Any], connection: Any) -> None:
+            if job.was_rejected and job.kind in self:
+                _refuse_incomplete(job, self[job.kind])
+            if job.kind in asked:
+                _ask(lambda: asked[job.kind](job, connection), job)
+
+        return Permission(frozenset(asked), ask)
+
+
+def _refuse_incomplete(job: Job[Any], task: Task[..., Any, Any]) -> None:
+    """The arguments of a rejected call were not checked. No worker could ever run it."""
+    problem = task.payload.find_problem(job.arguments)
+    if problem is not None:
+        raise NotAllowed(
+            f"job {job.id!r} was rejected with arguments that do not fit task {job.kind!r}: {problem}; "
+            "enqueue the corrected call as a new job",
+            code="INVALID_INPUT",
         )
 
 

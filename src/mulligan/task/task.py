@@ -9,7 +9,7 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
-from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments
+from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments, Snooze
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.policies.in_force import InForce
@@ -137,10 +137,10 @@ class Submission(Generic[P, R]):
             convert.options(owner="acme").reject(FinalError("not a PDF", code="NOT_PDF"), mapping="invoice")
 
         The error is classified as any other. Arguments may be missing. A dedupe key is not used, and `on_failed` is not
-        enqueued. The job can be retried manually.
+        enqueued. The job can be retried manually if its arguments fit the task; NotAllowed says what is wrong.
         """
-        if not isinstance(error, Exception):
-            raise BadArgument("the error", error, "an exception, such as FinalError('…', code='…')")
+        if not isinstance(error, Exception) or isinstance(error, Snooze):
+            raise BadArgument("the error", error, "an exception that is a failure, such as FinalError('…', code='…')")
         task, options = self._task, replace(self._options, dedupe=None, dedupe_for=None)
         arguments = task.payload.encode_incomplete(args, kwargs, in_order=options.id is not None)
         service = ""

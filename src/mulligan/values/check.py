@@ -47,11 +47,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def string(longest: int = LONGEST_STRING) -> Requirement:
+def string(longest: int = LONGEST_STRING, *, shortest: int = 0) -> Requirement:
     """A string that every database can store: PostgreSQL refuses NUL, and UTF-8 has no lone surrogates."""
+    length = f"{shortest} to" if shortest else "at most"
     return Requirement(
-        lambda value: isinstance(value, str) and len(value) <= longest and "\0" not in value and encodes(value),
-        f"a string of at most {longest:,} characters that a database can store (no NUL, no lone surrogate)",
+        lambda value: (
+            isinstance(value, str) and shortest <= len(value) <= longest and "\0" not in value and encodes(value)
+        ),
+        f"a string of {length} {longest:,} characters that a database can store (no NUL, no lone surrogate)",
     )
 
 

@@ -2,7 +2,6 @@
 
 import re
 from hashlib import sha256
-from uuid import UUID
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -14,7 +13,8 @@ def is_id(value: object) -> bool:
 
 def uuid7(millisecond: int, head: int, tail: int) -> str:
     """An id from 48 bits of time, 12 bits and 62 bits."""
-    return str(UUID(int=millisecond << 80 | 0x7 << 76 | head << 64 | 0b10 << 62 | tail))
+    digits = f"{millisecond:012x}7{head:03x}{0b10 << 62 | tail:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def id_from(cause: str, millisecond: int = 0) -> str:

@@ -1,13 +1,16 @@
 """Claiming: when a worker claims and how many jobs, and how it recovers jobs whose claim replies were lost."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from mulligan.errors import StoreClosed
 from mulligan.records.job import Lease
 from mulligan.store.messages import Claim, Claimed, WorkerRecord
+from mulligan.store.promote import PROMOTE_PASS
 from mulligan.store.store import Store
 from mulligan.values.clock import Clock
 from mulligan.worker.log import log_service_changes
@@ -19,6 +22,7 @@ from mulligan.worker.store_calls import StoreCalls
 AHEAD_SECONDS = 0.1
 POLL_SECONDS = 1.0
 SHORTEST_REST = 0.001
+NOW = timedelta(0)
 # If none of so many attempts asked for the record of its job, claims no longer return the records.
 LEARNED = 1_000
 
@@ -38,6 +42,7 @@ class Claimer:
     _number: int = field(default=0, init=False)
     """Of the last claim."""
     _adopt_at: float = field(init=False)
+    _promoting: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._adopt_at = self.clock.monotonic() + self.lease.total_seconds()
@@ -92,7 +97,25 @@ class Claimer:
         # The number stays the same until there is an answer: if only the reply was lost, the same jobs come back.
         claimed = await self.calls.ask(lambda: self.store.claim(claim), kind="claim")
         self.slots.may_be_more = len(claimed.leases) >= limit
+        if claimed.next_due == NOW:
+            self._promote_rest()
         return claimed
+
+    # Many due jobs
+
+    def _promote_rest(self) -> None:
+        """More jobs are due than one claim promotes: promote them while claims go on."""
+        if self._promoting is None or self._promoting.done():
+            self._promoting = asyncio.create_task(self._promote_all())
+
+    async def _promote_all(self) -> None:
+        with contextlib.suppress(StoreClosed):
+            while await self.calls.persist(lambda: self.store.promote(limit=PROMOTE_PASS), kind="promote"):
+                pass
+
+    def stop(self) -> None:
+        if self._promoting is not None:
+            self._promoting.cancel()
 
     async def _take_during(self, claimed: Claimed, following: Coroutine[Any, Any, Claimed]) -> Claimed:
         """Start what was claimed while the store works on the next claim."""

@@ -45,7 +45,7 @@ class ThreadDriver:
         self._store_threads = Threads("mulligan-store")
         self._task_threads = Threads("mulligan-task")
         self._stopped = threading.Event()
-        self._changes: Changes | None = None
+        self._opened = contextlib.ExitStack()
 
     async def blocking(self, function: Callable[[], T]) -> T:
         return await self._store_threads.run(function)
@@ -57,20 +57,18 @@ class ThreadDriver:
         return result
 
     def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
-        self._changes = store.changes()
-        loop = asyncio.get_running_loop()
+        loop, changes = asyncio.get_running_loop(), store.changes()
+        self._opened.callback(changes.close)
+        self._opened.callback(store.on_hint(lambda: _call_in(loop, wake)))
         watch = LoopWatch(
             loop, thread=threading.get_ident(), clock=self._clock, lease=keeper.lease, running=keeper.running
         )
         threading.Thread(target=self._beat, args=(keeper, watch), name="mulligan-keeper", daemon=True).start()
-        threading.Thread(
-            target=self._listen, args=(self._changes, loop, wake), name="mulligan-listener", daemon=True
-        ).start()
+        threading.Thread(target=self._listen, args=(changes, loop, wake), name="mulligan-listener", daemon=True).start()
 
     def stop(self) -> None:
         self._stopped.set()
-        if self._changes is not None:
-            self._changes.close()
+        self._opened.close()
         self._store_threads.close()
         self._task_threads.close()
 
@@ -213,6 +211,10 @@ class ThreadCall:
                 wrapped = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
                 self.future.set_exception(wrapped)
 
-        # The loop is closed: nothing waits for the result.
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(deliver)
+        _call_in(self.loop, deliver)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call a function in the thread of the loop. A closed loop waits for nothing."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)

@@ -77,36 +77,48 @@ def log_start(lease: Lease) -> None:
 def log_decision(outcome: Outcome, *, service_state: str | None = None) -> None:
     """`service_state` is that of the job's service after the settle; None: it is as it was at the claim."""
     lease, decision = outcome.lease, outcome.decision
-    if isinstance(decision, Succeed) and lease.fence.attempt == 1 and not logger.isEnabledFor(logging.DEBUG):
+    level = _level(lease, decision)
+    if not logger.isEnabledFor(level):
         return
-    level, sentence, words = _sentence(lease, decision)
+    sentence, words = _sentence(lease, decision)
     fields = _fields(outcome) | _service_fields(lease, service_state)
     logger.log(level, f"job %s (%s) {sentence}", lease.fence.id, lease.kind, *words, extra=fields)
 
 
-def _sentence(lease: Lease, decision: Decision) -> tuple[int, str, tuple[Any, ...]]:
+def _level(lease: Lease, decision: Decision) -> int:
     match decision:
         case Succeed() if lease.fence.attempt == 1:
-            return logging.DEBUG, "succeeded", ()
+            return logging.DEBUG
+        case Fail() | Release(verdict=Verdict()):
+            return logging.WARNING
+        case Postpone(verdict=Verdict(ledger=Ledger.MISFITS), reasons=reasons) if reasons.get("misfit") == 1:
+            return logging.WARNING
+        case Park(is_held=True):
+            # An outage is logged separately: a line for each probe would be thousands a day.
+            return logging.DEBUG
+    return logging.INFO
+
+
+def _sentence(lease: Lease, decision: Decision) -> tuple[str, tuple[Any, ...]]:
+    match decision:
+        case Succeed() if lease.fence.attempt == 1:
+            return "succeeded", ()
         case Succeed():
-            return logging.INFO, "succeeded at attempt %d", (lease.fence.attempt,)
+            return "succeeded at attempt %d", (lease.fence.attempt,)
         case Fail(verdict=verdict, reasons=reasons):
-            return logging.WARNING, "failed for good with %s: %s", (_what(verdict), reasons.get("because"))
+            return "failed for good with %s: %s", (_what(verdict), reasons.get("because"))
         case Retry(verdict=verdict, delay=delay):
             words = (lease.fence.attempt, _what(verdict), describe(delay))
-            return logging.INFO, "failed at attempt %d with %s, retried in %s", words
-        case Postpone(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, reasons=reasons, delay=delay):
-            level = logging.WARNING if reasons.get("misfit") == 1 else logging.INFO
-            return level, "was not run: %s; another worker may take it in %s", (verdict.technical_line, describe(delay))
-        case Park(verdict=verdict, reasons=reasons, is_held=is_held):
-            # An outage is logged separately: a line for each probe would be thousands a day.
-            level = logging.DEBUG if is_held else logging.INFO
+            return "failed at attempt %d with %s, retried in %s", words
+        case Postpone(verdict=Verdict(ledger=Ledger.MISFITS) as verdict, delay=delay):
+            return "was not run: %s; another worker may take it in %s", (verdict.technical_line, describe(delay))
+        case Park(verdict=verdict, reasons=reasons):
             charged = (lease.fence.attempt, _what(verdict), reasons.get("because"))
-            return level, "failed at attempt %d with %s, %s: no attempt is used up", charged
+            return "failed at attempt %d with %s, %s: no attempt is used up", charged
         case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
-            return logging.WARNING, "crashed its process with %s, %s: it runs again", (_what(verdict), of)
-    return logging.INFO, "was %s", (_ENDS[type(decision)],)
+            return "crashed its process with %s, %s: it runs again", (_what(verdict), of)
+    return "was %s", (_ENDS[type(decision)],)
 
 
 def _what(verdict: Verdict) -> str:

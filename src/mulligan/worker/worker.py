@@ -194,6 +194,7 @@ class Worker:
             self._slots.is_stopping = True
             raise
         finally:
+            self._claimer.stop()
             await self._drain()
             if self._stops:
                 self._summary.log(len(self._slots))

@@ -1,6 +1,6 @@
 """The PostgreSQL backend: each operation runs on a pooled connection, in bounded time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -69,6 +69,9 @@ class PostgresBackend:
 
     write_one = read
 
+    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        return self.read(lambda session: session.leases(name, values))
+
     def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
         begin = BEGIN_ASKING if asks else BEGIN if is_durable else BEGIN_ASYNCHRONOUS
         return self._transact(work, begin, WHOLE_BATCH if is_long else timedelta(0))
@@ -135,9 +138,7 @@ class PostgresBackend:
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         if not jobs:
             return []
-        stored = self._run(lambda session: self._enqueue.enqueue(session, jobs), len(jobs) * PER_JOB)
-        self.hint()
-        return stored
+        return self._run(lambda session: self._enqueue.enqueue(session, jobs), len(jobs) * PER_JOB)
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         # On the store's connection: a missing table would abort the caller's transaction.
@@ -165,7 +166,7 @@ class PostgresBackend:
             promote=lambda changes: self._promote.promote(session, changes),
         )
 
-    def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
+    def promote(self, duty: str | None, *, limit: int, is_manual: bool) -> int:
         return self._run(
             lambda session: self._promote.promote_in_transaction(session, duty, limit, is_manual=is_manual)
         )

@@ -124,8 +124,13 @@ class Connections:
         finally:
             self._give_back(connection)
 
+    @property
+    def is_inherited(self) -> bool:
+        """This process is a fork of the one that opened them."""
+        return self._process != os.getpid()
+
     def _take(self) -> BoundedConnection:
-        if self._process != os.getpid():
+        if self.is_inherited:
             raise StoreError(
                 "this store was opened before the process forked and cannot be used in the child; "
                 "open the app in each process, or start processes with 'spawn'"
@@ -163,7 +168,7 @@ class Connections:
                 connection.close()
 
     def close(self) -> None:
-        if self._process == os.getpid():
+        if not self.is_inherited:
             self._is_closed = True
             self._discard(self._take_idle())
 

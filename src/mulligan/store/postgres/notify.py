@@ -2,52 +2,73 @@
 
 import contextlib
 import threading
+import time
 
 import psycopg
 
 from mulligan.errors import StoreError
+from mulligan.records.rate import TokenBucket
 from mulligan.store.postgres.connections import Connection, Connections
 
 CHANNEL = "mulligan"
 # Losing a hint in a crash is harmless.
 NOTIFY = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"
-# A NOTIFY takes a lock that all commits share, so one process sends at most twenty a second.
-PAUSE_SECONDS = 0.05
+# A NOTIFY takes a lock that all commits share, so one process sends a bounded number.
+PER_SECOND, BURST = 150, 20
 # How long a closing worker may have to wait for its listener.
 LONGEST_WAIT = 0.25
 
 
 class Notifier:
-    """Send the hint from a separate thread, so that no client waits for it."""
+    """Send hints from a separate thread, so that no client waits for them. Hints that come while no token is left
+    become a single one, so the last job of a storm is announced too."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._wanted = threading.Event()
-        self._closed = threading.Event()
+        self._changed = threading.Condition()
+        self._is_wanted = False
+        self._is_closed = False
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._tokens = TokenBucket(PER_SECOND, BURST, BURST)
+        self._taken_at = time.monotonic()
 
     def hint(self) -> None:
-        if self._thread is None:
-            self._start()
-        self._wanted.set()
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None and not self._closed.is_set():
+        with self._changed:
+            if self._thread is None and not self._is_closed:
                 self._thread = threading.Thread(target=self._drive, name="mulligan-notifier", daemon=True)
                 self._thread.start()
+            self._is_wanted = True
+            self._changed.notify()
 
     def _drive(self) -> None:
-        while self._wanted.wait() and not self._closed.is_set():
-            self._wanted.clear()
+        while self._wait_for_hint():
             with contextlib.suppress(StoreError, psycopg.Error):
                 self._connections.run(lambda connection: connection.execute(NOTIFY))
-            self._closed.wait(PAUSE_SECONDS)
+            self._wait_for_token()
+
+    def _wait_for_hint(self) -> bool:
+        """Return whether one is wanted; False means that it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_wanted or self._is_closed)
+            is_wanted, self._is_wanted = self._is_wanted, False
+            return is_wanted
+
+    def _wait_for_token(self) -> None:
+        """Take the token of the hint just sent, and wait until there is one for the next."""
+        now = time.monotonic()
+        self._tokens = self._tokens.after(round((now - self._taken_at) * 1e6)).without(1)
+        self._taken_at = now
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed, self._tokens.time_until(1) / 1e6)
 
     def close(self) -> None:
-        self._closed.set()
-        self._wanted.set()
+        """Send the hint that is still wanted: a program may end right after it has enqueued."""
+        if self._connections.is_inherited:
+            # The thread did not survive the fork, and may have held the lock.
+            return
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         if self._thread is not None:
             self._thread.join()
 
@@ -115,7 +136,7 @@ class Polling:
         self._closed = threading.Event()
 
     def wait(self, timeout: float) -> bool:
-        self._closed.wait(min(timeout, PAUSE_SECONDS * 5))
+        self._closed.wait(min(timeout, LONGEST_WAIT))
         return False
 
     def close(self) -> None:

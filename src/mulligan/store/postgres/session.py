@@ -36,6 +36,10 @@ ASYNCHRONOUSLY = f"""
 BEGIN_PUBLISH = BEGIN + "; SET LOCAL lock_timeout = '2s'"
 
 
+# Between the values of a column that is passed as one string. Never part of JSON or of a generated id.
+SEPARATOR = "\x1e"
+
+
 class PostgresSession(Session):
     sql = SQL
     violation = psycopg.IntegrityError
@@ -65,12 +69,15 @@ class PostgresSession(Session):
 
     def execute(self, sql: str, values: Mapping[str, Any]) -> Rows:
         cursor = self.cursor(sql, values)
-        return [] if cursor.description is None else records(cursor, cursor.fetchall())
+        # psycopg's `description` builds an object for each of fifty columns.
+        has_rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        return records(cursor, cursor.fetchall()) if has_rows else []
 
     def row(self, sql: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return fetch_row(self.cursor(sql, values))
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        """Run a named statement. Return its rows as leases."""
         return self.fetch_leases(SQL[name], {"now": self.now, **values})
 
     def fetch_leases(

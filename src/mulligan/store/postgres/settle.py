@@ -13,7 +13,7 @@ from mulligan.records.job import Fence
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.follow_up import EndedRow, store_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
-from mulligan.store.postgres.session import BEGIN, SQL, Cursor, PostgresSession
+from mulligan.store.postgres.session import BEGIN, SEPARATOR, SQL, Cursor, PostgresSession
 from mulligan.store.rows import fence_values, to_json
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
 from mulligan.store.services import ServiceUpdate
@@ -22,7 +22,9 @@ from mulligan.store.settle import (
     VALUE_ERRORS,
     Settlement,
     has_succeeded,
+    is_plain_retry,
     refuse,
+    retried_row,
     settle_values,
     succeeded_row,
     to_settlement,
@@ -32,10 +34,14 @@ from mulligan.store.settle import (
 
 # Errors caused by the outcome itself. Any other error is a fault of the store, not of the job.
 DATA_ERRORS = (psycopg.DataError, psycopg.IntegrityError, *VALUE_ERRORS)
-# Never part of JSON or of a generated id.
-SEPARATOR = "\x1e"
 SettlementByNumber = Mapping[int, tuple[Outcome, Settlement]]
 SUCCEEDED_COLUMNS = ("ids", "attempts", "incarnations", "claims", "settled_by", "results", "data")
+RETRIED_COLUMNS = (
+    *("ids", "attempts", "incarnations", "claims", "settled_by", "promotes", "delays", "code_failures", "max_attempts"),
+    *("codes", "classes", "messages", "details", "data"),
+)
+QUEUED = State.QUEUED.value
+PROMOTED = TABLE[Move.PROMOTE, State.WAITING].event
 
 
 class PostgresSettle:
@@ -59,18 +65,21 @@ class PostgresSettle:
     def _settle_together(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         firsts = _find_firsts(outcomes)
         succeeded = {n: outcome for n, outcome in firsts.items() if has_succeeded(outcome)}
+        retried = {n: outcome for n, outcome in firsts.items() if is_plain_retry(outcome)}
         unsure = {n: outcome for n, outcome in firsts.items() if may_charge_service(outcome)}
-        sure = {n: outcome for n, outcome in firsts.items() if n not in succeeded and n not in unsure}
+        sure = {n: outcome for n, outcome in firsts.items() if not (n in succeeded or n in retried or n in unsure)}
         others = {n: (outcome, to_settlement(outcome)) for n, outcome in sure.items()}
         # Most settles are a single statement and need no transaction.
         needs_transaction = (
-            (succeeded and others)
+            bool(succeeded) + bool(retried) + bool(others) > 1
             or any(change.target in (State.FAILED, State.CANCELLED) for _, change in others.values())
             or any(outcome.lease.service or outcome.lease.batch or outcome.calls for outcome in outcomes)
         )
-        first = partial(_write_succeeded, session, succeeded)
+        first = partial(self._write_plain, session, succeeded, retried)
         with session.transaction_with(first) if needs_transaction else contextlib.nullcontext(first()) as written:
-            accepted = {*_read_accepted(written, succeeded)}
+            accepted = {*_read_accepted(written[0], succeeded), *_read_accepted(written[1], retried)}
+            # Refused, repeated or cancelled: the general statement tells.
+            others |= {n: (one, to_settlement(one)) for n, one in retried.items() if n not in accepted}
             accepted |= self._write(session, others) if needs_transaction else self._write_alone(session, others)
             fenced = _lock_fenced(session, unsure)
             accepted |= fenced.keys()
@@ -83,6 +92,12 @@ class PostgresSettle:
             for n, outcome in enumerate(outcomes)
         ]
         return Answers(answers, update.not_closed, update.changes, spared, update.breakers)
+
+    def _write_plain(
+        self, session: PostgresSession, succeeded: Mapping[int, Outcome], retried: Mapping[int, Outcome]
+    ) -> tuple[Cursor | None, Cursor | None]:
+        may_promote = not self._limits.has_news
+        return _write_succeeded(session, succeeded), _write_retried(session, retried, may_promote=may_promote)
 
     def _charge(self, session: Session, fenced: Mapping[int, Outcome], update: ServiceUpdate) -> dict[int, Outcome]:
         """Settle outcomes that may be charged to a service. Return those that were."""
@@ -135,6 +150,7 @@ class PostgresSettle:
         open."""
         if not changes:
             return set()
+        may_promote = not self._limits.has_news
         rows = [
             {
                 **settle_values(outcome, change),
@@ -143,6 +159,7 @@ class PostgresSettle:
                 "actor": outcome.actor,
                 "code": change.code,
                 "data": to_json(change.data),
+                "promotes": change.promotes and may_promote,
             }
             for n, (outcome, change) in changes.items()
         ]
@@ -151,6 +168,8 @@ class PostgresSettle:
             "outcomes": to_json([{name: value for name, value in row.items() if value is not None} for row in rows]),
             "cancelled": State.CANCELLED.value,
             "cancel_event": TABLE[Move.CANCEL, State.RUNNING].event,
+            "queued": QUEUED,
+            "promoted": PROMOTED,
             "is_alone": is_alone,
         }
         settled = session.rows("settle", values)
@@ -189,6 +208,23 @@ def _write_succeeded(session: PostgresSession, outcomes: Mapping[int, Outcome]) 
         "event": step.event,
     }
     return session.cursor(SQL["settle_succeeded"], values, prepare=True)
+
+
+def _write_retried(session: PostgresSession, outcomes: Mapping[int, Outcome], *, may_promote: bool) -> Cursor | None:
+    if not outcomes:
+        return None
+    rows = [retried_row(outcome, may_promote=may_promote) for outcome in outcomes.values()]
+    step = TABLE[Move.RETRY, State.RUNNING]
+    values = {
+        **dict(zip(RETRIED_COLUMNS, map(_join, zip(*rows, strict=True)), strict=True)),
+        "separator": SEPARATOR,
+        "now": session.now,
+        "target": step.target.value,
+        "event": step.event,
+        "queued": QUEUED,
+        "promoted": PROMOTED,
+    }
+    return session.cursor(SQL["settle_retried"], values, prepare=True)
 
 
 def _read_accepted(written: Cursor | None, outcomes: Iterable[int]) -> list[int]:

@@ -1,26 +1,38 @@
 -- Ready jobs, those that wait for a new round of probes, and blocked retries, by service: a loose index scan of lanes
 -- and gates that counts up to a limit in each.
 {{ready_lanes}}, parked (gate) AS (
-    SELECT min(gate)
-    FROM mulligan_jobs
-    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+    SELECT (
+        SELECT gate
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
+        ORDER BY gate
+        LIMIT 1
+    )
     UNION ALL
     SELECT (
-        SELECT min(gate)
+        SELECT gate
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > parked.gate AND gate < 'budget0'
+        ORDER BY gate
+        LIMIT 1
     )
     FROM parked
     WHERE parked.gate IS NOT NULL
 ), probed (gate) AS (
-    SELECT min(gate)
-    FROM mulligan_jobs
-    WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0'
+    SELECT (
+        SELECT gate
+        FROM mulligan_jobs
+        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'probe/' AND gate < 'probe0'
+        ORDER BY gate
+        LIMIT 1
+    )
     UNION ALL
     SELECT (
-        SELECT min(gate)
+        SELECT gate
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate IS NOT NULL AND gate > probed.gate AND gate < 'probe0'
+        ORDER BY gate
+        LIMIT 1
     )
     FROM probed
     WHERE probed.gate IS NOT NULL

@@ -1,2 +1,3 @@
 DELETE FROM mulligan_cursors
 WHERE name = :name
+RETURNING name

@@ -1,4 +1,5 @@
 SELECT id
 FROM mulligan_requests
 WHERE at < :before
+ORDER BY at
 LIMIT 1

@@ -1,6 +1,6 @@
 """The SQLite backend: one writer with group commit, and concurrent readers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -67,6 +67,9 @@ class SqliteBackend:
 
     def read(self, work: Work[T]) -> T:
         return self.database.read(lambda db: work(SqliteSession(db, self.clock)))
+
+    def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        return self.read(lambda session: session.leases(name, values))
 
     def write(
         self,
@@ -153,7 +156,7 @@ class SqliteBackend:
             promote=lambda changes: self._promote.promote(session, changes),
         )
 
-    def promote(self, duty: str, *, limit: int, is_manual: bool) -> int:
+    def promote(self, duty: str | None, *, limit: int, is_manual: bool) -> int:
         return self.write(lambda session: self._promote.promote_by_duty(session, duty, limit, is_manual=is_manual))
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:

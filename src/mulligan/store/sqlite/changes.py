@@ -1,23 +1,31 @@
 """Wait for commits. SQLite has a number that changes with every commit, also of other processes."""
 
+import contextlib
 import threading
 import time
+from pathlib import Path
 
 from mulligan.store.sqlite.database import Database
+from mulligan.store.sqlite.watch import FileWatch
 
-# Poll often right after a change, when more are likely, and rarely when nothing happens.
-SHORTEST, LONGEST = 0.001, 0.010
+# Read the number often right after a change, when more are likely, and rarely when nothing happens.
+SHORTEST, LONGEST, GROWTH = 0.001, 0.010, 1.05
+# A commit shows soon after the log was written, and a write of the log is not missed.
+LONGEST_WATCHED, GROWTH_WATCHED = 0.100, 1.3
 
 
 class FileChanges:
-    """Poll `PRAGMA data_version` on a separate connection."""
+    """Read `PRAGMA data_version` on a separate connection, when the log was written and every now and then."""
 
     def __init__(self, database: Database) -> None:
+        assert database.path is not None
         self._connection = database.connect_for_reading()
         self._closed = threading.Event()
         self._looking = threading.Lock()
         self._seen = self._version()
         self._pause = SHORTEST
+        self._watch = _watch_log(database.path)
+        self._was_written = False
 
     def wait(self, timeout: float) -> bool:
         with self._looking:
@@ -29,22 +37,50 @@ class FileChanges:
             if version != self._seen:
                 self._seen = version
                 self._pause = SHORTEST
+                self._doubt_watch()
                 return True
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self._closed.wait(min(self._pause, left))
-            self._pause = min(self._pause * 1.05, LONGEST)
+            self._rest(left)
         return False
+
+    def _rest(self, left: float) -> None:
+        if self._watch is None:
+            self._closed.wait(min(self._pause, left))
+            self._pause = min(self._pause * GROWTH, LONGEST)
+        elif self._watch.wait(min(self._pause, left)):
+            self._was_written = True
+            self._pause = SHORTEST
+        else:
+            self._pause = min(self._pause * GROWTH_WATCHED, LONGEST_WATCHED)
+
+    def _doubt_watch(self) -> None:
+        """Some file systems do not tell what other machines or containers write: do without the watch then."""
+        if self._watch is not None and not (self._was_written or self._watch.wait(0)):
+            self._watch.close()
+            self._watch = None
+        self._was_written = False
 
     def close(self) -> None:
         self._closed.set()
+        if self._watch is not None:
+            self._watch.end()
         # Never close the connection while another thread polls: SQLite would crash.
         with self._looking:
             self._connection.close()
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
 
     def _version(self) -> int:
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _watch_log(database: Path) -> FileWatch | None:
+    with contextlib.suppress(OSError):
+        return FileWatch(database.with_name(database.name + "-wal"))
+    return None
 
 
 class MemoryChanges:

@@ -128,10 +128,10 @@ class SqliteClaim:
 
     def _find_next_due(self, session: SqliteSession) -> int | None:
         due: int | None
-        (due,) = session.db.execute(SQL["next_due"]).fetchone()
-        if due is not None and due <= session.now:
+        due, now = session.db.execute(SQL["next_due"], {"now": session.now}).fetchone()
+        if due is not None and due <= now:
             self._promote.promote_past_damage(session)
-            (due,) = session.db.execute(SQL["next_due"]).fetchone()
+            due, _ = session.db.execute(SQL["next_due"], {"now": now}).fetchone()
         return due
 
     def _find_lanes(self, session: SqliteSession, claim: Claim) -> list[LaneHead]:

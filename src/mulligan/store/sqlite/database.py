@@ -70,7 +70,9 @@ class Writer:
     def __init__(self, connection: "sqlite3.Connection", file: "_File | None", seconds: float) -> None:
         self.connection = self._connection = connection
         self._file = file
-        self._path = path = file.path if file else None
+        path = file.path if file else None
+        # A string: making a path of it at every commit would take longer than asking for its size.
+        self._log = f"{path}-wal" if path else None
         self._name = str(path or "the database in memory")
         self._lock = FileLock(path) if path else None
         self._seconds = seconds
@@ -152,11 +154,11 @@ class Writer:
         return lambda: operation.future.set_result(result)
 
     def _checkpoint(self) -> None:
-        if self._path is None:
+        if self._log is None:
             return
         # Commits are safe in the write-ahead log; a failed checkpoint is repeated later.
         with contextlib.suppress(OSError, sqlite3.DatabaseError):
-            size = self._path.with_name(self._path.name + "-wal").stat().st_size
+            size = os.stat(self._log).st_size  # noqa: PTH116
             if size > TRUNCATE_BYTES:
                 self._truncate()
             elif size > CHECKPOINT_BYTES and self._connection.total_changes - self._checkpointed > CHECKPOINT_CHANGES:

@@ -1,21 +1,36 @@
 """Enqueue on SQLite: one statement per job on the store's connection, one for all jobs on the caller's."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
-from mulligan.store.enqueue import EnqueueOperations, refuse_other_calls, to_answers
+from mulligan.store.enqueue import (
+    NO_OPTIONS,
+    EnqueueOperations,
+    are_alike,
+    new_record,
+    new_values,
+    refuse_other_calls,
+    to_alike,
+    to_answers,
+)
 from mulligan.store.intake import intake_names, refuse_paused
 from mulligan.store.rows import Record, column_names, to_json
 from mulligan.store.session import Statement, Steps
-from mulligan.store.sqlite.session import SQL, Clock, SqliteSession
+from mulligan.store.sqlite.session import SQL, Clock, SqliteSession, sqlite3
 
 # The event data of a job that waits for a limit from the start.
 LIMITED = '{"waiting_for":"limit"}'
-# The statement for one job binds them also where they do not apply.
-NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None, "is_counted": False}
+# The columns that `enqueue_alike` sets, in its order.
+COLUMNS = (
+    *("kind", "owner", "queue", "service", "priority", "rank", "state", "waiting_for"),
+    *("max_attempts", "max_crashes", "max_snoozes", "timeout"),
+    *("submitted_at", "enqueued_at", "queued_at", "due_at", "deadline", "updated_at"),
+    *("tags", "cost", "on_failed", "on_cancelled", "own_max_attempts", "own_timeout"),
+)
 
 
 class SqliteEnqueue(EnqueueOperations):
@@ -25,6 +40,8 @@ class SqliteEnqueue(EnqueueOperations):
         self._clock = clock
 
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        if are_alike(jobs) and (alike := self._enqueue_alike(session, jobs)):
+            return alike
         event, now = TABLE[Move.ENQUEUE, None].event, session.now
         rows = [
             {**NO_OPTIONS, **row, "now": now, "is_submitted": job.is_submitted}
@@ -52,6 +69,27 @@ class SqliteEnqueue(EnqueueOperations):
         session.db.executemany(SQL["event_plain"], events)
         session.play(self._submissions.charge(rows, news, buckets=buckets, starts=starts))
         return to_answers(jobs, stored, news)
+
+    def _enqueue_alike(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
+        """Store all of them, or none and return None: an id exists already, or the intake is paused."""
+        first, now = jobs[0], session.now
+        values = new_values(first, is_limited=self._limits.applies_to(first))
+        gate = {**values, "now": now, "is_submitted": first.is_submitted}
+        waits_for, is_paused = session.db.execute(SQL["enqueue_gate"], gate).fetchone()
+        if is_paused:
+            return None
+        record = new_record(values, now, waits_for)
+        same = tuple(record[name] for name in COLUMNS)
+        data = LIMITED if waits_for == "limit" else values["data"]
+        event = (first.kind, first.owner, 0, now, data)
+        try:
+            with session.undo(sqlite3.IntegrityError) if len(jobs) > 1 else contextlib.nullcontext():
+                session.db.executemany(SQL["enqueue_alike"], [(job.id, job.arguments, *same) for job in jobs])
+        except sqlite3.IntegrityError:
+            return None
+        kind = TABLE[Move.ENQUEUE, None].event
+        session.db.executemany(SQL["event_plain"], [(kind, job.id, *event) for job in jobs])
+        return to_alike(jobs, record)
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         found, stored = yield from self.store_steps(jobs)

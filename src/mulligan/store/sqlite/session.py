@@ -80,6 +80,7 @@ class SqliteSession(Session):
         return None if row is None else records(cursor, [row])[0]
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
+        """Run a named statement. Return its rows as leases."""
         statement, values = SQL[name], {"now": self.now, **values}
         (is_any,) = self.db.execute(_exists(statement), values).fetchone()
         if not is_any:

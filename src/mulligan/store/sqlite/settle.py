@@ -15,7 +15,9 @@ from mulligan.store.settle import (
     VALUE_ERRORS,
     Settlement,
     has_succeeded,
+    is_plain_retry,
     refuse,
+    retried_row,
     settle_values,
     succeeded_row,
     to_settlement,
@@ -33,6 +35,7 @@ DATA_ERRORS = (
     sqlite3.ProgrammingError,
     *VALUE_ERRORS,
 )
+PROMOTED = TABLE[Move.PROMOTE, State.WAITING].event
 # An attempt whose outcome cannot be stored has called its service too.
 NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
 
@@ -79,15 +82,31 @@ class SqliteSettle:
         return dict(zip(outcomes, answers, strict=True))
 
     def _settle_together(self, session: Session, outcomes: Sequence[Outcome]) -> list[Settled]:
-        succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
-        if succeeded and not _write_succeeded(session, succeeded):
+        is_written = self._write_plain(session, outcomes)
+        if not is_written:
             # Undoes all of them: nothing else was written since the savepoint.
             session.undo_steps()
-            return [self._apply(session, outcome, to_settlement(outcome)) for outcome in outcomes]
         return [
-            Settled.ACCEPTED if has_succeeded(outcome) else self._apply(session, outcome, to_settlement(outcome))
+            Settled.ACCEPTED
+            if is_written and (has_succeeded(outcome) or is_plain_retry(outcome))
+            else self._apply(session, outcome, to_settlement(outcome))
             for outcome in outcomes
         ]
+
+    def _write_plain(self, session: Session, outcomes: Sequence[Outcome]) -> bool:
+        """Write successes and plain retries. Return whether all were written. If not, at least one was refused,
+        repeated or cancelled; which one is unknown."""
+        if len({outcome.lease.fence for outcome in outcomes}) < len(outcomes):
+            # Of several outcomes of one lease the first counts, so they are written in order.
+            return False
+        succeeded = [outcome for outcome in outcomes if has_succeeded(outcome)]
+        retried = [outcome for outcome in outcomes if is_plain_retry(outcome)]
+        return (not succeeded or _write_succeeded(session, succeeded)) and (
+            not retried or _write_retried(session, retried, may_promote=self._may_promote(session))
+        )
+
+    def _may_promote(self, session: Session) -> bool:
+        return not self._limits.has_news and bool(session.rows("settle_passes")[0]["passes"])
 
     def _settle_alone(self, session: Session, outcome: Outcome) -> Settled:
         """Settle one outcome alone, so that a bad one does not affect the others."""
@@ -110,15 +129,19 @@ class SqliteSettle:
 
     def _apply(self, session: Session, outcome: Outcome, change: Settlement) -> Settled:
         fence = outcome.lease.fence
-        values = {**settle_values(outcome, change), "cancelled": State.CANCELLED.value}
+        passes = change.promotes and self._may_promote(session)
+        values = {**settle_values(outcome, change), "cancelled": State.CANCELLED.value, "passes": passes}
         rows = session.rows("settle", values)
         if not rows:
             return refuse(session, outcome, change)
         state, owner, follow_up = rows[0].values()
+        is_promoted = state == State.QUEUED and change.target is not State.QUEUED
         # A cancel request may have taken precedence over going back to the queue.
-        type_ = change.event if state == change.target else TABLE[Move.CANCEL, State.RUNNING].event
+        type_ = change.event if state == change.target or is_promoted else TABLE[Move.CANCEL, State.RUNNING].event
         about = (fence.id, outcome.lease.kind, owner, fence.attempt)
         session.rows("event", event_values(type_, *about, actor=outcome.actor, code=change.code, data=change.data))
+        if is_promoted:
+            session.rows("event", event_values(PROMOTED, *about))
         if follow_up is not None:
             ended = EndedRow(fence.id, owner, fence.attempt, session.moment(), state, follow_up)
             store_follow_ups(session, self._enqueue_steps, [ended])
@@ -132,7 +155,6 @@ def _holds(session: Session, outcome: Outcome) -> bool:
 
 
 def _write_succeeded(session: Session, outcomes: Sequence[Outcome]) -> bool:
-    """Return whether all were written. If not, at least one was refused or repeated; which one is unknown."""
     assert isinstance(session, SqliteSession)
     rows, now = [succeeded_row(outcome) for outcome in outcomes], session.now
     written = session.db.executemany(
@@ -150,4 +172,27 @@ def _write_succeeded(session: Session, outcomes: Sequence[Outcome]) -> bool:
             for row, lease in zip(rows, leases, strict=True)
         ],
     )
+    return True
+
+
+def _write_retried(session: Session, outcomes: Sequence[Outcome], *, may_promote: bool) -> bool:
+    assert isinstance(session, SqliteSession)
+    rows, now = [retried_row(outcome, may_promote=may_promote) for outcome in outcomes], session.now
+    written = session.db.executemany(
+        SQL["settle_retried"],
+        [
+            (row.promotes, now, *row[6:-1], row.settled_by, row.id, row.attempt, row.incarnation, row.claim)
+            for row in rows
+        ],
+    ).rowcount
+    if written != len(rows):
+        return False
+    event = TABLE[Move.RETRY, State.RUNNING].event
+    events: list[tuple[object, ...]] = []
+    for row, outcome in zip(rows, outcomes, strict=True):
+        about = (row.id, outcome.lease.kind, outcome.lease.owner, row.attempt, now)
+        events.append((event, *about, row.code, row.data))
+        if row.promotes:
+            events.append((PROMOTED, *about, None, "{}"))
+    session.db.executemany(SQL["event_with_code"], events)
     return True

@@ -1,5 +1,4 @@
--- Code of earlier schemas goes on working with this, but carries out every operation as a retry: start bulk operations after the last old
--- worker has stopped.
+-- Code of earlier schemas goes on working with this: it carries out redrives, and leaves other operations to newer workers.
 
 -- What is done to each job; `delay` is that of a snooze.
 ALTER TABLE mulligan_operations ADD COLUMN verb text NOT NULL DEFAULT 'retry';

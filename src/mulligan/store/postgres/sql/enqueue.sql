@@ -15,7 +15,7 @@ WITH clock AS (
     SELECT *, CASE
         WHEN batch IS NOT NULL THEN 'batch'
         WHEN delay <> 0 THEN 'delay'
-        WHEN is_limited OR {{limit_gate}} IS NOT NULL THEN 'limit'
+        WHEN is_limited OR {{has_limit}} THEN 'limit'
     END AS waits_for
     FROM input
 ), stored AS (

@@ -4,7 +4,8 @@
 -- limit. Manually requested jobs pass all of these except the limits. Members of a batch are blocked while it is a
 -- draft; once it is published they are promoted, or blocked by another gate.
 WITH clock AS (
-    SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+    -- Read before any row is locked: a transaction without an id gets one that is later than all it sees.
+    SELECT {{clock}} AS now, pg_current_xact_id_if_assigned() IS NULL AS is_first
 ), door AS (
     SELECT duty, EXISTS (
         SELECT 1
@@ -13,7 +14,7 @@ WITH clock AS (
     ) AS is_paused
     FROM (VALUES ('retry'), ('promote')) AS known (duty)
 ), due AS (
-    SELECT id, trigger, waiting_for, service, owner, queue, kind
+    SELECT ctid AS spot, id, trigger, waiting_for, service, owner, queue, kind
     FROM mulligan_jobs
     WHERE state = 'waiting' AND gate IS NULL AND due_at <= (SELECT now FROM clock)
       AND (:duty::text IS NULL OR CASE WHEN waiting_for IN ('retry', 'rate limit') THEN 'retry' ELSE 'promote' END = :duty)
@@ -24,7 +25,7 @@ WITH clock AS (
     SELECT job.*
     FROM door
     CROSS JOIN LATERAL (
-        SELECT id, trigger, waiting_for, service, owner, queue, kind
+        SELECT ctid AS spot, id, trigger, waiting_for, service, owner, queue, kind
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate = 'duty/' || door.duty
         ORDER BY gate, priority, rank
@@ -36,7 +37,7 @@ WITH clock AS (
     SELECT job.*
     FROM mulligan_batches AS batch
     CROSS JOIN LATERAL (
-        SELECT id, trigger, waiting_for, service, owner, queue, kind, due_at <= (SELECT now FROM clock) AS is_due
+        SELECT ctid AS spot, id, trigger, waiting_for, service, owner, queue, kind, due_at <= (SELECT now FROM clock) AS is_due
         FROM mulligan_jobs
         WHERE state = 'waiting' AND gate = 'batch/' || batch.id
         ORDER BY gate, priority, rank
@@ -46,7 +47,7 @@ WITH clock AS (
     WHERE batch.admits AND (:duty::text IS NULL OR :duty = 'promote')
     LIMIT :limit
 ), gated AS (
-    SELECT id, CASE
+    SELECT spot, id, CASE
         WHEN trigger = 'automatic' AND waiting_for IN ('retry', 'rate limit')
             AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
         WHEN trigger = 'automatic' AND waiting_for NOT IN ('retry', 'rate limit', 'limit')
@@ -70,7 +71,7 @@ WITH clock AS (
     FROM (
         SELECT * FROM due
         UNION ALL SELECT * FROM parked
-        UNION ALL SELECT id, trigger, waiting_for, service, owner, queue, kind FROM published WHERE is_due
+        UNION ALL SELECT spot, id, trigger, waiting_for, service, owner, queue, kind FROM published WHERE is_due
     ) AS arrived
 ), held AS (
     UPDATE mulligan_jobs AS job
@@ -81,26 +82,26 @@ WITH clock AS (
         END,
         updated_at = clock.now
     FROM gated AS held, clock
-    -- By an array: whatever number of rows the planner expects, it looks them up one by one.
-    WHERE job.id = ANY (ARRAY(SELECT id FROM gated WHERE gate IS NOT NULL)) AND job.id = held.id
+    -- The physical positions of the locked rows, as in `claim.sql`.
+    WHERE job.ctid = ANY (ARRAY(SELECT spot FROM gated WHERE gate IS NOT NULL)) AND job.id = held.id
     RETURNING job.id
 ), waiting_on AS (
     -- Members that are not due yet.
     UPDATE mulligan_jobs AS job
     SET gate = NULL, waiting_for = 'delay', updated_at = clock.now
     FROM clock
-    WHERE job.id = ANY (ARRAY(SELECT id FROM published WHERE NOT is_due))
+    WHERE job.ctid = ANY (ARRAY(SELECT spot FROM published WHERE NOT is_due))
     RETURNING job.id
 ), promoted AS (
     UPDATE mulligan_jobs
     SET state = :queued, gate = NULL, waiting_for = NULL, is_limited = false, queued_at = clock.now, updated_at = clock.now
     FROM clock
-    WHERE id = ANY (ARRAY(SELECT id FROM gated WHERE gate IS NULL))
+    WHERE ctid = ANY (ARRAY(SELECT spot FROM gated WHERE gate IS NULL))
     RETURNING id, kind, owner, attempt, clock.now
 ), logged AS (
     INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at)
     SELECT
-        {{event_position}},
+        CASE WHEN (SELECT is_first FROM clock) THEN pg_current_xact_id() ELSE {{event_position}} END,
         :event, id, kind, owner, attempt, now
     FROM promoted AS moved
 )

@@ -1,10 +1,11 @@
 -- The fence: a worker whose lease was taken over matches no row. A reclaimer matches only expired or stuck attempts. A
--- cancel request takes precedence over going back to the queue. Alone, without a transaction, the statement leaves out a
+-- cancel request takes precedence over going back to the queue. A retry that may start at once is promoted here, as
+-- `promote.sql` would do next. Alone, without a transaction, the statement leaves out a
 -- job that this cancels and that another job follows.
 WITH clock AS (
     SELECT coalesce(:now::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), input AS (
-    SELECT *
+    SELECT *, promotes AND (SELECT {{retries_pass}}) AS passes
     FROM json_to_recordset(:outcomes::json) AS outcome (
         n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
         target text, requeues boolean, waiting_for text, is_held boolean, delay bigint,
@@ -12,15 +13,25 @@ WITH clock AS (
         max_attempts integer,
         result text, error_code text, error_class text, error_message text, error_group text,
         last_code text, last_class text, last_message text, last_detail text,
-        event text, code text, data text, stuck_after bigint, actor text
+        event text, code text, data text, stuck_after bigint, actor text, promotes boolean
     )
 ), settled AS (
     UPDATE mulligan_jobs AS job
-    SET state = CASE WHEN o.requeues AND job.cancel_requested THEN :cancelled ELSE o.target END,
-        waiting_for = CASE WHEN o.requeues AND job.cancel_requested THEN NULL ELSE o.waiting_for END,
+    SET state = CASE
+            WHEN o.requeues AND job.cancel_requested THEN :cancelled
+            WHEN o.passes AND NOT job.is_limited THEN :queued
+            ELSE o.target
+        END,
+        waiting_for = CASE
+            WHEN o.requeues AND job.cancel_requested OR o.passes AND NOT job.is_limited THEN NULL
+            ELSE o.waiting_for
+        END,
         gate = CASE WHEN o.is_held AND NOT job.cancel_requested THEN {{probe_gate}} END,
         due_at = coalesce(clock.now + o.delay, job.due_at),
-        queued_at = CASE WHEN o.target = 'queued' THEN clock.now ELSE job.queued_at END,
+        queued_at = CASE
+            WHEN o.target = :queued OR o.passes AND NOT job.is_limited AND NOT job.cancel_requested THEN clock.now
+            ELSE job.queued_at
+        END,
         previous_delay = coalesce(o.delay, job.previous_delay),
         trigger = CASE WHEN o.requeues THEN 'automatic' ELSE job.trigger END,
         failures = job.failures + o.failures,
@@ -46,8 +57,16 @@ WITH clock AS (
         job.on_failed, job.on_cancelled, job.cancel_xid
 ), logged AS (
     INSERT INTO mulligan_events (xid, type, job, kind, owner, attempt, at, actor, code, data)
-    SELECT greatest(pg_current_xact_id(), cancel_xid), CASE WHEN state = target THEN event ELSE :cancel_event END, id, kind, owner, attempt, now, actor, code, data
+    SELECT greatest(pg_current_xact_id(), cancel_xid), step.type, id, kind, owner, attempt, now,
+        CASE step.place WHEN 1 THEN actor END, CASE step.place WHEN 1 THEN code END,
+        CASE step.place WHEN 1 THEN data ELSE '{}' END
     FROM settled
+    CROSS JOIN LATERAL (
+        VALUES (1, CASE WHEN state IN (target, :queued) THEN event ELSE :cancel_event END), (2, :promoted)
+    ) AS step (place, type)
+    WHERE step.place = 1 OR (state = :queued AND target <> :queued)
+    -- In a transaction the order of events is the order of their rows.
+    ORDER BY n, step.place
 )
 SELECT n, id, owner, attempt, now, state, CASE state WHEN 'failed' THEN on_failed WHEN 'cancelled' THEN on_cancelled END
     AS follow_up

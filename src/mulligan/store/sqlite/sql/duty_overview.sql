@@ -1,9 +1,11 @@
 -- One query for all duties of a worker: which have something to do, and which are paused. Mostly there is nothing.
-SELECT EXISTS (
-        SELECT 1
+SELECT coalesce((
+        SELECT deadline
         FROM mulligan_jobs
-        WHERE deadline IS NOT NULL AND deadline <= :now AND state IN ('waiting', 'queued')
-    ) OR (
+        WHERE deadline IS NOT NULL AND state IN ('waiting', 'queued')
+        ORDER BY deadline
+        LIMIT 1
+    ) <= {{clock}}, false) OR (
 {{batch_needs}}
     ) AS expire,
     EXISTS (SELECT 1 FROM mulligan_operations WHERE state IN ('canary', 'running')) AS redrive,

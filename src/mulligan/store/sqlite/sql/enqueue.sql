@@ -17,7 +17,7 @@ FROM (
     SELECT CASE
         WHEN :batch IS NOT NULL THEN 'batch'
         WHEN :delay <> 0 THEN 'delay'
-        WHEN :is_limited OR {{limit_gate}} IS NOT NULL THEN 'limit'
+        WHEN :is_limited OR {{has_limit}} THEN 'limit'
     END AS waits_for
     FROM (SELECT :owner AS owner, :queue AS queue, :kind AS kind)
 )

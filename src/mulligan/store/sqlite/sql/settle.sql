@@ -1,11 +1,16 @@
 -- The fence: a worker whose lease was taken over matches no row. A reclaimer matches only expired or stuck attempts. A
--- cancel request takes precedence over going back to the queue.
+-- cancel request takes precedence over going back to the queue. A retry that may start at once is promoted here, as
+-- `promote.sql` would do next.
 UPDATE mulligan_jobs
-SET state = iif(:requeues AND cancel_requested, :cancelled, :target),
-    waiting_for = iif(:requeues AND cancel_requested, NULL, :waiting_for),
+SET state = CASE
+        WHEN :requeues AND cancel_requested THEN :cancelled
+        WHEN :passes AND NOT is_limited THEN 'queued'
+        ELSE :target
+    END,
+    waiting_for = iif(:requeues AND cancel_requested OR :passes AND NOT is_limited, NULL, :waiting_for),
     gate = iif(:is_held AND NOT cancel_requested, {{probe_gate}}, NULL),
     due_at = coalesce(:now + :delay, due_at),
-    queued_at = iif(:target = 'queued', :now, queued_at),
+    queued_at = iif(:target = 'queued' OR :passes AND NOT is_limited AND NOT cancel_requested, :now, queued_at),
     previous_delay = coalesce(:delay, previous_delay),
     trigger = iif(:requeues, 'automatic', trigger),
     failures = failures + :failures,

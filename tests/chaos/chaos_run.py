@@ -1,4 +1,4 @@
-"""The ordeal: workers, a client and a reader under load, the faults of a plan, then calm until all work is done."""
+"""One run: workers, a client and a reader under load, the faults of a plan, then no faults until all work is done."""
 
 import contextlib
 import signal
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from chaos.app import GATEWAY, app
-from chaos.born import Born
 from chaos.counters import counters
 from chaos.evidence import Evidence
+from chaos.forked import ForkedProcess
 from chaos.ledger import Watch, lines, runs
 from chaos.plan import LEASE, SEED, SLOTS, Fault, spared
 from chaos.workers import Workers, environment
@@ -32,8 +32,8 @@ OFTEN = 0.1
 Strike = Callable[[Fault], None]
 
 
-class Ordeal:
-    """`url` is what everybody uses; `direct` reaches the database past all faults."""
+class ChaosRun:
+    """All processes use `url`; `direct` reaches the database past all faults."""
 
     def __init__(self, folder: Path, url: str, *, direct: str | None = None, strikes: Mapping[str, Strike]) -> None:
         self._folder = folder
@@ -58,9 +58,9 @@ class Ordeal:
             self._supervise(lambda: all(map(self._is_at_work, range(SLOTS))))
             self._strike(plan)
             store = stack.enter_context(contextlib.closing(open_store(self._direct)))
-            # By hand: after so many outages it would take what was held at a pace of its own.
+            # Manually: after so many outages it would admit the blocked jobs at its own pace.
             store.force(ServiceRequest(id="calm", name=GATEWAY, to="closed"))
-            # Whatever was lost is to be found again under the same load: the log is the clock of that.
+            # Lost jobs must be reclaimed under the same load. The log shows when they are.
             self._supervise(lambda: self._is_all_found(store), every=OFTEN)
             end(client)
             self._supervise(lambda: not store.is_busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
@@ -125,17 +125,17 @@ class Ordeal:
         return time.monotonic() >= moment
 
     def _victims(self, fault: Fault) -> list[int]:
-        """Whom the fault may strike: the one it names, or the next that is at work, awake and not spared now."""
+        """The worker that the fault names, or the next one that is at work, not frozen and not spared now."""
         slots = [(fault.slot + further) % SLOTS for further in range(SLOTS)]
         others = {spared(fault.at), spared(fault.at + fault.seconds)}
         return [slot for slot in slots if slot not in others and self._is_at_work(slot)]
 
     def _is_at_work(self, slot: int) -> bool:
-        """One that is not would lose nothing; one that was frozen is to have the time to offer its results."""
+        """An idle worker would lose nothing. One that was frozen gets time to settle its results."""
         return self._workers.pids[slot] in self._watch.pids() and not self._workers.is_frozen(slot)
 
     def _is_all_found(self, store: Store) -> bool:
-        """Nobody who was killed holds anything any more."""
+        """No killed worker holds a lease any more."""
         living = {record.incarnation for record in store.workers() if record.pid in self._workers.pids}
         return all(job.leased_by in living for job in store.jobs(JobFilter(state="running"), limit=PAGE).jobs)
 
@@ -159,6 +159,6 @@ class Ordeal:
         self._outage.write_bytes(b"." * fault.number)
 
 
-def end(process: Born) -> None:
+def end(process: ForkedProcess) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, f"process {process.pid} ended with {process.returncode}"

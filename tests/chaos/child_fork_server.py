@@ -1,7 +1,7 @@
-"""Where the children of a worker are born: forks too, of a process that the worker forked while it had no threads.
+"""Starts the children of a worker as forks of a process that the worker forked while it had no threads.
 
-Half of what the chaos cost was interpreters that imported the engine for jobs whose worker had been killed. The program
-of a child is the same, in a session of its own, on the same line and lifeline; only its import is done once for all.
+Half of the time of a run was spent by interpreters that imported the engine for jobs of killed workers. The program of
+a child is the same, in its own session, on the same sockets; only the import is done once for all.
 """
 
 import contextlib
@@ -12,11 +12,11 @@ import sys
 import threading
 from typing import Any
 
-from chaos.born import Born, status_of
+from chaos.forked import ForkedProcess, status_of
 
 
-class Cradle:
-    """Ends with the worker: its line breaks."""
+class ChildForkServer:
+    """Ends with the worker, because its socket is closed then."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -24,12 +24,12 @@ class Cradle:
         self._line = ours
         if os.fork() == 0:
             ours.close()
-            _rock(theirs)
+            _serve(theirs)
         theirs.close()
 
-    def start(self, _mark: str, *fds: int) -> Born:
+    def start(self, _mark: str, *fds: int) -> ForkedProcess:
         """As `mulligan.worker.children.pool` starts a child; but a fork cannot be marked."""
-        return Born(self, self.ask({"path": [place for place in sys.path if isinstance(place, str)]}, fds))
+        return ForkedProcess(self, self.ask({"path": [place for place in sys.path if isinstance(place, str)]}, fds))
 
     def ask(self, order: dict[str, Any], fds: tuple[int, ...] = ()) -> Any:
         with self._one_at_a_time:
@@ -37,8 +37,8 @@ class Cradle:
             return json.loads(self._line.recv(100))
 
 
-def _rock(line: socket.socket) -> None:
-    # However the worker ends, in the middle of a sentence too, its line does.
+def _serve(line: socket.socket) -> None:
+    # The socket is closed however the worker ends, also in the middle of a message.
     with contextlib.suppress(OSError):
         while (found := socket.recv_fds(line, 65_536, 3))[0]:
             order, fds = json.loads(found[0]), found[1]
@@ -57,14 +57,14 @@ def _child(line: socket.socket, fds: list[int], path: list[str]) -> int:
         os.setsid()
         os.close(has_session)
         os.close(ready)
-        _live(fds, path)
+        _run_child(fds, path)
     os.close(ready)
     os.read(has_session, 1)
     os.close(has_session)
     return pid
 
 
-def _live(fds: list[int], path: list[str]) -> None:
+def _run_child(fds: list[int], path: list[str]) -> None:
     from mulligan.worker.children.process import main
 
     sys.path[:] = path

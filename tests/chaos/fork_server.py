@@ -1,7 +1,7 @@
-"""Where workers, the client and the reader are born: forks of one process that has imported the engine.
+"""Starts workers, the client and the reader as forks of one process that has imported the engine.
 
-What they do and suffer is the same; only the import, which is most of a cold start, is done once and not for each of
-those who are killed. Run as `python -m chaos.nursery`: an order a line in, an answer a line out.
+They run the same programs; only the import, which is most of a cold start, is done once instead of for each process
+that is killed. Run as `python -m chaos.fork_server`: it reads one order a line, and answers each with one line.
 """
 
 import gc
@@ -15,15 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from chaos.born import Born, status_of
+from chaos.forked import ForkedProcess, status_of
 
 
-class Nursery:
+class ForkServer:
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self._log = log
         self._one_at_a_time = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "chaos.nursery"],
+            [sys.executable, "-m", "chaos.fork_server"],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -34,10 +34,10 @@ class Nursery:
 
     def start(
         self, module: str, arguments: Sequence[object], environment: Mapping[str, str], log: Path | None = None
-    ) -> Born:
+    ) -> ForkedProcess:
         """`python -m module …`, in the folder of its log."""
         order = {"module": module, "arguments": [str(each) for each in arguments], "environment": dict(environment)}
-        return Born(self, self.ask({**order, "log": str(log or self._log)}))
+        return ForkedProcess(self, self.ask({**order, "log": str(log or self._log)}))
 
     def ask(self, order: dict[str, Any]) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -59,19 +59,19 @@ def main() -> None:
     import mulligan.store.sqlite
     import mulligan.worker.children.process  # noqa: F401
 
-    # What is never looked at is never copied for those who are born.
+    # Objects that the collector never visits are never copied for the forks.
     gc.collect()
     gc.freeze()
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
         answer = status_of(order["status of"]) if "status of" in order else os.fork()
         if answer == 0 and "module" in order:
-            _become(**order)
+            _run_program(**order)
         print(json.dumps(answer), flush=True)
 
 
-def _become(module: str, arguments: list[str], environment: dict[str, str], log: str) -> NoReturn:
-    """The program as it would run from a shell: in a group of its own, its words in the log."""
+def _run_program(module: str, arguments: list[str], environment: dict[str, str], log: str) -> NoReturn:
+    """Run the program as from a shell: in its own process group, its output in the log."""
     os.setpgid(0, 0)
     os.chdir(Path(log).parent)
     nothing, words = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -90,11 +90,11 @@ WORKER = "mulligan"
 
 
 def _work(arguments: list[str]) -> None:
-    from chaos.cradle import Cradle
+    from chaos.child_fork_server import ChildForkServer
     from mulligan.cli import main as mulligan
     from mulligan.worker.children import pool
 
-    pool._start = Cradle().start  # type: ignore[assignment]
+    pool._start = ChildForkServer().start  # type: ignore[assignment]
     sys.argv = ["mulligan", *arguments]
     mulligan()
 

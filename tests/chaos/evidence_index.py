@@ -17,7 +17,7 @@ UNFLUSHED_SECONDS = 2.0
 Key = tuple[str, int]
 
 
-class Books:
+class EvidenceIndex:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         self.jobs = {job.id: job for job in evidence.jobs}
@@ -55,7 +55,7 @@ class Books:
         return signs
 
     def is_own(self, settle: Event) -> bool:
-        """By whoever ran the attempt, not by one who found its lease expired."""
+        """By the worker that ran the attempt, not by one that found its lease expired."""
         return str(settle.data.get("by", "")).startswith(f"{settle.data.get('worker')}/")
 
     def has_claim(self, run: Run) -> bool:
@@ -81,7 +81,7 @@ class Books:
         return [run for run in self.evidence.runs if self.has_claim(run)]
 
     def held_until(self, run: Run) -> float:
-        """When it ended, was killed or lost its lease: from then on it stands in nobody's place."""
+        """When it ended, was killed or lost its lease: from then on it takes no slot."""
         life = self.lives.get(run.worker)
         ends = [run.ended, None if life is None else life.killed]
         taken = [settle.at.timestamp() for settle in self.settles[run.job, run.attempt] if not self.is_own(settle)]

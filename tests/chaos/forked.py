@@ -1,9 +1,10 @@
-"""A process that somebody else forked for us, used as if it were our own child."""
+"""A process that a fork server started, used as if it were our own child."""
 
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, Protocol
 
 TICK = 0.02
@@ -13,7 +14,7 @@ class Parent(Protocol):
     def ask(self, order: dict[str, Any]) -> Any: ...
 
 
-class Born:
+class ForkedProcess:
     def __init__(self, parent: Parent, pid: int) -> None:
         self._parent = parent
         self.pid = pid
@@ -33,9 +34,18 @@ class Born:
         return status
 
     def send_signal(self, number: int) -> None:
-        # Nobody else has this number: it is given back when the status is asked for, and by nothing else.
+        # No other process has this id: it is freed only when its status is asked for.
         if self.poll() is None:
             os.kill(self.pid, number)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether every thread has stopped, by SIGSTOP or for good."""
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        try:
+            return all(thread.read_text().rpartition(")")[2].split()[0] in "TZX" for thread in threads)
+        except (FileNotFoundError, ProcessLookupError):
+            return False  # a thread ended meanwhile
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

@@ -1,0 +1,5 @@
+-- The last position of the owner's events in a page of those that belong to no job, and where the last reader is.
+SELECT coalesce(max(xid::text::bigint) + (SELECT base FROM mulligan_log), 0) AS own,
+    (SELECT min(position) FROM mulligan_cursors) AS read
+FROM mulligan_events
+WHERE job = '' AND seq > :after AND seq <= :last AND owner = :owner

@@ -1,0 +1,1 @@
+SELECT {{first_due}} AS due, {{clock}} AS now

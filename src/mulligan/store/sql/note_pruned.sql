@@ -1,0 +1,3 @@
+-- Before events are deleted, so that readers learn of it.
+UPDATE mulligan_log
+SET pruned = greatest(pruned, :position)

@@ -1,3 +1,0 @@
-SELECT min(due_at) AS due
-FROM mulligan_jobs
-WHERE state = 'waiting' AND gate IS NULL
