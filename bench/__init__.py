@@ -1,1 +1,1 @@
-"""How fast mulligan is, beside its peers and beside a bare loop over its own tables. See README.md."""
+"""`make bench`: mulligan beside other job queues, in one run on one machine. README.md says how."""

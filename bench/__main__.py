@@ -1,104 +1,85 @@
-"""`python -m bench`: every part with every subject in turn, round after round, then the tables."""
+"""`python -m bench`: measure what is chosen, round after round, then print the tables.
+
+`python -m bench report FILE …` writes docs/benchmarks.md and its picture from results.
+"""
 
 import argparse
-import json
-import os
-import platform
 import signal
-import sqlite3
 import sys
-import time
-from collections.abc import Iterator
-from importlib.metadata import version
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
+from bench.environments import ROOT
+from bench.parts import PARTS
+from bench.picture import picture
+from bench.plan import Plan, choose_entries, choose_parts
+from bench.records import read
+from bench.report import document, tables
+from bench.rounds import Bench
+from bench.sizes import SMALL, WHOLE
 
-from bench import reading
-from bench.lineup import Subject, all_subjects
-from bench.marks import Marks
-from bench.measure import FULL, QUICK, Bench, Stuck
-from bench.place import SETTINGS, opened
-from bench.report import Record, tables
-
-PARTS = ("one", "bulk", "drain", "batch", "fail-twice", "latency")
-PEERS = ("pgqueuer", "asyncpg", "uvloop", "huey", "psycopg")
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "benchmarks.svg"
+RESULTS = ROOT / "bench-results"
 
 
 def main() -> None:
-    arguments = parse()
     # So that every `finally` ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    marks = Marks.make()
-    records: list[Record] = []
-    try:
-        with opened() as place:
-            if is_wanted("reading", arguments.parts):
-                print(reading.measure(place, reading.QUICK_JOBS if arguments.quick else reading.JOBS))
-            bench = Bench(place, marks, QUICK if arguments.quick else FULL)
-            subjects = [s for s in all_subjects(place) if is_wanted(s.name, arguments.only)]
-            parts = [part for part in PARTS if is_wanted(part, arguments.parts)]
-            for number, part, subject in in_order(arguments.rounds, parts, subjects):
-                records.append(run(number, part, bench, subject))
-    except KeyboardInterrupt:
-        say("stopped; what was measured so far:")
-    finally:
-        marks.remove()
-    report(records, arguments.output)
+    if sys.argv[1:2] == ["report"]:
+        write_document([Path(name) for name in sys.argv[2:]])
+    else:
+        measure(parse())
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="subjects, by the beginning of their names: mulligan,pgqueuer")
-    parser.add_argument("--parts", help=f"some of reading,{','.join(PARTS)}")
-    parser.add_argument("--quick", action="store_true", help="small numbers: shows that it runs, proves nothing")
-    parser.add_argument("--output", type=Path, default=Path("bench-results.json"))
+    parser.add_argument("--parts", default="", help=f"some of: {' '.join(PARTS)} ('growth' for all of them)")
+    parser.add_argument("--peers", default="", help="compare with these only, by the beginnings of their names")
+    parser.add_argument("--store", choices=["postgres", "sqlite", "redis"])
+    parser.add_argument("--small", action="store_true", help="few jobs: shows that everything runs, proves nothing")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON lines instead of tables")
+    parser.add_argument("--results", type=Path, help="the file of JSON lines to write or to add to")
+    parser.add_argument("--quiet-wait", type=float, default=10, help="seconds to wait for a quiet machine each time")
     return parser.parse_args()
 
 
-def is_wanted(name: str, chosen: str | None) -> bool:
-    return chosen is None or any(name.startswith(beginning) for beginning in chosen.split(","))
-
-
-def in_order(rounds: int, parts: list[str], subjects: list[Subject]) -> Iterator[tuple[int, str, Subject]]:
-    """Each round begins with another subject, so that none always follows the same one."""
-    for number in range(rounds):
-        first = number % len(subjects)
-        for part in parts:
-            for subject in subjects[first:] + subjects[:first]:
-                if part in subject.parts:
-                    yield number, part, subject
-
-
-def run(number: int, part: str, bench: Bench, subject: Subject) -> Record:
-    start, load = time.monotonic(), os.getloadavg()[0]
-    psutil.cpu_percent()
+def measure(arguments: argparse.Namespace) -> None:
+    plan = make_plan(arguments)
+    results = arguments.results or RESULTS / f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}.jsonl"
+    results.parent.mkdir(exist_ok=True)
     try:
-        numbers, trouble = bench.measure(part, subject), None
-    except Stuck as error:
-        numbers, trouble = {}, str(error)
-    seconds, busy = time.monotonic() - start, psutil.cpu_percent()
-    shown = trouble or ", ".join(f"{name} {value:,.5g}" for name, value in numbers.items())
-    say(f"round {number + 1} {part:<10} {subject.name:<16} {seconds:5.1f} s  {shown}")
-    return Record(number, part, subject.name, numbers, trouble, load=load, cpu_percent=busy, seconds=seconds)
+        Bench(plan, results).run()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+    print(results.read_text() if arguments.json else tables(*read([results])))
+    print(f"results: {results}", file=sys.stderr)
+    if not (arguments.parts or arguments.peers or arguments.store or arguments.small):
+        write_document([results])
+    else:
+        print(f"this is a part of the whole; to write it down: make bench-report RESULTS={results}", file=sys.stderr)
 
 
-def report(records: list[Record], output: Path) -> None:
-    print(tables(records))
-    about = {
-        "machine": f"{os.cpu_count()} cores, {platform.platform()}",
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "versions": {name: version(name) for name in PEERS},
-        "postgres": SETTINGS,
-    }
-    output.write_text(json.dumps({"about": about, "records": [record.__dict__ for record in records]}, indent=1))
-    print(f"every number: {output}")
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    try:
+        return Plan(
+            entries=choose_entries(arguments.peers.split(), arguments.store),
+            parts=choose_parts(arguments.parts.split()),
+            rounds=arguments.rounds,
+            sizes=SMALL if arguments.small else WHOLE,
+            quiet_wait=arguments.quiet_wait,
+        )
+    except ValueError as error:
+        sys.exit(str(error))
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def write_document(results: Sequence[Path]) -> None:
+    runs, records = read(results)
+    DOCUMENT.write_text(document(runs, records))
+    PICTURE.write_text(picture(records))
+    print(f"written: {DOCUMENT.relative_to(ROOT)}, {PICTURE.relative_to(ROOT)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import struct
 import time
 from pathlib import Path
 
-MOST = 100_000
+MOST = 200_000
 VARIABLE = "MULLIGAN_BENCH_MARKS"
 TRIES, BEGINNINGS = MOST, 2 * MOST
 SIZE = 10 * MOST
@@ -26,7 +26,8 @@ class Marks:
             self._memory = mmap.mmap(file.fileno(), SIZE)
 
     @classmethod
-    def make(cls) -> "Marks":
+    def create(cls) -> "Marks":
+        """Make new marks and name them in the environment, where `given` finds them."""
         path = Path(f"/dev/shm/mulligan-bench-{os.getpid()}")
         path.write_bytes(bytes(SIZE))
         os.environ[VARIABLE] = str(path)
@@ -54,7 +55,7 @@ class Marks:
         self._memory[TRIES + number] = min(tries, 255)
         return tries
 
-    # For whoever measures
+    # For the measurement
 
     def clear(self) -> None:
         self._memory[:] = bytes(SIZE)
@@ -62,18 +63,22 @@ class Marks:
     def is_done(self, number: int) -> bool:
         return bool(self._memory[number])
 
-    def done(self, number: int) -> int:
-        """How many of the first `number` jobs are done."""
-        return self._memory[:number].count(1)
+    def done(self, jobs: int) -> int:
+        """How many of the first `jobs` jobs are done."""
+        return self._memory[:jobs].count(1)
 
-    def began(self, number: int) -> list[float]:
-        """When each of the first `number` jobs began; 0 for never."""
-        return list(struct.unpack(f"{number}d", self._memory[BEGINNINGS : BEGINNINGS + 8 * number]))
+    def has_begun(self, jobs: int) -> bool:
+        """Whether any of the first `jobs` jobs has begun."""
+        return self._memory[TRIES : TRIES + jobs].count(0) < jobs
 
-    def tried_more_than(self, times: int, number: int) -> int:
-        return sum(tries > times for tries in self._memory[TRIES : TRIES + number])
+    def beginnings(self, jobs: int) -> list[float]:
+        """When each of the first `jobs` jobs began; 0 for never."""
+        return list(struct.unpack(f"{jobs}d", self._memory[BEGINNINGS : BEGINNINGS + 8 * jobs]))
+
+    def tried_more_than(self, times: int, jobs: int) -> int:
+        return sum(tries > times for tries in self._memory[TRIES : TRIES + jobs])
 
 
 def given() -> Marks:
-    """In a worker process: the marks of whoever started it."""
+    """The marks that the process which started this one has made."""
     return Marks(Path(os.environ[VARIABLE]))

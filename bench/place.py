@@ -1,77 +1,100 @@
-"""Where the stores live: a PostgreSQL of our own and a folder, both temporary, both on the same disk."""
+"""Where the stores are. The harness starts servers and names them in the environment of what it starts."""
 
-import contextlib
-import sys
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import psutil
-import psycopg
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "stores"))
-
-from postgres_server import PostgresServer, postgres_server  # noqa: E402
-
-# Durable in every way; the rest keeps a checkpoint from falling into one subject's measurement and not another's.
-SETTINGS = {
-    "fsync": "on",
-    "synchronous_commit": "on",
-    "full_page_writes": "on",
-    "shared_buffers": "1GB",
-    "autovacuum": "on",
-    "max_wal_size": "4GB",
-}
+PREFIX = "MULLIGAN_BENCH_"
 
 
 @dataclass(frozen=True)
 class Place:
-    server: PostgresServer
     folder: Path
+    """For SQLite's files and for logs, on the same disk as PostgreSQL's."""
+    postgres: str = ""
+    """A URL without the name of a database, or nothing if there is no server."""
+    redis: str = ""
+    server: int = 0
+    """The process id of the server that the peer's store is in, or 0."""
 
-    def fresh_database(self, name: str) -> str:
-        url = self.server.fresh_database(name)
-        self.execute(url, "CHECKPOINT")
-        return url
+    def variables(self) -> dict[str, str]:
+        return {PREFIX + name.upper(): str(value) for name, value in asdict(self).items()}
 
-    @staticmethod
-    def execute(url: str, statement: str) -> None:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(statement.encode())
-
-    def server_seconds(self) -> float:
-        """CPU time of the whole server so far, of the connections that are closed too."""
-        postmaster = psutil.Process(self._postmaster)
-        live = 0.0
-        for process in postmaster.children():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                live += sum(process.cpu_times()[:2])
-        return live + sum(postmaster.cpu_times()[2:4])
-
-    @property
-    def _postmaster(self) -> int:
-        return int((self.server.folder / "data" / "postmaster.pid").read_text().split()[0])
+    @classmethod
+    def given(cls) -> Self:
+        """The place that the process which started this one has named."""
+        values = {name: os.environ[PREFIX + name.upper()] for name in ("folder", "postgres", "redis", "server")}
+        return cls(Path(values["folder"]), values["postgres"], values["redis"], int(values["server"]))
 
 
-class Looking:
-    """One kept connection that asks one question, so that asking costs the server next to nothing."""
+class Postgres:
+    """One database of one peer."""
 
-    def __init__(self, url: str, question: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
-        self._question = question.encode()
+    def __init__(self, name: str) -> None:
+        self._server = Place.given().postgres
+        self._name = f"bench_{name.replace('-', '_')}"
+        self._connection: Any = None
+        self.url = self._server + self._name
 
-    def __call__(self) -> bool:
-        row: Any = self._connection.execute(self._question).fetchone()
-        return bool(row[0])
+    def create(self) -> None:
+        """Replace the database by an empty one, and let no checkpoint of before fall into what is measured."""
+        import psycopg
+
+        with psycopg.connect(self._server + "postgres", autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{self._name}" WITH (FORCE)'.encode())
+            connection.execute(f'CREATE DATABASE "{self._name}"'.encode())
+            connection.execute("CHECKPOINT")
 
     def close(self) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def value(self, query: str) -> Any:
+        """The first column of the only row, through a connection that is kept."""
+        import psycopg
+
+        if self._connection is None:
+            self._connection = psycopg.connect(self.url, autocommit=True)
+        return self._connection.execute(query.encode()).fetchone()[0]
+
+    def has(self, rows: str) -> bool:
+        return bool(self.value(f"SELECT EXISTS (SELECT 1 FROM {rows})"))
+
+    def vacuum(self) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="mulligan-bench-") as folder, postgres_server(**SETTINGS) as server:
-        yield Place(server, Path(folder))
+class SqliteFile:
+    """The folder of one peer on SQLite, and the file in it."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = Place.given().folder / name
+        self.path = self.folder / "jobs.db"
+
+    def create(self) -> None:
+        """Forget everything there was."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+
+
+class Redis:
+    """The server, which belongs to one peer at a time."""
+
+    def __init__(self) -> None:
+        import redis
+
+        self.url = Place.given().redis
+        self.client = redis.Redis.from_url(self.url)
+
+    def create(self) -> None:
+        """Forget everything there was."""
+        self.client.flushall()
+
+    def close(self) -> None:
+        self.client.close()

@@ -5,16 +5,17 @@ No decoding, no body, no promotion, no heartbeat, one connection. The values bel
 """
 
 import signal
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
+from bench.lineup import Entry
 from bench.marks import given
+from bench.peer import Peer
+from bench.peers.mulligan_app import Mulligan, location, url_of
 from mulligan.store.postgres.claim import claim_statement
-from mulligan.store.postgres.session import BEGIN_ASYNCHRONOUS, SQL
-from mulligan.store.postgres.settle import SEPARATOR
+from mulligan.store.postgres.session import BEGIN_ASYNCHRONOUS, SEPARATOR, SQL
 from mulligan.store.rows import CLAIM_COLUMNS
 
 BATCH = 500
@@ -65,10 +66,14 @@ def settle(connection: psycopg.Connection[Any], number: int, claimed: Sequence[t
     connection.cursor(binary=True).execute(SQL["settle_succeeded"], values).fetchall()
 
 
-def main(url: str) -> None:
+def adapt(entry: Entry) -> Peer:
+    return Mulligan(entry)
+
+
+def work(entry: Entry) -> None:
     marks = given()
     done, number = 0, 0
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url_of(location(entry)), autocommit=True) as connection:
         while True:
             number += 1
             claimed = claim(connection, number)
@@ -78,7 +83,3 @@ def main(url: str) -> None:
                 marks.succeed(mark)
             done += len(claimed)
             settle(connection, number, claimed)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,1 +1,0 @@
-"""Who is measured, as seen by whoever measures: one file each."""

@@ -1,1 +1,0 @@
-"""What runs in the worker processes: one file each, and none imports another's library."""
