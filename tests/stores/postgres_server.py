@@ -78,13 +78,14 @@ class PostgresServer:
 
     def _initialise(self) -> None:
         """A copy of a new cluster, which is the same every time and takes seconds to make."""
-        new = Path(tempfile.gettempdir()) / f"mulligan-new-cluster-{os.getuid()}-{self._version}"
+        # Beside the folder: a rename does not reach another file system.
+        new = self.folder.parent / f"mulligan-new-cluster-{os.getuid()}-{self._version}"
         if not new.exists():
             self._make_cluster(self.folder / "new")
             # Another process may have been first.
             with contextlib.suppress(OSError):
                 (self.folder / "new").rename(new)
-        if new.stat().st_uid == self.folder.stat().st_uid:
+        if new.exists() and new.stat().st_uid == self.folder.stat().st_uid:
             self._run("cp", "-R", new, self.folder / "data")
         else:
             # The template of another user may not be trusted.
