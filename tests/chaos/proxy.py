@@ -43,7 +43,8 @@ class Frames:
 class Session:
     """What one connection is about to write."""
 
-    def __init__(self) -> None:
+    def __init__(self, writes: re.Pattern[bytes]) -> None:
+        self._writes = writes
         self._from_client = Frames(has_startup=True)
         self._from_server = Frames(has_startup=False)
         self._writing: set[bytes] = set()
@@ -54,10 +55,10 @@ class Session:
         is_asking = False
         for kind, body in self._from_client.feed(data):
             if kind == b"Q":
-                is_asking |= bool(WRITES.search(body))
+                is_asking |= bool(self._writes.search(body))
             elif kind == b"P":
                 name, _, rest = body.partition(b"\0")
-                (self._writing.add if WRITES.search(rest) else self._writing.discard)(name)
+                (self._writing.add if self._writes.search(rest) else self._writing.discard)(name)
             elif kind == b"B":
                 is_asking |= body.split(b"\0", 2)[1] in self._writing
         self._is_writing |= is_asking
@@ -74,9 +75,11 @@ class Session:
 
 
 class Proxy:
-    """On a port of its own. `cut` arms it; then the next commits of any client are cut."""
+    """On a port of its own. `cut` arms it; then the next commits of any client are cut, or other statements if `writes`
+    matches them."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, writes: re.Pattern[bytes] = WRITES) -> None:
+        self._writes = writes
         self._target = port
         self._replies = self._requests = 0
         self.cuts: Counter[str] = Counter()
@@ -114,7 +117,7 @@ class Proxy:
         with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.CancelledError):
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
             with contextlib.closing(server_writer):
-                session = Session()
+                session = Session(self._writes)
                 ways = [
                     asyncio.create_task(self._requests_of(session, reader, server_writer)),
                     asyncio.create_task(self._replies_to(session, server_reader, writer)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 from postgres_server import PostgresServer, emptied, free_port, postgres_server
 from transactions import held, until_blocked
 
+from chaos.proxy import Proxy
 from live import SOON, eventually, working
 from mulligan import App
 from mulligan.errors import SchemaMismatch, StoreError, StoreUnavailable, UndeclaredProxy
@@ -97,6 +99,19 @@ def test_a_server_that_does_not_run_is_named() -> None:
     assert is_one_sentence(error)
     assert "cannot be reached now" in str(error)
     assert "s3cret" not in str(error)
+
+
+@pytest.mark.parametrize("lost", ["pg_backend_pid", "mulligan_schema"])
+def test_a_server_that_goes_away_while_it_is_looked_at_cannot_be_reached(
+    server: PostgresServer, database: str, lost: str
+) -> None:
+    proxy = Proxy(server.port, writes=re.compile(lost.encode()))
+    with closing(proxy):
+        proxy.cut(requests=1)
+        error = said(database.replace(f":{server.port}/", f":{proxy.port}/") + "?sslmode=disable&gssencmode=disable")
+    assert proxy.cuts["request"] == 1
+    assert isinstance(error, StoreUnavailable)
+    assert "cannot be reached now" in str(error)
 
 
 def test_a_server_that_is_too_old_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,12 @@ class Connections:
                 raise StoreError(f"the server is PostgreSQL {version}; mulligan needs {oldest} or newer")
         return connection
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[BoundedConnection]:
+        """A new connection, closed afterwards. Its errors are those of the store."""
+        with contextlib.closing(self.connect()) as connection, translate_errors(self._url):
+            yield connection
+
     def _keep_alive(self) -> dict[str, Any]:
         chosen = conninfo.conninfo_to_dict(self._url)
         wanted = {**KEEP_ALIVE, "tcp_user_timeout": round(self._limit * 1000)}

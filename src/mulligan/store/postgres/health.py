@@ -1,6 +1,5 @@
 """Doctor checks of a PostgreSQL server: how it is reached, whether commits are durable, and what blocks it."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -227,7 +226,7 @@ def proxy(connections: Connections, *, is_declared: bool) -> Finding:
 def notify(connections: Connections, *, is_wanted: bool) -> Finding:
     if not is_wanted:
         return ok(Check.POSTGRES_NOTIFY, "NOTIFY is not used: idle workers poll once a second")
-    with contextlib.closing(connections.connect()) as listener, contextlib.closing(connections.connect()) as other:
+    with connections.opened() as listener, connections.opened() as other:
         listener.execute(f"LISTEN {CHANNEL}")
         other.execute(NOTIFY)
         try:

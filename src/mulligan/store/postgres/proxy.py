@@ -1,6 +1,5 @@
 """Detect a proxy in front of the server, and whether it pools sessions or transactions."""
 
-import contextlib
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,11 @@ class PoolMode(Enum):
 
 def detect_proxy(connections: "Connections") -> PoolMode:
     """A pooler reports an invented process number to the client; one that pools transactions also switches sessions."""
-    with contextlib.closing(connections.connect()) as first:
+    with connections.opened() as first:
         process = _process(first)
         if process == first.info.backend_pid:
             return PoolMode.NOTHING
-        with contextlib.closing(connections.connect()) as second:
+        with connections.opened() as second:
             return PoolMode.TRANSACTIONS if _is_swapped(first, second, process) else PoolMode.SESSIONS
 
 
