@@ -12,7 +12,7 @@ import pytest
 
 from mulligan.records.job import NewJob
 from mulligan.store.sqlite import SqliteStore
-from mulligan.store.sqlite.changes import FileChanges
+from mulligan.store.sqlite.changes import ANNOUNCED_SECONDS, MOST_UNANNOUNCED, FileChanges
 from mulligan.store.sqlite.watch import FileWatch
 
 AN_HOUR = 3_600.0
@@ -62,10 +62,24 @@ def test_where_the_system_tells_of_no_writes_commits_are_polled_for(
     store: SqliteStore, changes: FileChanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FileWatch, "wait", lambda _watch, seconds: time.sleep(min(seconds, 0.01)))
-    for number in range(3):
+    changes._written_at -= ANNOUNCED_SECONDS
+    for number in range(MOST_UNANNOUNCED + 1):
         store.enqueue([NewJob(id=f"job-{number}", kind="send", arguments="{}")])
         assert changes.wait(SOON)
-        assert changes._watch is None, "a commit without a write shows that the watch cannot be trusted"
+    assert changes._watch is None, "commits without a write show that the watch cannot be trusted"
+
+
+def test_commits_in_quick_succession_do_not_end_the_watch(
+    store: SqliteStore, changes: FileChanges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writes of commits that show one after the other may be read as one event."""
+    events = [True]
+    monkeypatch.setattr(FileWatch, "wait", lambda *_: bool(events) and events.pop())
+    watch = changes._watch
+    for number in range(MOST_UNANNOUNCED + 1):
+        store.enqueue([NewJob(id=f"job-{number}", kind="send", arguments="{}")])
+        assert changes.wait(SOON)
+    assert changes._watch is watch
 
 
 def test_closing_ends_a_wait(changes: FileChanges) -> None:

@@ -102,7 +102,9 @@ class Backend(Protocol):
         """Wake waiting workers of other processes: there may be something to do."""
         ...
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]: ...
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """Store the jobs, and wake waiting workers of other processes."""
+        ...
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]: ...
 
@@ -170,9 +172,13 @@ class Store:
         return lambda: self._wakes.remove(wake)
 
     def _hint(self) -> None:
+        self._wake()
+        self._backend.hint()
+
+    def _wake(self) -> None:
+        """Wake waiting workers of this process."""
         for wake in list(self._wakes):
             wake()
-        self._backend.hint()
 
     def close(self) -> None:
         self._backend.close()
@@ -192,7 +198,7 @@ class Store:
         """
         stored = self._enqueue(jobs)
         if stored:
-            self._hint()
+            self._wake()
         return stored
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:

@@ -49,15 +49,15 @@ class PostgresBackend:
     ) -> None:
         self._address = address = parse_url(url)
         self._given_now = now
-        self._enqueue = PostgresEnqueue(lambda: self.now)
+        self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
+        self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
+        self._enqueue = PostgresEnqueue(lambda: self.now, self._notifier)
         self.parts = SharedOperations(SQL, services, self._enqueue.enqueue_steps)
         self._enqueue.use(self.parts)
         self._promote = PostgresPromote(self.parts)
         self._claim = PostgresClaim(self.parts.services, self._promote, job)
         self._settle = PostgresSettle(self.parts)
         self._log = PostgresLog()
-        self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
-        self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
         self._is_checked = False
 
     @property

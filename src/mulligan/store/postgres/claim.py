@@ -60,7 +60,7 @@ class PostgresPromote(PromoteOperations):
         return self._limits.has_news
 
     def find_claimable(self, session: PostgresSession, claim: Claim) -> Claimable:
-        *promotable, lanes, is_repeated, due, time = session.row(SQL["claimable"], _where(session, claim))
+        *promotable, lanes, is_repeated, due, time = session.row(SQL["claimable"], _where(session, claim), prepare=True)
         return Claimable(Promotable(*promotable), lanes, is_repeated, due, time)
 
     def promote_before_claim(self, session: PostgresSession, claim: Claim) -> tuple[Promotable, int | None]:
@@ -137,7 +137,8 @@ class PostgresClaim:
         where = {**_where(session, claim), "grants": "[]", "queue": queue, "kind": kind, "service": service}
         with _one_round_trip(session):
             claimed = self._take(session, claim, "claim_lane", where)
-            _raise_turns(session, claim)
+            if queue in claim.fair:
+                _raise_turns(session, claim)
         taken = self._leases(claim, claimed)
         # Other claims have locked the jobs; they may still give them back.
         due = earliest(found.due, found.time + CLAIM_AGAIN) if claim.limit and not taken else found.due
@@ -187,13 +188,11 @@ class PostgresClaim:
 
 @contextmanager
 def _one_round_trip(session: PostgresSession) -> Iterator[None]:
-    """A transaction whose statements are sent together: a thread that waits for an answer also waits to be scheduled
-    again in a busy process."""
+    """Statements that are sent together: a thread that waits for an answer also waits to be scheduled again in a busy
+    process. They are one transaction without BEGIN and COMMIT, each of which would take as long as a statement."""
     with session.db.pipeline():
-        session.db.execute("BEGIN")
         session.db.execute(ASYNCHRONOUSLY)
         yield
-        session.db.execute("COMMIT")
 
 
 def _until(due: int | None, time: int) -> timedelta | None:

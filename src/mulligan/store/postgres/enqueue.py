@@ -20,6 +20,7 @@ from mulligan.store.enqueue import (
     to_answers,
 )
 from mulligan.store.intake import intake_names, refuse_paused
+from mulligan.store.postgres.notify import NOTIFY, NoNotifier, Notifier
 from mulligan.store.postgres.session import BEGIN, SEPARATOR, SQL, PostgresSession
 from mulligan.store.rows import Record, to_json
 from mulligan.store.session import Now, Statement, Steps, moment
@@ -28,14 +29,18 @@ from mulligan.store.session import Now, Statement, Steps, moment
 class PostgresEnqueue(EnqueueOperations):
     """`now` returns the time of a clock that replaces the server's, or None."""
 
-    def __init__(self, now: Callable[[], Now]) -> None:
+    def __init__(self, now: Callable[[], Now], notifier: Notifier | NoNotifier) -> None:
         self._now = now
+        self._notifier = notifier
 
     def enqueue(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """Store the jobs and announce them."""
         if are_alike(jobs) and (stored := self._enqueue_alike(session, jobs)):
             return stored
         with contextlib.nullcontext() if all(map(is_plain, jobs)) else session.transaction(BEGIN):
-            return session.play(self.enqueue_steps(jobs))
+            stored = session.play(self.enqueue_steps(jobs))
+        self._notifier.hint()
+        return stored
 
     def _enqueue_alike(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
         """Store all of them, or none and return None: an id exists already, or the intake is paused."""
@@ -49,10 +54,24 @@ class PostgresEnqueue(EnqueueOperations):
             "intake": SEPARATOR.join(intake_names(jobs[:1])),
         }
         try:
-            found = session.cursor(SQL["enqueue_alike"], NO_OPTIONS | values | more, prepare=True).fetchone()
+            found = self._store_and_announce(session, NO_OPTIONS | values | more)
         except psycopg.errors.UniqueViolation:
             return None
         return None if found is None else to_alike(jobs, new_record(values, *found))
+
+    def _store_and_announce(self, session: PostgresSession, values: Record) -> tuple[Any, ...] | None:
+        statement = SQL["enqueue_alike"]
+        if not self._notifier.take():
+            found = session.cursor(statement, values, prepare=True).fetchone()
+            self._notifier.hint()
+            return found
+        with session.db.pipeline():
+            stored = session.cursor(statement, values, prepare=True)
+            # Sent without waiting for the reply. A nested pipeline has its own commit: in the same one, the lock of
+            # NOTIFY would be held until the jobs are on disk.
+            with session.db.pipeline():
+                session.db.execute(NOTIFY)
+        return stored.fetchone()
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         if not jobs:

@@ -11,8 +11,8 @@ from mulligan.records.rate import TokenBucket
 from mulligan.store.postgres.connections import Connection, Connections
 
 CHANNEL = "mulligan"
-# Losing a hint in a crash is harmless.
-NOTIFY = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"
+# Alone in its transaction: nothing is flushed for it.
+NOTIFY = f"NOTIFY {CHANNEL}"
 # A NOTIFY takes a lock that all commits share, so one process sends a bounded number.
 PER_SECOND, BURST = 150, 20
 # How long a closing worker may have to wait for its listener.
@@ -30,15 +30,25 @@ class Notifier:
         self._is_closed = False
         self._thread: threading.Thread | None = None
         self._tokens = TokenBucket(PER_SECOND, BURST, BURST)
-        self._taken_at = time.monotonic()
+        self._refilled_at = time.monotonic()
 
     def hint(self) -> None:
         with self._changed:
             if self._thread is None and not self._is_closed:
                 self._thread = threading.Thread(target=self._drive, name="mulligan-notifier", daemon=True)
                 self._thread.start()
-            self._is_wanted = True
-            self._changed.notify()
+            if not self._is_wanted:
+                # Once is enough: in a storm each wake-up would cost the caller a switch of threads.
+                self._is_wanted = True
+                self._changed.notify()
+
+    def take(self) -> bool:
+        """Return whether the caller may send a NOTIFY itself, in the round trip of what it announces."""
+        with self._changed:
+            self._refill()
+            may_send = self._tokens.has(1) and not self._is_wanted
+            self._tokens = self._tokens.without(may_send)
+            return may_send
 
     def _drive(self) -> None:
         while self._wait_for_hint():
@@ -55,11 +65,15 @@ class Notifier:
 
     def _wait_for_token(self) -> None:
         """Take the token of the hint just sent, and wait until there is one for the next."""
-        now = time.monotonic()
-        self._tokens = self._tokens.after(round((now - self._taken_at) * 1e6)).without(1)
-        self._taken_at = now
         with self._changed:
+            self._refill()
+            self._tokens = self._tokens.without(1)
             self._changed.wait_for(lambda: self._is_closed, self._tokens.time_until(1) / 1e6)
+
+    def _refill(self) -> None:
+        now = time.monotonic()
+        self._tokens = self._tokens.after(round((now - self._refilled_at) * 1e6))
+        self._refilled_at = now
 
     def close(self) -> None:
         """Send the hint that is still wanted: a program may end right after it has enqueued."""
@@ -78,6 +92,9 @@ class NoNotifier:
 
     def hint(self) -> None:
         pass
+
+    def take(self) -> bool:
+        return False
 
     def close(self) -> None:
         pass

@@ -73,8 +73,8 @@ class PostgresSession(Session):
         has_rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
         return records(cursor, cursor.fetchall()) if has_rows else []
 
-    def row(self, sql: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        return fetch_row(self.cursor(sql, values))
+    def row(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> tuple[Any, ...]:
+        return fetch_row(self.cursor(sql, values, prepare=prepare))
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
         """Run a named statement. Return its rows as leases."""

@@ -12,6 +12,7 @@ from mulligan.store.sqlite.watch import FileWatch
 SHORTEST, LONGEST, GROWTH = 0.001, 0.010, 1.05
 # A commit shows soon after the log was written, and a write of the log is not missed.
 LONGEST_WATCHED, GROWTH_WATCHED = 0.100, 1.3
+ANNOUNCED_SECONDS, MOST_UNANNOUNCED = 1.0, 3
 
 
 class FileChanges:
@@ -25,7 +26,8 @@ class FileChanges:
         self._seen = self._version()
         self._pause = SHORTEST
         self._watch = _watch_log(database.path)
-        self._was_written = False
+        self._written_at = time.monotonic()
+        self._unannounced = 0
 
     def wait(self, timeout: float) -> bool:
         with self._looking:
@@ -50,17 +52,23 @@ class FileChanges:
             self._closed.wait(min(self._pause, left))
             self._pause = min(self._pause * GROWTH, LONGEST)
         elif self._watch.wait(min(self._pause, left)):
-            self._was_written = True
+            self._written_at = time.monotonic()
             self._pause = SHORTEST
         else:
             self._pause = min(self._pause * GROWTH_WATCHED, LONGEST_WATCHED)
 
     def _doubt_watch(self) -> None:
         """Some file systems do not tell what other machines or containers write: do without the watch then."""
-        if self._watch is not None and not (self._was_written or self._watch.wait(0)):
+        if self._watch is None:
+            return
+        if self._watch.wait(0):
+            self._written_at = time.monotonic()
+        # One event may stand for the writes of several commits, each of which shows at its own time.
+        is_announced = time.monotonic() - self._written_at < ANNOUNCED_SECONDS
+        self._unannounced = 0 if is_announced else self._unannounced + 1
+        if self._unannounced == MOST_UNANNOUNCED:
             self._watch.close()
             self._watch = None
-        self._was_written = False
 
     def close(self) -> None:
         self._closed.set()
