@@ -11,7 +11,6 @@ from bench.peer import SUCCEED, Peer
 from bench.peers import worker_of_ours
 from bench.place import Postgres, SqliteFile
 from mulligan import App, Batch, FinalError, Fixed, JobFilter, Queue, RetryPolicy, State
-from mulligan.store.postgres.notify import CHANNEL
 
 AT_ONCE = RetryPolicy(max_attempts=5, backoff=Fixed(0))
 FAIR, SERVICE = "fair", "gateway"
@@ -53,13 +52,18 @@ def build(url: str) -> App:
 
 
 class Mulligan:
-    channel = CHANNEL
-
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self._place = location(entry)
         self.url = url_of(self._place)
         self._batch: Batch | None = None
+
+    @property
+    def channel(self) -> str:
+        # Here, because a worker on SQLite does not have psycopg in its memory.
+        from mulligan.store.postgres.notify import CHANNEL
+
+        return CHANNEL
 
     async def create(self) -> None:
         self._place.create()

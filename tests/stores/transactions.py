@@ -26,6 +26,10 @@ class Held:
     def execute(self, statement: str, *values: Any) -> Any:
         return None if statement == "COMMIT" else self._connection.execute(statement.encode(), *values)
 
+    def pipeline(self) -> Any:
+        """Statements that would be one transaction by themselves."""
+        return self.begin()._connection.pipeline()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
