@@ -250,6 +250,16 @@ def test_jobs_that_keep_coming_do_not_keep_it_from_its_end(app: App, monkeypatch
     assert app.job(late.id).state is State.RUNNING
 
 
+def test_jobs_that_came_before_the_clock_was_set_back_are_told_too(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget, "PATIENCE", timedelta(0))
+    begun = app.forget_owner("acme")
+    app.tasks["send"].options(owner="acme", queue="late").enqueue()
+    claim = Claim(incarnation="w", number=1, kinds=["send"], queues=["late"], limit=1, lease=HOUR)
+    assert len(app.store.claim(claim).leases) == 1
+    run(app, "UPDATE mulligan_jobs SET enqueued_at = enqueued_at + 3600000000")
+    assert carried_out(app, begun).because == "1 job stayed: 1 came later"
+
+
 def test_workers_that_know_only_redrives_leave_other_operations_alone(app: App) -> None:
     """They read no verb: for them every operation is a redrive."""
     fill(app, "acme")
