@@ -200,6 +200,12 @@ class ClaimRules(Bench):
         assert ids(self.claim()) == [behind.id]
         assert {self.job(job.id).attempt for job in (queued, waiting)} == {0}
 
+    def test_a_job_past_its_deadline_is_not_asked_for_again_and_again(self) -> None:
+        self.enqueue(deadline=HOUR)
+        self.advance(2 * HOUR)
+        claimed = self.claimed()
+        assert (claimed.leases, claimed.next_due) == ([], None)
+
     def test_up_to_its_deadline_a_job_is_claimed(self) -> None:
         job = self.enqueue(deadline=HOUR)
         self.advance(HOUR - INSTANT)

@@ -114,7 +114,7 @@ class PostgresClaim:
             taken, due, time, grants = self._claim_granted(session, claim, where)
         else:
             taken, due, time = self._claim_at_once(session, claim, where)
-        if len(taken) < claim.limit and session.row(claim_statement("claim_left", owners=_owners(claim)), where)[0]:
+        if len(taken) < claim.limit and self._has_left(session, claim, where):
             due = earliest(due, time + CLAIM_AGAIN)
         if again is not None:
             due = earliest(due, time + again)
@@ -140,9 +140,13 @@ class PostgresClaim:
             if queue in claim.fair:
                 _raise_turns(session, claim)
         taken = self._leases(claim, claimed)
-        # Other claims have locked the jobs; they may still give them back.
-        due = earliest(found.due, found.time + CLAIM_AGAIN) if claim.limit and not taken else found.due
+        # Other claims have locked the jobs, and may still give them back; or all of them are past their deadlines.
+        has_left = bool(claim.limit) and not taken and self._has_left(session, claim, where)
+        due = earliest(found.due, found.time + CLAIM_AGAIN) if has_left else found.due
         return Claimed(taken, _until(due, found.time))
+
+    def _has_left(self, session: PostgresSession, claim: Claim, where: Values) -> bool:
+        return bool(session.row(claim_statement("claim_left", owners=_owners(claim)), where)[0])
 
     def _claim_at_once(
         self, session: PostgresSession, claim: Claim, where: Values
