@@ -239,7 +239,7 @@ class Job(Struct, Generic[R], frozen=True, kw_only=True):
     @property
     def was_rejected(self) -> bool:
         """It was stored as a failed job, and has not been retried since."""
-        return self.attempt == 0 and self.finished_at == self.enqueued_at
+        return was_rejected(self.attempt, self.finished_at, self.enqueued_at)
 
     @property
     def retry_count(self) -> int:
@@ -256,6 +256,11 @@ class Job(Struct, Generic[R], frozen=True, kw_only=True):
     def _ended_by_its_worker(self) -> bool:
         """A crash or a loss at its limit ended the job. Those are not counted as failures."""
         return self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
+
+
+def was_rejected(attempt: int, finished_at: object, enqueued_at: object) -> bool:
+    """Whether a job with these values was stored as a failed one. The times are of a record or of a row."""
+    return attempt == 0 and finished_at == enqueued_at
 
 
 class Fence(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.errors import Conflict, MulliganError, StoreDamaged, illegal_move
 from mulligan.lifecycle import TABLE, Move, State
-from mulligan.records.job import Job
+from mulligan.records.job import Job, was_rejected
 from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values, is_done
 from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
@@ -64,7 +64,8 @@ class MoveOperations:
         step = TABLE.get((request.move, source))
         if step is None:
             raise illegal_move(request.job, source, request.move)
-        if request.move in REVIVING and parts.permission.concerns(row["kind"], was_rejected=_was_rejected(row)):
+        rejected = was_rejected(row["attempt"], row["finished_at"], row["enqueued_at"])
+        if request.move in REVIVING and parts.permission.concerns(row["kind"], was_rejected=rejected):
             parts.permission.ask(to_job(locked), session.connection)
         self._write(session, request, row, step.target)
         session.rows("event", move_values(request, row, step.event))
@@ -97,11 +98,6 @@ def _state(row: Record) -> State:
         return State(row["state"])
     except ValueError as error:
         raise StoreDamaged(f"the row of job {row['id']!r} is damaged: {error}") from error
-
-
-def _was_rejected(row: Record) -> bool:
-    """Like `Job.was_rejected`."""
-    return bool(row["attempt"] == 0 and row["finished_at"] == row["enqueued_at"])
 
 
 def move_values(request: Request, row: Record, event: str) -> dict[str, Any]:
