@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import PostgresServer
-from test_store_postgres_growth import BUFFERS, ROWS, Read, Reading
+from test_store_postgres_growth import BUFFERS, ROWS, Read, reads
 from test_store_sqlite_growth import STEPS, steps_of
 from transactions import on
 
@@ -148,20 +148,6 @@ def test_on_postgres(server: PostgresServer, backlog: str) -> None:
 
 def measured(url: str, ours: Ours) -> dict[tuple[str, str], Read]:
     return {(name, plan): read for plan in PLANS for name, read in reads(url, ours, plan).items()}
-
-
-def reads(url: str, ours: Ours, plan: str) -> dict[str, Read]:
-    connection = Reading(url)
-    try:
-        connection._connection.prepare_threshold = 1
-        connection.execute(f"SET plan_cache_mode = {plan}")
-        connection.execute("SET jit = off")
-        # The third time: statements are prepared by then, the catalogue is read and hints are set.
-        for _ in range(3):
-            answers = {name: connection.read_by(operation) for name, operation in ours.operations().items()}
-        return answers
-    finally:
-        connection.close()
 
 
 def has_grown(few: dict[Any, Read], many: dict[Any, Read]) -> dict[Any, tuple[Read, Read]]:

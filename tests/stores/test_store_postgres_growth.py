@@ -1,9 +1,9 @@
 """Growth by shape: what an operation reads does not grow with the number of unrelated jobs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pytest
@@ -172,7 +172,12 @@ class Reading(Held):
         return Read(after[0] - before[0], after[1] - before[1])
 
 
-def measured(url: str, ours: Ours, plan: str) -> dict[str, Read]:
+class HasOperations(Protocol):
+    def operations(self) -> Mapping[str, Callable[[Any], object]]: ...
+
+
+def reads(url: str, ours: HasOperations, plan: str) -> dict[str, Read]:
+    """What each operation reads."""
     connection = Reading(url)
     try:
         connection._connection.prepare_threshold = 1
@@ -204,7 +209,7 @@ def growth(server: PostgresServer) -> Iterator[dict[tuple[str, int], dict[str, R
             for plan in PLANS:
                 # With the indexes: what was measured before is rolled back, and would be walked over.
                 connection.execute("VACUUM (ANALYZE, INDEX_CLEANUP ON)")
-                found[plan, size] = measured(url, ours, plan)
+                found[plan, size] = reads(url, ours, plan)
     ours.close()
     yield found
 

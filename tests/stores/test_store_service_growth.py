@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import PostgresServer
-from test_store_postgres_growth import BUFFERS, ROWS, Reading
+from test_store_postgres_growth import BUFFERS, ROWS, reads
 from test_store_sqlite_growth import STEPS, steps_of
 from transactions import on
 
@@ -137,17 +137,3 @@ def test_on_postgres_jobs_held_for_services_delay_no_other(server: PostgresServe
         for name, (few, many) in grown.items()
         if many.rows > few.rows * FACTOR + ROWS or many.buffers > few.buffers * FACTOR + BUFFERS
     } == {}
-
-
-def reads(url: str, ours: Ours, plan: str) -> dict[str, Any]:
-    connection = Reading(url)
-    try:
-        connection._connection.prepare_threshold = 1
-        connection.execute(f"SET plan_cache_mode = {plan}")
-        connection.execute("SET jit = off")
-        # The third time: statements are prepared by then, the catalogue is read and hints are set.
-        for _ in range(3):
-            answers = {name: connection.read_by(operation) for name, operation in ours.operations().items()}
-        return answers
-    finally:
-        connection.close()

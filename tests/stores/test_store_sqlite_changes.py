@@ -69,6 +69,7 @@ def test_where_the_system_tells_of_no_writes_commits_are_polled_for(
     assert changes._watch is None, "commits without a write show that the watch cannot be trusted"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
 def test_commits_in_quick_succession_do_not_end_the_watch(
     store: SqliteStore, changes: FileChanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
